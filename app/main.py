@@ -30,6 +30,9 @@ from rewardharness.settings import Settings, export
 
 HOUR = 3600
 
+PRESSED = {"click", "submit", "tick", "load"}
+"""Names of events that are dropped while the same event is being answered."""
+
 
 def build_app(services: AppServices) -> gr.Blocks:
     """Build the page."""
@@ -54,7 +57,7 @@ def build_app(services: AppServices) -> gr.Blocks:
     for event in blocks.fns.values():
         if event.api_visibility == "private":
             event.api_name = None  # Gradio serves names such as `partial_7`, hidden or not
-        if any(name in {"input", "change"} for _, name in event.targets):
+        if event.trigger_mode == "once" and not all(name in PRESSED for _, name in event.targets):
             # By default a second choice is dropped while the first is being answered, so that the page shows the first.
             event.trigger_mode = "always_last"
         if event.show_progress == "hidden":

@@ -109,7 +109,7 @@ def _connect(events: "_Events", tab: gr.Tab, refresh: gr.Button, compare: gr.But
     tabs = events.widgets
     options: dict[str, Any] = {"concurrency_limit": 2, "concurrency_id": "lineage", "outputs": tabs.outputs, **QUIET}
     triggers = [tab.select, refresh.click, tabs.folder.submit, tabs.chooser.folder.submit, tabs.chooser.kind.input]
-    gr.on([*triggers, tabs.about.input], events.show, tabs.inputs, trigger_mode="always_last", **options)
+    gr.on([*triggers, tabs.about.input], events.show, tabs.inputs, **options)
     for loaded in tabs.chooser.events:
         loaded.then(events.show, tabs.inputs, **options)
     tabs.kind.input(events.choose, tabs.kind, tabs.outputs, queue=False, **QUIET).then(

@@ -272,14 +272,14 @@ class RunEvents(ABC, Generic[S]):
         to_run = {"fn": None, "inputs": None, "outputs": None, "js": TO_RUN.replace("NAME", self.name), **QUIET}
         first = start.preview.click(self.previewing, None, everything, **quick)
         preview = announced(self.previewing, self.preview)
-        first.then(preview, self.form.inputs, everything, trigger_mode="once", **{**slow, **waiting_at(start.cost)})
+        first.then(preview, self.form.inputs, everything, **{**slow, **waiting_at(start.cost)})
         inputs = [start.prepared, panel.browser]
-        start.start.click(self.start, inputs, everything, trigger_mode="once", **slow).success(**to_run)
+        start.start.click(self.start, inputs, everything, **slow).success(**to_run)
         watched = [panel.current, panel.known, panel.browser, *self.tick_inputs]
-        panel.timer.tick(self.tick, watched, everything, trigger_mode="once", **self.look)
-        panel.stop.click(self.stop, panel.current, everything, trigger_mode="once", **quick)
+        panel.timer.tick(self.tick, watched, everything, **self.look)
+        panel.stop.click(self.stop, panel.current, everything, **quick)
         keys = [panel.judge_key, panel.orchestrator_key]
-        panel.resume.click(self.resume, [panel.current, *keys], everything, trigger_mode="once", **slow)
+        panel.resume.click(self.resume, [panel.current, *keys], everything, **slow)
         panel.choices.input(self.open, [panel.choices, panel.browser], everything, **self.look).then(**to_run)
         panel.refresh.click(self.list_runs, [panel.current, panel.browser], everything, **QUIET)
         to_tab = TO_TAB.replace("PARAMETER", self.parameter).replace("TITLE", self.title)

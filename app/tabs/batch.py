@@ -185,9 +185,9 @@ class BatchEvents(RunEvents[CountedStatus]):
         asked = [current, view.show, view.order]
         table: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "batches", **QUIET}
         for widget in (view.show, view.order):
-            widget.input(self.turn(0), [*asked, view.page], everything, trigger_mode="always_last", **table)
+            widget.input(self.turn(0), [*asked, view.page], everything, **table)
         for button, step in ((view.before, -1), (view.after, 1)):
-            button.click(self.turn(step), [*asked, view.page], everything, trigger_mode="once", **table)
+            button.click(self.turn(step), [*asked, view.page], everything, **table)
 
 
 def build_batch_tab(services: AppServices) -> None:

@@ -113,7 +113,7 @@ def make_chooser(
         return {kind: gr.Radio(value=HUB), spec: gr.Textbox(value=typed), **show(HUB), **updates}
 
     kind.input(show, kind, [folder, hub], queue=False, **QUIET)
-    fetched = gr.on([button.click, spec.submit], load, spec, [loaded, status], trigger_mode="once", **HUB_EVENTS)
+    fetched = gr.on([button.click, spec.submit], load, spec, [loaded, status], **HUB_EVENTS)
     events = [fetched]
     if address:
         opened = gr.on if after is None else after.then

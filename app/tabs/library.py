@@ -116,7 +116,6 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
     reader.search.change(
         lambda library, query: _listed(reader, library, query),
         [reader.library, reader.search],
-        trigger_mode="always_last",
         **opened,
     )
     reader.entries.input(
@@ -167,7 +166,7 @@ def _draw_routing(services: AppServices, reader: Reader) -> None:
         elem_id="try-instruction",
     )
     result = markup(library_views.routing_hint(), elem_id="routed")
-    instruction.change(try_out, [reader.library, instruction], result, trigger_mode="always_last", **QUIET)
+    instruction.change(try_out, [reader.library, instruction], result, **QUIET)
 
 
 def _draw_check(services: AppServices, chooser: Chooser) -> None:

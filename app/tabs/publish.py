@@ -237,8 +237,8 @@ def _draw_confirmation(
             return {previewed: None}
         return {output: hub_views.publish_hint(), confirm: gr.Button(visible=False), previewed: None}
 
-    see.click(preview, list(inputs), parts, trigger_mode="once", **HUB_EVENTS)
-    confirm.click(publish, previewed, parts, trigger_mode="once", **HUB_EVENTS)
+    see.click(preview, list(inputs), parts, **HUB_EVENTS)
+    confirm.click(publish, previewed, parts, **HUB_EVENTS)
     gr.on(list(changes), outdated, previewed, parts, queue=False, **QUIET)
 
 

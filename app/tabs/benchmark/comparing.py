@@ -107,5 +107,5 @@ def connect(services: BenchmarkServices, view: Comparing, how: dict[str, Any]) -
     def select(pair: Pair | None, question: str | None) -> Updates:
         return choose(services, view, pair, question)
 
-    view.compare.click(run, [view.first, view.second], parts, trigger_mode="once", **how)
-    view.flips.input(select, [view.pair, view.flips], parts, trigger_mode="always_last", **how)
+    view.compare.click(run, [view.first, view.second], parts, **how)
+    view.flips.input(select, [view.pair, view.flips], parts, **how)

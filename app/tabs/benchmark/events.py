@@ -130,8 +130,7 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus]):
         """See `RunEvents.connect`."""
         super().connect()
         view, current = self.view, self.panel.current
-        latest: dict[str, Any] = {"trigger_mode": "always_last", **self.look}
-        view.numbers.row.input(self.choose_row, [current, view.numbers.row], self.outputs, **latest)
+        view.numbers.row.input(self.choose_row, [current, view.numbers.row], self.outputs, **self.look)
         gr.on(None, None, None, None, js=ARROWS, **QUIET)
-        questions.connect(self.benchmarks, view.questions, [current, view.numbers.row], latest)
+        questions.connect(self.benchmarks, view.questions, [current, view.numbers.row], self.look)
         comparing.connect(self.benchmarks, view.comparing, self.look)

@@ -122,4 +122,4 @@ def connect(services: BenchmarkServices, view: Questions, where: list[Any], how:
     for control in chosen:
         control.input(select, [*where, *chosen], parts, **how)
     for button, by in ((view.previous, -1), (view.following, 1)):
-        button.click(move(by), [*where, *chosen, view.number], parts, **how)
+        button.click(move(by), [*where, *chosen, view.number], parts, trigger_mode="always_last", **how)

@@ -231,14 +231,13 @@ class EvolveEvents(RunEvents[EvolutionStatus]):
         view, current, everything = self.view, self.panel.current, self.outputs
         edits, labels = view.edits, view.labels
         cases: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "cases", **QUIET}
-        latest: dict[str, Any] = {"trigger_mode": "always_last", **cases}
         chosen = edits.choices.input(self.choose_edit, [current, edits.choices], everything, **QUIET)
         chosen.then(None, None, None, js=TO_EDIT, **QUIET)
-        edits.examples.input(self.choose_example, [current, view.chosen, edits.examples], everything, **latest)
-        labels.choices.input(self.choose_label, [current, labels.choices], everything, **latest)
+        edits.examples.input(self.choose_example, [current, view.chosen, edits.examples], everything, **cases)
+        labels.choices.input(self.choose_label, [current, labels.choices], everything, **cases)
         for preference, button in labels.buttons.items():
             correct = self.correcting(preference)
-            button.click(correct, [current, labels.choices], everything, trigger_mode="once", **cases)
+            button.click(correct, [current, labels.choices], everything, **cases)
         view.compare.click(self.compare, view.several, everything, **QUIET)
 
 

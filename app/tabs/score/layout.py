@@ -195,7 +195,7 @@ def _connect(
         judged.then(None, None, None, js=TO_VERDICT, **QUIET)
         judged.then(sessions.remember, [session.token, outputs.comparison], session.parts, **QUIET)
     # A new result is checked by the same event as new inputs: two of them could overtake each other.
-    gr.on([*inputs.changes, outputs.verdict.change], trigger_mode="always_last", **checking)
+    gr.on([*inputs.changes, outputs.verdict.change], **checking)
     connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     inputs.stop.click(events.stop, outputs.queue, None, queue=False, **QUIET)
@@ -206,7 +206,6 @@ def _connect(
         "fn": events.look_closer,
         "inputs": [outputs.comparison, outputs.look],
         "outputs": [outputs.measured, outputs.pictures],
-        "trigger_mode": "always_last",
     }
     gr.on([outputs.look.input, outputs.chain.expand], **closer, **QUIET)
     for label, button in zip((*LABELS, TIE), outputs.votes, strict=True):

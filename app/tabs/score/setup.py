@@ -120,6 +120,4 @@ def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:
     named: dict[str, Any] = {"fn": name, "inputs": chooser.parts, "outputs": setup.section, **QUIET}
     for event in chooser.events:
         event.then(**named)
-    gr.on(
-        [chooser.kind.input, chooser.folder.change, chooser.spec.change], trigger_mode="multiple", queue=False, **named
-    )
+    gr.on([chooser.kind.input, chooser.folder.change, chooser.spec.change], queue=False, **named)

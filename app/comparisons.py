@@ -7,6 +7,7 @@ from functools import partial
 from app.judges import BY_MEASURING, JudgeChoice
 from app.libraries import Choice
 from app.running import ModelRun
+from rewardharness.library.store import Library
 from rewardharness.schema import Example, Judgment
 
 
@@ -26,5 +27,7 @@ class Comparison:
     """Id of the release that fixes Library and judge; None where they were chosen."""
     asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
     """The chosen Library and judge."""
+    opened: Library = field(default_factory=Library, compare=False, repr=False)
+    """The Library."""
     name: str = field(default_factory=partial(secrets.token_hex, 16), compare=False)
     """Random name, which the addresses of its files hold."""

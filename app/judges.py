@@ -210,7 +210,7 @@ class Judges:
     def __init__(self, settings: Settings, *, local: bool) -> None:
         self._settings = settings
         self._local = local
-        self._measured = open_judge(MEASURED, settings, JudgeOptions(ties=True, pictures=True, cache=False))
+        self._measured = open_judge(MEASURED, settings, JudgeOptions(ties=True, cache=False))
 
     @property
     def default(self) -> str:

@@ -1,7 +1,12 @@
 """The page as Gradio builds it, without work and bytes that this app does not need."""
 
+from copy import copy
+from typing import Any
+
 import gradio as gr
+from gradio.blocks import Block, BlockFunction
 from gradio.data_classes import BlocksConfigDict
+from gradio.state_holder import SessionState
 
 from app.fairness import FairQueue
 
@@ -41,3 +46,19 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
         # The page would refuse a photograph before `assets/scaling.js` scales it down; the server keeps its limit.
         config["max_file_size"] = None
         return config
+
+    async def postprocess_data(
+        self, block_fn: BlockFunction, predictions: Any, state: SessionState | None
+    ) -> list[Any]:
+        """Return what the page gets; for widgets that an answer leaves out, an empty update.
+
+        Gradio builds these widgets and their configuration anew, each time, for all outputs of an event.
+        """
+        if not isinstance(predictions, dict) or not any(isinstance(key, Block) for key in predictions):
+            return list(await super().postprocess_data(block_fn, predictions, state))
+        given = copy(block_fn)
+        given.outputs = [widget for widget in block_fn.outputs if widget in predictions]
+        values = [predictions[widget] for widget in given.outputs]
+        made = await super().postprocess_data(given, values[0] if len(values) == 1 else values, state)
+        updates = dict(zip(given.outputs, made, strict=True))
+        return [updates.get(widget, None if widget.stateful else gr.skip()) for widget in block_fn.outputs]

@@ -101,7 +101,7 @@ class Fixed:
 
     def _opened(self, *, cache: bool) -> Judge:
         options = JudgeOptions(
-            pictures=True,
+            pictures=self.by_model,
             subagent=SubAgentSettings() if self._local else SubAgentSettings(deadline=PUBLIC_DEADLINE),
             router=self.places.router,
             cache=cache,

@@ -65,7 +65,7 @@ class Running:
     def __init__(
         self, judge: Judge, library: Library, example: Example, price: tuple[float, float] | None = None
     ) -> None:
-        self.example = example
+        self.example, self.library = example, library
         self._news: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._steps: dict[PresentationOrder, tuple[ChainStep, ...]] = dict.fromkeys(
             judge.presentations(example.labels), ()

@@ -27,7 +27,7 @@ from app.sessions import Draft
 from app.uploaded import scalings
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
-from rewardharness.judging.measured import NAME
+from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.judging.opening import MEASURED
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.text import ocr_available
@@ -132,15 +132,26 @@ class AppServices:
         judgment = _public(judgment, hide)
         scaled = scalings((image.name, image.path) for image in running.example.images if isinstance(image, ImageInput))
         judgment = replace(judgment, notes=(*judgment.notes, *scaled))
-        if self.fixed is not None:
-            name, release = f"the Library of {self.fixed.name}", self.fixed.release.id
-            return Comparison(
-                running.example, judgment, name, running.model, own_judge=False, release=release, asked=(choice, judge)
-            )
-        own_judge = not self.judges.hides(judge.kind)
+        fixed = self.fixed
         return Comparison(
-            running.example, judgment, self.libraries.name(choice), running.model, own_judge, asked=(choice, judge)
+            running.example,
+            judgment,
+            self.libraries.name(choice) if fixed is None else f"the Library of {fixed.name}",
+            running.model,
+            own_judge=fixed is None and not self.judges.hides(judge.kind),
+            release=None if fixed is None else fixed.release.id,
+            asked=(choice, judge),
+            opened=running.library,
         )
+
+    def draw(self, comparison: Comparison, label: str) -> Judgment:
+        """Measure a candidate again, alone, with the images of the Tools; there it is candidate A.
+
+        They take several times longer than the measurements, and few visitors look at them.
+        """
+        example = comparison.example
+        alone = replace(example, candidates=(example.candidates[example.labels.index(label)],))
+        return MeasuredJudge(pictures=True).judge_now(alone, comparison.opened)
 
     def is_current(
         self,

@@ -28,7 +28,9 @@ def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictur
         str(pictures.source), (str(pictures.bad), str(pictures.good), None, None), pictures.instruction, Choice()
     )
     assert done.judgment.preference == "B" and done.library == "the built-in Library"
-    assert chain_views.pictures(done.judgment, "A") and done.model is None
+    assert done.model is None and not chain_views.pictures(done.judgment, "B")
+    drawn = services.draw(done, "B")
+    assert chain_views.pictures(drawn, "A") and drawn.scores["A"].quality == done.judgment.scores["B"].quality
 
 
 def test_swapping_the_candidates_swaps_the_answer(services: AppServices, pictures: Pictures) -> None:

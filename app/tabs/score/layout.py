@@ -141,7 +141,7 @@ def _draw_outputs(services: AppServices) -> tuple[SessionParts, ScoreOutputs]:
                 columns=3,
                 height="auto",
                 object_fit="contain",
-                format="png",
+                format="webp",
                 interactive=False,
                 elem_id="tool-pictures",
                 buttons=[],

@@ -144,14 +144,17 @@ class AppServices:
             opened=running.library,
         )
 
-    def draw(self, comparison: Comparison, label: str) -> Judgment:
-        """Measure a candidate again, alone, with the images of the Tools; there it is candidate A.
+    def draw(self, comparison: Comparison, label: str) -> tuple[Judgment, str]:
+        """Return a judgment of a candidate with the images of the Tools, and the label of the candidate in it.
 
-        They take several times longer than the measurements, and few visitors look at them.
+        The pixel-based judge measures the candidate again, alone: the images take about as long as the measurements,
+        and few visitors look at them.
         """
+        if comparison.judgment.judge != NAME:
+            return comparison.judgment, label
         example = comparison.example
         alone = replace(example, candidates=(example.candidates[example.labels.index(label)],))
-        return MeasuredJudge(pictures=True).judge_now(alone, comparison.opened)
+        return MeasuredJudge(pictures=True).judge_now(alone, comparison.opened), alone.labels[0]
 
     def is_current(
         self,

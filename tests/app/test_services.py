@@ -29,8 +29,8 @@ def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictur
     )
     assert done.judgment.preference == "B" and done.library == "the built-in Library"
     assert done.model is None and not chain_views.pictures(done.judgment, "B")
-    drawn = services.draw(done, "B")
-    assert chain_views.pictures(drawn, "A") and drawn.scores["A"].quality == done.judgment.scores["B"].quality
+    drawn, label = services.draw(done, "B")
+    assert chain_views.pictures(drawn, label) and drawn.scores[label].quality == done.judgment.scores["B"].quality
 
 
 def test_swapping_the_candidates_swaps_the_answer(services: AppServices, pictures: Pictures) -> None:

@@ -226,7 +226,7 @@ class ScoreEvents:
             return {outputs.measured: gr.skip()}
         if comparison.model is not None:
             return {outputs.measured: ""}
-        pictures = chain_views.pictures(self._services.draw(comparison, label), LABELS[0])
+        pictures = chain_views.pictures(*self._services.draw(comparison, label))
         return {
             outputs.measured: chain_views.candidate_steps(comparison.judgment, label),
             outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),

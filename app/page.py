@@ -4,7 +4,7 @@ from copy import copy
 from typing import Any
 
 import gradio as gr
-from gradio.blocks import Block, BlockFunction
+from gradio.blocks import BlockFunction
 from gradio.data_classes import BlocksConfigDict
 from gradio.state_holder import SessionState
 
@@ -50,11 +50,11 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
     async def postprocess_data(
         self, block_fn: BlockFunction, predictions: Any, state: SessionState | None
     ) -> list[Any]:
-        """Return what the page gets; for widgets that an answer leaves out, an empty update.
+        """Return what the page gets; for outputs that the answer of a handler leaves out, an empty update.
 
-        Gradio builds these widgets and their configuration anew, each time, for all outputs of an event.
+        For these outputs, too, Gradio would construct the widget and its configuration again.
         """
-        if not isinstance(predictions, dict) or not any(isinstance(key, Block) for key in predictions):
+        if not isinstance(predictions, dict) or not predictions.keys() <= set(block_fn.outputs):
             return list(await super().postprocess_data(block_fn, predictions, state))
         given = copy(block_fn)
         given.outputs = [widget for widget in block_fn.outputs if widget in predictions]

@@ -26,3 +26,14 @@ def test_an_answer_gives_the_page_what_gradio_would_give_it(chosen: tuple[str, .
         assert ours[widgets["kept"]._id] == theirs[widgets["kept"]._id] == (7 if "kept" in chosen else 0)
 
     asyncio.run(compare())
+
+
+def test_an_answer_with_a_widget_that_is_no_output_is_an_error() -> None:
+    async def answer() -> None:
+        with Page("Title", (60, 60), local=True, proxied=False) as page:
+            shown, other = gr.Textbox(), gr.Textbox()
+            gr.Button().click(lambda: None, None, [shown, gr.Checkbox()])
+        with pytest.raises(ValueError, match="not specified as output"):
+            await page.postprocess_data(page.fns[0], {shown: "a", other: "b"}, SessionState(page))
+
+    asyncio.run(answer())

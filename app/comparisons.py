@@ -19,6 +19,8 @@ class Comparison:
     judgment: Judgment
     library: str
     """Name of the Library."""
+    opened: Library = field(compare=False, repr=False)
+    """The Library."""
     model: ModelRun | None = None
     """Steps and cost of a model; None for the measured judge."""
     own_judge: bool = True
@@ -27,7 +29,5 @@ class Comparison:
     """Id of the release that fixes Library and judge; None where they were chosen."""
     asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
     """The chosen Library and judge."""
-    opened: Library = field(default_factory=Library, compare=False, repr=False)
-    """The Library."""
     name: str = field(default_factory=partial(secrets.token_hex, 16), compare=False)
     """Random name, which the addresses of its files hold."""

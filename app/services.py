@@ -137,18 +137,17 @@ class AppServices:
             running.example,
             judgment,
             self.libraries.name(choice) if fixed is None else f"the Library of {fixed.name}",
+            running.library,
             running.model,
             own_judge=fixed is None and not self.judges.hides(judge.kind),
             release=None if fixed is None else fixed.release.id,
             asked=(choice, judge),
-            opened=running.library,
         )
 
     def draw(self, comparison: Comparison, label: str) -> tuple[Judgment, str]:
         """Return a judgment of a candidate with the images of the Tools, and the label of the candidate in it.
 
-        The pixel-based judge measures the candidate again, alone: the images take about as long as the measurements,
-        and few visitors look at them.
+        The pixel-based judge measures the candidate again, alone, as a verdict does not wait for the images.
         """
         if comparison.judgment.judge != NAME:
             return comparison.judgment, label

@@ -111,6 +111,9 @@ class Settings:
     batch_hours: int = 24
     """Hours after which such a batch and its images are removed (`RH_BATCH_HOURS`)."""
 
+    ray_address: str | None = None
+    """Address of a Ray cluster, or `auto` (`RAY_ADDRESS`); None: Ray starts on this machine."""
+
     visible_gpus: str | None = None
     """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
 
@@ -162,6 +165,7 @@ class Settings:
             batch_pairs=_count(env, "RH_BATCH_PAIRS", 100, (0, 100_000)),
             batch_megabytes=_count(env, "RH_BATCH_MB", 20, (1, 20)),
             batch_hours=_count(env, "RH_BATCH_HOURS", 24, (1, 10_000)),
+            ray_address=env.get("RAY_ADDRESS") or None,
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),

@@ -62,7 +62,12 @@ OWNERS = {
     "skimage": ("rewardharness/demo/",),
     "onnxruntime": ("rewardharness/measure/encoders.py",),
     "tokenizers": ("rewardharness/measure/encoders.py",),
-    "ray": ("rewardharness/bulk/ray_engine.py", "rewardharness/ray_cluster.py", "rewardharness/serving/ray_engine.py"),
+    "ray": (
+        "rewardharness/bulk/ray_engine.py",
+        "rewardharness/judging/on_ray.py",
+        "rewardharness/ray_cluster.py",
+        "rewardharness/serving/ray_engine.py",
+    ),
     "rapidocr": ("rewardharness/measure/text.py",),
     "trackio": ("rewardharness/tracking/",),
     "wandb": ("rewardharness/tracking/",),

@@ -54,7 +54,7 @@ class ShardsConfig(ScoreConfig):
     engine: Literal["local", "ray"] = "local"
     """Judge in this process, or on a Ray cluster."""
     address: str | None = None
-    """Address of the Ray cluster, or auto; by default Ray starts on this machine."""
+    """Address of the Ray cluster, or auto (RAY_ADDRESS); by default Ray starts on this machine."""
     workers: int | None = None
     """Worker processes on the Ray cluster (default: 2 per node, 1 without a model)."""
 

@@ -14,7 +14,7 @@ from rewardharness.cli.command import make_app
 from rewardharness.cli.confirm import confirm
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import PaidRunOptions, RunOptions, record_arguments
-from rewardharness.cli.remote import run_remotely
+from rewardharness.cli.remote import judging_on, run_remotely
 from rewardharness.cli.reproduce import reproduce
 from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.errors import DataError
@@ -67,7 +67,10 @@ def run_task(
     Example: `rh benchmark genai-bench --limit 100 --baselines random,closer`
     """
     settings = Settings.from_env()
-    return run_remotely(config, options, where, settings) if where.is_remote else run(config, options, settings)
+    if where.is_remote:
+        return run_remotely(config, options, where, settings)
+    with judging_on(where, options):
+        return run(config, options, settings)
 
 
 def run(config: BenchmarkConfig, options: BenchmarkOptions, settings: Settings) -> int:

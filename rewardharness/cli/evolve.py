@@ -15,7 +15,7 @@ from rewardharness.cli.evolve_report import print_cost, print_places, show_repor
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import PaidRunOptions, RunOptions, record_arguments
 from rewardharness.cli.progress import counter, event_line
-from rewardharness.cli.remote import run_remotely
+from rewardharness.cli.remote import judging_on, run_remotely
 from rewardharness.data.config import DataConfig
 from rewardharness.evolution.config import BudgetConfig, EvolveConfig
 from rewardharness.judging.config import JudgeConfig
@@ -67,7 +67,8 @@ def evolve(
     settings = Settings.from_env()
     if where.is_remote:
         return run_remotely(config, options, where, settings)
-    return estimate_gain(config, options, settings) if options.check else run(config, options, settings)
+    with judging_on(where, options):
+        return estimate_gain(config, options, settings) if options.check else run(config, options, settings)
 
 
 def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int:

@@ -1,6 +1,7 @@
 """Commands that run as a Hugging Face Job: preview, confirmation, start, log and result."""
 
 import shlex
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from rewardharness.cli import output
 from rewardharness.cli.confirm import confirm
 from rewardharness.cli.options import RunOptions
 from rewardharness.errors import InputError
-from rewardharness.remote.config import RemoteConfig
+from rewardharness.remote.config import RAY, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from rewardharness.remote.job import RemotePlan, RemoteRun
 
 INTERRUPTED = 130
+
+
+def judging_on(where: RemoteConfig, options: RunOptions) -> AbstractContextManager[None]:
+    """Return the context in which a command judges: with `--on ray` on a cluster, except for a dry run."""
+    if where.on != RAY or options.dry_run:
+        return nullcontext()
+    from rewardharness.judging.on_ray import judging_on_ray
+
+    return judging_on_ray()
 
 
 def run_remotely(config: "JobConfig", options: RunOptions, where: RemoteConfig, settings: Settings) -> int:

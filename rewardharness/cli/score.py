@@ -10,13 +10,13 @@ from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.options import PaidRunOptions, RunOptions
-from rewardharness.cli.remote import run_remotely
+from rewardharness.cli.remote import judging_on, run_remotely
 from rewardharness.cli.reports import print_report
 from rewardharness.cli.work import judging, open_job, print_plan
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
-from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
+from rewardharness.remote.config import LOCAL, ON_THIS_COMPUTER, RAY, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -122,16 +122,21 @@ def score(
     """
     if not config.data and config.source is None:
         raise UsageError("Missing: a dataset or one edit.", next_step=ONE_EDIT)
+    settings = Settings.from_env()
+    if where.on != LOCAL and (not config.data or config.output is not None):
+        ray = ", or add --engine ray" * (where.on == RAY)
+        step = f"Leave out --output{ray}" if config.data else "Name a dataset"
+        raise UsageError(f"--on {where.on} is for a dataset in a run folder.", next_step=f"{step}, or leave out --on.")
     if where.is_remote:
-        if not config.data or config.output is not None:
-            step = "Name a dataset" if not config.data else "Leave out --output"
-            raise UsageError("--on hf-jobs is for a dataset in a run folder.", next_step=f"{step}, or leave out --on.")
-        return run_remotely(config.job, options, where, Settings.from_env())
+        return run_remotely(config.job, options, where, settings)
     if config.output is not None:
         from rewardharness.cli.shards import run_shards
 
-        return run_shards(config.shards, options, Settings.from_env(), retry_failed=config.retry_failed)
-    return run_folder(config.job, options, Settings.from_env()) if config.data else _score_edit(config, options)
+        return run_shards(config.shards, options, settings, retry_failed=config.retry_failed)
+    if not config.data:
+        return _score_edit(config, options)
+    with judging_on(where, options):
+        return run_folder(config.job, options, settings)
 
 
 def _score_edit(arguments: ScoreArguments, options: RunOptions) -> int:

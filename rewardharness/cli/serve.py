@@ -75,7 +75,7 @@ class EngineOptions(Replicas):
     engine: Literal["local", "ray"] = "local"
     """One process, or replicas with Ray Serve."""
     address: str | None = None
-    """Ray cluster: auto or HOST:PORT (default: Ray on this machine only)."""
+    """Ray cluster: auto or HOST:PORT (default: RAY_ADDRESS, else this machine only)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -61,6 +61,10 @@ class JudgmentCache:
         """Answers that were remembered since this object was made."""
         self._database = self._open()
 
+    def __reduce__(self) -> tuple[type["MemoryCache"], tuple[()]]:
+        """In another process it is an empty cache in memory: no two machines write one file."""
+        return MemoryCache, ()
+
     def get(self, key: str, check: Callable[[dict[str, Any]], object] = dict) -> dict[str, Any] | None:
         """Return what is remembered under a key, or None.
 
@@ -203,6 +207,16 @@ class JudgmentCache:
         if not self._complained:
             self._complained = True
             log.warning("%s: %s. Judging continues.%s", self.path, what, step and f" {step}")
+
+
+class MemoryCache(JudgmentCache):
+    """A cache without a file."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    def _open(self, damaged: int | None = None) -> sqlite3.Connection:
+        return _connect(":memory:")
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:

@@ -5,8 +5,8 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from typing import Any, TypeVar
+from contextvars import ContextVar, copy_context
+from typing import Any, Protocol, TypeVar
 
 from rewardharness.judging.calibration import judge_calibrated
 from rewardharness.judging.judge import Judge, unjudged
@@ -16,6 +16,20 @@ from rewardharness.schema import Example, Failure, Judgment
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 K = TypeVar("K")
+
+
+class Workers(Protocol):
+    """Judges examples for this process, such as a cluster."""
+
+    def concurrency(self, judge: Judge, chosen: int) -> int:
+        """Return the number of examples in progress, where the caller has chosen one."""
+
+    async def judge(self, judge: Judge, library: Library, example: Example) -> Judgment:
+        """Judge one example. An error that concerns it alone gives a failure; others are raised."""
+
+
+WORKERS: ContextVar[Workers | None] = ContextVar("workers", default=None)
+"""What judges the examples of evaluations in this context; None: this process."""
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -144,6 +158,9 @@ async def judge_each(
         cancel: Cancels everything at once when called.
         blocking: Whether reading an item takes long enough that it must not run on the event loop.
     """
+    elsewhere = WORKERS.get()
+    judge_one = judge_safely if elsewhere is None else elsewhere.judge
+    concurrency = concurrency if elsewhere is None else elsewhere.concurrency(judge, concurrency)
     iterator, end, turn = iter(items), object(), asyncio.Lock()
     workers: list[asyncio.Task[None]] = []
     loop = asyncio.get_running_loop()
@@ -168,7 +185,7 @@ async def judge_each(
             if item is end:
                 return
             key, example = item
-            on_judgment(key, example, await _guarded(judge, library, example))
+            on_judgment(key, example, await judge_one(judge, library, example))
 
     cancel.bind(give_up)
     try:
@@ -180,7 +197,7 @@ async def judge_each(
         cancel.bind(None)
 
 
-async def _guarded(judge: Judge, library: Library, example: Example) -> Judgment:
+async def judge_safely(judge: Judge, library: Library, example: Example) -> Judgment:
     """Judge one example; an internal error gives a failure and does not affect other examples."""
     try:
         return await judge_calibrated(judge, example, library)

@@ -93,6 +93,12 @@ class Judge(Protocol):
     async def close(self) -> None:
         """Close the connections of this event loop. The judge can be used again."""
 
+    def __copy__(self) -> "Judge":
+        """Return a judge that shares everything with this one, which one that was pickled does not."""
+        judge = object.__new__(type(self))
+        judge.__dict__.update(self.__dict__)
+        return judge
+
     def with_ties(self, ties: bool) -> "Judge":
         """Return the same judge with `tie` among its answers, or without."""
         return self

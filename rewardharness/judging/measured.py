@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from rewardharness.errors import HarnessError
 from rewardharness.judging.cache import JudgmentCache
@@ -87,6 +88,12 @@ class MeasuredJudge(Judge):
         self._allow_ungradable = allow_ungradable
         self.concurrency = workers
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it has one thread."""
+        ties, pictures, ungradable = self._ties, self._pictures, self._allow_ungradable
+        make = partial(MeasuredJudge, ties=ties, pictures=pictures, cache=self._cache, allow_ungradable=ungradable)
+        return make, (), {"_critiques": self._critiques, "calibration": self.calibration}
 
     def with_ties(self, ties: bool) -> "MeasuredJudge":
         """Return the same judge with `tie` among its answers, or without."""

@@ -9,9 +9,10 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
@@ -98,6 +99,13 @@ class SubAgent(Judge):
     uses_model = True
     writes_critiques = True
     tasks = tuple(TASKS.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it reports no steps, and probes its servers itself."""
+        own = [
+            each.name for each in fields(self) if not each.name.startswith("_") and each.name not in {"on_step", "room"}
+        ]
+        return partial(SubAgent, **{name: getattr(self, name) for name in own}), ()
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rewardharness.models.base import ErrorCode, ModelError
 from rewardharness.models.limits import AdaptiveLimit
@@ -61,6 +61,11 @@ class PoolSettings:
     longest_backoff: float = 20.0
     model: str = ""
     """Id of the model, for spans."""
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The fields that `ModelSettings` has, too."""
+        return {name: getattr(self, name) for name in ("attempts", "attempt_timeout", "most_in_flight")}
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,12 @@ class GeminiModel:
         self._session: Any = None
         self._client: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it has that process's key, and limits of its own."""
+        from rewardharness.models.open import reopen_model
+
+        return reopen_model, (self.id, self._settings.pool.limits)
+
     @property
     def id(self) -> str:
         """Provider and name, such as `gemini:gemini-2.5-pro`."""

@@ -122,8 +122,23 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
         _pool(settings, f"{kind}:{name}", start=8, most=256),
         send_once=settings.send_once,
         public_only=settings.public_only,
+        spec=spec,
     )
     return OpenAICompatibleModel(kind, name, urls.split(","), client)
+
+
+def reopen_model(spec: str, limits: Mapping[str, Any]) -> Model:
+    """Open a model in another process, with the keys in the environment of that process.
+
+    Args:
+        spec: The specification.
+        limits: Other fields of `ModelSettings`.
+
+    Raises:
+        InputError: If a key is missing.
+    """
+    settings = Settings.from_env()
+    return open_model(spec, ModelSettings.of(settings, settings.api_key, **limits))
 
 
 def _service_key(kind: str, spec: str, settings: ModelSettings) -> str:

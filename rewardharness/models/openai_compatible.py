@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -55,6 +56,8 @@ class EndpointSettings:
     that support it according to probing; evicted images are sent again."""
     public_only: bool = False
     """Connect only to public internet addresses by HTTPS, for user-supplied addresses."""
+    spec: str = ""
+    """Specification of the model, as `open_model` reads it; empty for one that was not opened by it."""
 
 
 class OpenAICompatibleModel:
@@ -93,6 +96,15 @@ class OpenAICompatibleModel:
         self._pool = pool or EndpointPool(tuple(self._servers), settings.pool)
         self._budget = ByteBudget(settings.bytes_in_flight)
         self._http = HttpClient(_LARGEST_REPLY, public_only=settings.public_only)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it has that process's key, and connections and limits of its own."""
+        from rewardharness.models.open import reopen_model
+
+        own = self._settings
+        if not own.spec:
+            raise TypeError("the model was not opened by its specification")
+        return reopen_model, (own.spec, {**own.pool.limits, "send_once": own.send_once, "public_only": own.public_only})
 
     @property
     def id(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import orjson
 
@@ -27,6 +27,12 @@ class ScriptedModel:
         self._id = id
         self.requests: list[ChatRequest] = []
         """All requests, in order."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Replies in an order cannot be given by several processes."""
+        if not callable(self._replies):
+            raise TypeError("its replies have an order")
+        return ScriptedModel, (self._replies, self._id)
 
     @property
     def id(self) -> str:

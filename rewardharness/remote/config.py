@@ -8,15 +8,19 @@ from rewardharness.errors import InputError
 from rewardharness.hub.repository import is_repo
 
 LOCAL: Literal["local"] = "local"
+RAY: Literal["ray"] = "ray"
 HF_JOBS: Literal["hf-jobs"] = "hf-jobs"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteConfig:
-    """Where the command runs. With `hf-jobs` it runs as a Hugging Face Job, which your account pays for."""
+    """Where the command runs. With `hf-jobs` it runs as a Hugging Face Job, which your account pays for.
 
-    on: Literal["local", "hf-jobs"] = "local"
+    With `ray` it runs here, and the nodes of a Ray cluster judge: the one at `RAY_ADDRESS`, or one that starts here.
+    """
+
+    on: Literal["local", "ray", "hf-jobs"] = "local"
     """Where to run."""
     flavor: str | None = None
     """Hardware of the job, such as a10g-large."""
@@ -31,7 +35,7 @@ class RemoteConfig:
 
     def __post_init__(self) -> None:
         given = [name for name in ("flavor", "namespace", "image", "push_to") if getattr(self, name)]
-        if self.on == LOCAL and given:
+        if not self.is_remote and given:
             raise InputError(f"--{given[0].replace('_', '-')} is for a job on the Hub.", next_step="Add --on hf-jobs.")
         if self.push_to and not is_repo(self.push_to):
             raise InputError(f"--push-to {self.push_to[:100]!r} is not a repository.", next_step="Write ORG/NAME.")
@@ -39,14 +43,14 @@ class RemoteConfig:
 
     @property
     def words(self) -> list[str]:
-        """The options as words of a command line; empty for this computer."""
+        """The options as words of a command line; empty unless it is a job on the Hub."""
         given = {name: value for name, value in vars(self).items() if value} if self.is_remote else {}
         return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
     @property
     def is_remote(self) -> bool:
         """Whether it is a job on the Hub."""
-        return self.on != LOCAL
+        return self.on == HF_JOBS
 
     @property
     def seconds(self) -> int:

@@ -100,7 +100,7 @@ def serve(
         server: What is served.
         replicas: By how many replicas.
         place: Host and port that the proxies listen on.
-        address: Address of a Ray cluster; None for a new instance on this machine, which ends with this call.
+        address: Address of a Ray cluster; None for `RAY_ADDRESS`, else for a new instance that ends with this call.
         on_ready: Called when requests are answered.
 
     Returns:

@@ -1,25 +1,18 @@
 """Judging on a Ray cluster with the real Ray, in processes of an interpreter that has it."""
 
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_tables import as_parquet, data_100
 from model_server import ModelServer
+from ray_parts import PYTHON, RAY, TWO_NODES, call
 
-PYTHON = os.environ.get("RH_TEST_RAY_PYTHON", "")
 ANSWER = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 2} for label in "AB"}})
 
-pytestmark = [
-    pytest.mark.ray,
-    pytest.mark.timeout(400),
-    pytest.mark.skipif(not PYTHON, reason="`make test-ray` runs it"),
-]
+pytestmark = RAY
 
 
 @pytest.fixture
@@ -29,12 +22,6 @@ def data(tmp_path: Path) -> Path:
     file = tmp_path / "table.parquet"
     file.write_bytes(as_parquet(rows, group=4))
     return file
-
-
-def call(python: str, words: Sequence[object]) -> subprocess.CompletedProcess[str]:
-    places = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-    return subprocess.run([python, *map(str, words)], env=environ, capture_output=True, text=True, timeout=300)
 
 
 def rows(output: Path) -> dict[str, bytes]:
@@ -55,8 +42,9 @@ def test_a_node_that_dies_changes_nothing(data: Path, tmp_path: Path) -> None:
         judge = f"openai:judge@{server.url}"
         whole = ["-m", "rewardharness", "score", data, "--output", tmp_path / "whole", "--judge", judge, "--no-cache"]
         call(sys.executable, [*whole, "--part-rows", 4, "--protocol", "direct", "--quiet"])
-        script = Path(__file__).with_name("two_nodes.py")
-        run = call(PYTHON, [script, data, tmp_path / "ray", judge, 3])
+        output = tmp_path / "ray"
+        words = [*whole[2:4], "--output", output, *whole[6:], "--part-rows", 4, "--protocol", "direct", "--quiet"]
+        run = call(PYTHON, [TWO_NODES, output, 3, *words, "--engine", "ray", "--workers", 4])
     assert run.returncode == 3, run.stderr
     assert 3 <= int(run.stdout.split()[0]) < 20, "the node died in the middle"
     assert rows(tmp_path / "ray") == rows(tmp_path / "whole") != {}

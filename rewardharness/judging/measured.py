@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.errors import HarnessError
+from rewardharness.garbage import keep_freed_memory
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import answer, think
 from rewardharness.judging.criteria import applicable
@@ -82,6 +83,7 @@ class MeasuredJudge(Judge):
 
         # Examples are judged concurrently; threads inside OpenCV would compete with them.
         cv2.setNumThreads(1)
+        keep_freed_memory()
         self._ties = ties
         self._pictures = pictures
         self._cache = None if pictures else cache

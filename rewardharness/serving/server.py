@@ -14,6 +14,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rewardharness.errors import InputError
+from rewardharness.garbage import keep_freed_memory
 from rewardharness.serving.faults import Fault, RefusedError
 from rewardharness.serving.front import Front, error_reply, usual_headers
 from rewardharness.serving.security import clean_request_id
@@ -253,6 +254,8 @@ async def serve(
     loop = asyncio.get_running_loop()
     ending: asyncio.Task[None] | None = None
     received: list[int] = []
+
+    keep_freed_memory()  # bodies of several megabytes come and go
 
     async def end() -> None:
         await service.end()

@@ -30,6 +30,7 @@ from rewardharness.serving.results import (
     milliseconds,
 )
 from rewardharness.serving.scoring import Edit, Scorer
+from rewardharness.serving.turns import Turns
 from rewardharness.serving.wire import (
     BatchRequest,
     CompareRequest,
@@ -40,10 +41,6 @@ from rewardharness.serving.wire import (
     read_request,
 )
 
-_PER_TURN = 512 << 10
-"""Bytes of bodies that are parsed in one turn of the event loop, so that many at once do not block it."""
-_LEAST = 64 << 10
-"""Bytes that a body counts at least: a turn takes eight small ones, however many are waiting."""
 _AT_ONCE = 512 << 10
 """Maximum size in bytes of a body that is parsed on the event loop; larger ones are parsed in a thread."""
 _WATCH_AFTER = 0.05
@@ -91,8 +88,7 @@ class Service:
         self.identity = JudgeIdentity.of(judge, library, release)
         self.judge = judge
         self._desk = asyncio.Lock()
-        self._parsed = 0
-        """Bytes of bodies that were parsed in this turn of the event loop."""
+        self._turns = Turns()
         self.scorer = Scorer(judge, library, limits, self._made)
         self.readiness = Readiness(judge.find_out)
         self.log: RequestLog | None = None
@@ -278,15 +274,8 @@ class Service:
         if len(body) > _AT_ONCE:
             async with self._desk:
                 return await asyncio.to_thread(read)
-        while self._parsed >= _PER_TURN:
-            await asyncio.sleep(0)
-        if not self._parsed:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        self._parsed += max(_LEAST, len(body))
+        await self._turns.wait(len(body))
         return read()
-
-    def _next_turn(self) -> None:
-        self._parsed = 0
 
     async def end(self) -> None:
         """Refuse new requests, wait for open ones within the limits, and cancel the rest."""

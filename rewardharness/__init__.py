@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.judge import Judge, ScoredDataset
     from rewardharness.judging.measured import MeasuredJudge
-    from rewardharness.judging.on_ray import judging_on_ray
     from rewardharness.judging.opening import open_judge
     from rewardharness.judging.report import make_report
     from rewardharness.judgments import judgment_json
@@ -49,7 +48,6 @@ _HOMES = {
     "evaluate": "judging.evaluate",
     "evolve": "evolution.job",
     "judgment_json": "judgments",
-    "judging_on_ray": "judging.on_ray",
     "make_report": "judging.report",
     "open_judge": "judging.opening",
     "open_library": "library.opening",
@@ -78,7 +76,6 @@ __all__ = [
     "describe",
     "evaluate",
     "evolve",
-    "judging_on_ray",
     "judgment_json",
     "make_report",
     "open_judge",

@@ -10,7 +10,7 @@ TRACKERS_VENV ?= .venv-trackers
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl test-verl test-openrlhf test-ray test-trackers check format bench docs site screenshots clean
+.PHONY: run test test-slow test-vllm test-trl test-verl test-openrlhf test-ray test-trackers check format bench docs site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -28,8 +28,14 @@ $(VENV)/.test: $(VENV)/.run
 run: $(VENV)/.run
 	$(BIN)/rh app --port $(PORT)
 
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+
 test: $(VENV)/.test
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+	$(PYTEST) -m "not slow and not browser"
+
+# Simulations of evolution, processes that are killed, and a real browser; a quarter of an hour on two cores.
+test-slow: $(VENV)/.test
+	$(PYTEST) -m "slow or browser"
 
 # A real vLLM with a tiny random model, on the CPU; 2.2 GB, and some minutes the first time.
 $(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh

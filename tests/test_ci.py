@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SUITES = ("vllm", "trl")
-ALL = ["test", *(name for suite in SUITES for name in (f".venv-{suite}/.installed", f"test-{suite}"))]
+ALL = ["test", "test-slow", *(name for suite in SUITES for name in (f".venv-{suite}/.installed", f"test-{suite}"))]
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,8 @@ ALL = ["test", *(name for suite in SUITES for name in (f".venv-{suite}/.installe
     [
         ("nothing", ALL, 0),
         ("test", ALL[:1], 2),
-        ("test-vllm", ALL[:3], 2),
+        ("test-slow", ALL[:2], 2),
+        ("test-vllm", ALL[:4], 2),
         (".venv-vllm/.installed", [each for each in ALL if each != "test-vllm"], 0),
         (".venv-trl/.installed", [each for each in ALL if each != "test-trl"], 0),
     ],

@@ -43,6 +43,7 @@ def test_the_sale_sign_is_read(spec: str) -> None:
     assert any(step.kind == "obs" and "Sael" in step.text for step in judgment.steps)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("loop", [False, True], ids=["plain", "running loop"])
 def test_the_python_api_works_plainly_and_inside_a_running_event_loop(
@@ -74,6 +75,7 @@ def test_the_page_of_the_python_api_is_up_to_date() -> None:
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, "run make docs"
 
 
+@pytest.mark.slow
 def test_the_weekly_evolution_proposes_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = yaml.safe_load((FOLDER / "evolve_weekly.yml").read_text(encoding="utf-8"))["jobs"]["evolve"]["steps"]
     commands = [step["run"] for step in steps if step.get("run", "").startswith("rh ")]

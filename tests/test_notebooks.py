@@ -37,6 +37,7 @@ def test_every_notebook_is_run_here_and_holds_no_output() -> None:
         assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in notebook["cells"])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("name", "says"), [("quickstart", "preferred: "), ("evolve", "held-out: ")])
 def test_a_notebook_runs_without_model_and_network(tmp_path: Path, name: str, says: str) -> None:

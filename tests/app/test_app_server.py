@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from app_parts import LAUNCH, ROOT, Pictures, Served
 
 from app import caching
@@ -172,6 +173,7 @@ def test_no_foreign_page_can_ask(served: Served) -> None:
     assert status(f"{served.url}/config", Host=f"localhost:{port}") == 200
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_said_plainly(served: Served) -> None:
     port = served.url.rsplit(":", 1)[1]
     done = subprocess.run(

@@ -38,6 +38,7 @@ def finished(batches: BatchServices, data: Path | str) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_a_batch_is_a_run_with_a_table_that_is_filtered_sorted_and_saved(tmp_path: Path) -> None:
     batches, data = make(tmp_path), make_labelled(tmp_path / "pairs")
     name = finished(batches, data)
@@ -72,6 +73,7 @@ def packed(folder: Path, **extra: bytes) -> Path:
     return archive
 
 
+@pytest.mark.slow
 def test_a_visitor_judges_an_archive_within_limits_and_it_is_removed(tmp_path: Path) -> None:
     visitors = make(tmp_path, local=False, RH_BATCH_PAIRS="3")
     folder = visitors.take_upload(packed(make_labelled(tmp_path / "pairs")))
@@ -146,6 +148,7 @@ def test_an_upload_stays_for_as_long_as_its_run(tmp_path: Path) -> None:
     assert place.name == "pairs.csv" and place.is_relative_to(tmp_path / "home") and place.is_file()
 
 
+@pytest.mark.slow
 def test_foreign_text_stays_text_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     batches = make(tmp_path)
     name = finished(batches, make_labelled(tmp_path / "pairs"))

@@ -70,6 +70,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(services, home, data, timid, *names)
 
 
+@pytest.mark.slow
 def test_a_benchmark_goes_from_its_cost_to_its_table(world: World) -> None:
     services = world.services
     found = services.expect(on(world.data, library="builtin", baselines=("always-a", "random")))
@@ -232,6 +233,7 @@ def test_data_and_libraries_that_have_changed_are_said_to_have(world: World, tmp
     assert anew.asked(name, key), "the numbers need no data"
 
 
+@pytest.mark.slow
 def test_a_release_takes_the_place_of_a_library_and_a_judge(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +302,7 @@ def prefer_the_edit(call: Call) -> Mapping[str, Any] | None:
     return completion(json.dumps({"preference": best, "scores": scores}))
 
 
+@pytest.mark.slow
 def test_a_model_judges_with_a_key_that_is_kept_nowhere_and_its_chain_is_remembered(world: World) -> None:
     services = world.services
     with ModelServer(prefer_the_edit, key=CANARY) as server:
@@ -329,6 +332,7 @@ def test_a_model_judges_with_a_key_that_is_kept_nowhere_and_its_chain_is_remembe
         (world.home / "set-aside").rename(world.home / "cache" / "judgments.sqlite3")
 
 
+@pytest.mark.slow
 def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
     world: World, tmp_path: Path, halt: Halt
 ) -> None:
@@ -410,6 +414,7 @@ def test_a_damaged_run_is_listed_as_such_and_hides_no_other(world: World) -> Non
         shutil.rmtree(world.home / "runs" / "another")
 
 
+@pytest.mark.slow
 def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(world: World, tmp_path: Path) -> None:
     home = tmp_path / "home"
     make_labelled(home / "data" / "demo-100")
@@ -465,6 +470,7 @@ def test_a_stranger_is_not_told_where_things_lie(tmp_path: Path) -> None:
     assert "secret-place" not in f"{caught.value.message} {caught.value.next_step}"
 
 
+@pytest.mark.slow
 def test_only_one_stranger_runs_at_a_time(world: World, tmp_path: Path, halt: Halt) -> None:
     home = tmp_path / "home"
     make_labelled(home / "data" / "demo-100")

@@ -33,6 +33,8 @@ from rewardharness.library.hub import PushOptions, StaleError, pull, push
 from rewardharness.library.store import AddEntry, Library
 from rewardharness.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class World:

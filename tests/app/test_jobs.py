@@ -54,6 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvolveServices, New
     return services_of(scratch / "home", scratch / "scratch"), run, scratch / "home"
 
 
+@pytest.mark.slow
 def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewJob, Path]) -> None:
     services, run, home = world
     found = services.expect(run)
@@ -70,6 +71,7 @@ def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewJ
         services.look("../etc")
 
 
+@pytest.mark.slow
 def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
     world: tuple[EvolveServices, NewJob, Path], halt: Halt
 ) -> None:
@@ -94,6 +96,7 @@ def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
     assert done.state == "finished" and any(isinstance(event, Resumed) for event in done.events)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_a_run_that_goes_on(
     world: tuple[EvolveServices, NewJob, Path], halt: Halt
 ) -> None:
@@ -129,6 +132,7 @@ def test_what_cannot_be_run_is_said_before_anything_begins(world: tuple[EvolveSe
     assert len(list((home / "runs").glob("*"))) == before
 
 
+@pytest.mark.slow
 def test_a_run_that_never_began_says_why(world: tuple[EvolveServices, NewJob, Path], tmp_path: Path) -> None:
     services, run, _ = world
     data = make_pairs(tmp_path / "gone")
@@ -143,6 +147,7 @@ def test_a_run_that_never_began_says_why(world: tuple[EvolveServices, NewJob, Pa
     assert name not in [run.status.name for run in services.runs()]
 
 
+@pytest.mark.slow
 def test_a_refused_key_pauses_the_run_and_the_right_one_lets_it_go_on(
     world: tuple[EvolveServices, NewJob, Path],
 ) -> None:
@@ -280,6 +285,7 @@ def test_strangers_get_the_demonstration_set_by_measuring_and_nothing_else(tmp_p
             prepare(NewJob(EvolveConfig("demo", budget_seconds=seconds)), judges, known, local=False)
 
 
+@pytest.mark.slow
 def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path, halt: Halt) -> None:
     home = tmp_path / "home"
     jobs = Jobs(home)

@@ -23,6 +23,9 @@ from rewardharness.lineage.records import BenchmarkRef, Evaluation, MetricValue,
 from rewardharness.lineage.store import Lineage, LineageError
 from rewardharness.settings import Settings
 
+pytestmark = pytest.mark.slow
+
+
 TAGS = OWN_TAGS | {"dl", "dt", "dd"}
 ATTRIBUTES = {"class", "scope", "title"}
 LINE = re.compile(

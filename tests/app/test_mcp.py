@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pytest
 from app_parts import Pictures, running_app
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
@@ -22,6 +23,7 @@ async def ask(url: str, calls: list[dict[str, Any]]) -> tuple[list[Any], list[An
         return tools, [await session.call_tool(tools[0].name, call) for call in calls]
 
 
+@pytest.mark.slow
 def test_an_agent_scores_edits(tmp_path: Path, pictures: Pictures) -> None:
     def encoded(path: Path) -> str:
         return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -29,6 +29,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield found
 
 
+@pytest.mark.slow
 def test_a_run_from_the_page_is_a_job_whose_library_can_be_opened(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

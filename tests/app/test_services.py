@@ -108,6 +108,7 @@ def test_who_sits_at_this_computer() -> None:
     assert not is_local(space, "127.0.0.1")
 
 
+@pytest.mark.slow
 def test_the_samples_give_what_their_makers_meant(services: AppServices) -> None:
     samples = services.samples()
     winners = {}

@@ -88,6 +88,7 @@ class Drawn(BaselineJudge):
         return replace(judgment, example_id=example.id)
 
 
+@pytest.mark.slow
 def test_random_judges_get_the_published_random_rows_within_their_intervals(tmp_path: Path) -> None:
     """An interval of 95 % may miss, so most of several judges are asked for, on as many groups as the data have.
 

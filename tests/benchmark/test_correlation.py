@@ -120,6 +120,7 @@ def drawn(source: random.Random, items: int, editors: Sequence[tuple[float, Sequ
     return ratings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("items", "editors"),
     [

@@ -262,6 +262,7 @@ def test_what_cannot_be_done_is_said_in_words(
     assert message in shown.err and "Next:" in shown.err and not shown.out
 
 
+@pytest.mark.slow
 def test_killing_the_process_changes_nothing(data: Path, tmp_path: Path, halt: Halt) -> None:
     words = ["benchmark", str(data), "--no-baseline", "--quiet", "--json"]
     words += ["--baselines", "random", "--concurrency", "1", "--no-cache", "--run"]
@@ -319,6 +320,7 @@ def test_votes_and_ratings_are_counted_without_a_judge(tmp_path: Path, capsys: p
     assert said(capsys)["raters"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 def test_real_pairs_are_judged_beside_the_baselines(
     real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -119,6 +119,7 @@ def test_the_help_is_short(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 CAUTION = "was evolved on the same data, so expect lower accuracy on other data."
 
 
+@pytest.mark.slow
 def test_numbers_on_the_data_of_the_evolution_are_said_to_be(
     data: Path, library: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +246,7 @@ def test_corrected_labels_count_for_what_is_learned_from_alone(
     assert "differs in: corrections" in capsys.readouterr().err, "another pool is another run"
 
 
+@pytest.mark.slow
 def test_killing_the_process_changes_nothing(
     data: Path, library: Path, finished: Path, tmp_path: Path, halt: Halt, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,6 +267,7 @@ def test_killing_the_process_changes_nothing(
     assert Library.load(tmp_path / "killed" / "library").lineage_text == Library.load(finished / "library").lineage_text
 
 
+@pytest.mark.slow
 def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, library: Path, tmp_path: Path) -> None:
     processes: list[subprocess.Popen[bytes]] = []
     begun, killed = threading.Event(), threading.Event()

@@ -224,6 +224,7 @@ def test_a_model_that_is_asked_anew_may_move_a_little_but_not_change_its_mind(
     assert not replayed(capsys, "run", "--tolerance", "0.01", status=1)["same"]
 
 
+@pytest.mark.slow
 def test_an_evolution_comes_out_the_same_also_one_that_was_killed(
     place: Path, capsys: pytest.CaptureFixture[str], halt: Halt
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_step_that_fails_is_named_and_nothing_after_it_is_done(tmp_path, capfd
     assert "started with other options: seed" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_whole_path_on_drawn_data(tmp_path):
     """A thinned Library, evolution, benchmarks, one table; a second time nothing is left to do."""
@@ -100,6 +101,7 @@ def test_the_whole_path_on_drawn_data(tmp_path):
     assert changed <= {"reproduce.md"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_request_to_end_that_reaches_this_process_alone_ends_the_step_too(number, tmp_path, halt):
     pytest.importorskip("skimage")

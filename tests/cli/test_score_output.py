@@ -23,6 +23,7 @@ def rows(output: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(output.glob("judged/*"))}
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_as_if_nothing_had_happened(data: Path, tmp_path: Path, halt: Halt) -> None:
     words = ["score", str(data), "--judge", "closer", "--part-rows", "3", "--quiet", "--output"]
     halt.before("part-000002.json")

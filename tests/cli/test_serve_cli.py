@@ -109,6 +109,7 @@ def test_a_client_gets_what_it_pinned_or_nothing(server: Server, folder: Path, r
         RewardClient(server.url, release="ab" * 32, token=TOKEN)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_as_every_command(folder: Path, own_home: Path) -> None:
     assert Server(folder, "--library", "library", home=own_home).end(signal.SIGINT) == 130
 

@@ -106,6 +106,7 @@ def test_what_has_gone_from_the_disk_is_fetched_again(hub: Hub, repo: Repository
     assert contents(open_rows(SOURCE, settings)) == data_100()
 
 
+@pytest.mark.slow
 def test_killed_at_any_write_it_opens_again_and_goes_on(hub: Hub) -> None:
     hub.server.store.create("ann/edits", kind="datasets").put({SHARD: as_parquet(data_100(2))})
     script = str(Path(__file__).parent / "opened_while_killed.py")

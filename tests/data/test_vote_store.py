@@ -160,6 +160,7 @@ def test_voters_are_told_apart_only_with_a_salt() -> None:
     assert voter_id("bob", "salt") != voter_id("bob", "pepper") and "bob" not in str(voter_id("bob", "salt"))
 
 
+@pytest.mark.slow
 def test_killed_twenty_times_every_acknowledged_vote_is_stored_exactly_once(hub: Hub) -> None:
     script = str(Path(__file__).parent / "voting_while_killed.py")
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])

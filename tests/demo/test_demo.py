@@ -100,6 +100,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(folder: Pa
     }
 
 
+@pytest.mark.slow
 def test_several_processes_draw_the_same_bytes(folder: Path, tmp_path: Path):
     make_demo(tmp_path / "again", pairs=PAIRS, groups=GROUPS, seed=3, ties=True, workers=2)
     assert contents(tmp_path / "again") == contents(folder)

@@ -360,6 +360,7 @@ def _filtered(made: Library, keep) -> Library:
     return Library(tuple(entry for entry in made.entries if entry not in slow))
 
 
+@pytest.mark.slow
 def test_on_real_pictures_the_forecast_is_what_the_measured_judge_decides(demo: Demo) -> None:
     start = without_text(open_library("builtin"))
     poor = _filtered(start, lambda each: each.measure not in {"edit_presence", "added_structure", "removal_fill"})
@@ -375,6 +376,7 @@ def test_on_real_pictures_the_forecast_is_what_the_measured_judge_decides(demo: 
         assert {name for name in after if after[name] < before[name]} == set(effect.broken)
 
 
+@pytest.mark.slow
 def test_measures_that_were_taken_out_of_the_built_in_library_come_back_first(demo: Demo) -> None:
     start = without_text(open_library("builtin"))
     seen = demo.view(_filtered(start, lambda each: each.measure not in {"edit_presence", "added_structure"}))

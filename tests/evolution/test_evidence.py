@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+import pytest
 from proposer_samples import criterion, example, judge, library, skill
 
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
@@ -69,6 +70,7 @@ def evolve(seed: int, examples: Sequence[Example], grades: Grades, start: Librar
     return search(run, schedule, begin(start, evaluator.judge(start, examples)), lambda state: None)
 
 
+@pytest.mark.slow
 def test_on_random_labels_at_most_one_run_in_twenty_accepts_anything() -> None:
     runs = 48
     accepted = 0
@@ -82,6 +84,7 @@ def test_on_random_labels_at_most_one_run_in_twenty_accepts_anything() -> None:
     assert tail > 0.05, f"{accepted} of {runs} runs accepted something"
 
 
+@pytest.mark.slow
 def test_a_real_improvement_is_accepted_and_holds_on_unseen_examples() -> None:
     unseen, unseen_grades = world(99, 300, "added_structure")
     evaluator = GradedBench(unseen_grades)

@@ -320,6 +320,7 @@ ROW = st.dictionaries(st.sampled_from(("id", "text", "weight", "measure", "appli
 ENTRY = st.dictionaries(st.sampled_from(INNER), json_values | st.lists(ROW, max_size=2), max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(OPERATORS),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
 from small_world import BRIGHTER, GOOD, HARMFUL, IDLE, ListOrchestrator, add, make_dataset, make_plan
 
 from rewardharness.evolution.checkpoint import Checkpoints
@@ -169,6 +170,7 @@ def evolve_by_luck(seed: int, always: str | None = None) -> State:
     return search(run, schedule, begin(EMPTY, run.evaluator.judge(EMPTY, examples)), lambda state: None)
 
 
+@pytest.mark.slow
 def test_on_random_labels_at_most_two_of_forty_runs_accept_anything() -> None:
     states = [evolve_by_luck(seed) for seed in range(40)]
     assert sum(state.tests for state in states) >= 40, "edits that were lucky in screening are tested"

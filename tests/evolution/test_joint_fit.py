@@ -163,6 +163,7 @@ def test_weights_are_fitted_and_tested_by_cross_validation() -> None:
     assert not any(fires(fitted, each.instruction) for each in others), "other instructions are judged as before"
 
 
+@pytest.mark.slow
 def test_the_check_judges_each_example_with_a_fit_on_other_sources() -> None:
     rng = np.random.default_rng(0)
 
@@ -205,6 +206,7 @@ def test_the_gain_that_examples_can_show_falls_with_their_number() -> None:
     assert [round(detectable_gain(n), 2) for n in (1, 24, 300)] == [1.0, 0.26, 0.05]
 
 
+@pytest.mark.slow
 def test_on_random_labels_the_fit_is_rejected() -> None:
     # Of the seeds below 400, 8 accept an edit (2%); these 40 are enough to notice a test that accepts too easily.
     accepted = [evolve(seed, *world(seed, 60), START).accepted for seed in range(100, 140)]

@@ -95,6 +95,7 @@ def test_the_difference_of_two_libraries_turns_one_into_the_other() -> None:
     assert difference(smaller, builtin).applied_to(smaller).id == builtin.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["iterative", "evolutionary", "pareto"])
 def test_a_real_improvement_is_found_and_holds_on_unseen_examples(strategy: str) -> None:
     unseen, unseen_grades = world(99, 300, "added_structure")
@@ -109,12 +110,14 @@ def test_a_real_improvement_is_found_and_holds_on_unseen_examples(strategy: str)
     assert sum(gain > 0.05 for gain in gains) >= 2, gains
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # forty evolutions
 def test_on_random_labels_at_most_two_of_forty_runs_accept_anything() -> None:
     accepted = sum(evolve(seed, *world(seed, 60), STRATEGIES[seed % 4]).accepted > 0 for seed in range(40))
     assert accepted <= 2
 
 
+@pytest.mark.slow
 def test_a_generation_with_a_scope_changes_one_entry() -> None:
     examples, grades = world(1, 60, "added_structure")
     run, state = run_of(1, examples, grades)
@@ -128,6 +131,7 @@ def test_a_generation_with_a_scope_changes_one_entry() -> None:
     assert evolve(2, examples, grades, scope="category").ending
 
 
+@pytest.mark.slow
 def test_islands_have_members_of_their_own_and_the_best_migrate() -> None:
     schedule = PopulationSchedule("evolutionary", population=2, islands=2)
     first, second, third = (replace(member(number, number / 10), island=number % 2) for number in (1, 2, 3))
@@ -140,6 +144,7 @@ def test_islands_have_members_of_their_own_and_the_best_migrate() -> None:
     assert state.population is not None and state.population.generation >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [*({"strategy": name} for name in STRATEGIES), {"islands": 2}, {"scope": "entry"}])
 def test_a_run_resumed_after_any_step_ends_in_the_same_way(more: dict[str, Any], tmp_path: Path) -> None:
     examples, grades = world(3, 60, "added_structure")

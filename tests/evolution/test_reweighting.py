@@ -104,6 +104,7 @@ def test_weights_follow_the_grades_that_people_agree_with() -> None:
     assert after > before + 0.08
 
 
+@pytest.mark.slow
 def test_on_random_labels_the_weights_stay() -> None:
     assert sum(evolve(seed, *world(seed, 60)).accepted > 0 for seed in range(20)) <= 1
 

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "evolution_calls.py"
 
 
+@pytest.mark.slow
 def test_ours_needs_a_fraction_of_the_calls() -> None:
     words = ["--seeds", "2", "--edits", "12", "60", "--processes", "1"]
     done = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True)

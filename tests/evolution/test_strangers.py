@@ -120,6 +120,7 @@ def test_the_measured_judge_starts_from_nothing_with_nothing_remembered(tmp_path
     assert "nothing_to_measure" in lines and "defect" not in lines
 
 
+@pytest.mark.slow
 def test_tools_that_name_unknown_measures_are_told_to_the_judge_and_harm_nothing(tmp_path: Path) -> None:
     odd = Entry("odd", "tool", "Measures.", "Call it.", {"triggers": "always"}, measure="no_such_measure")
     plan, _ = make_plan(tmp_path, library=Library().apply(AddEntry(odd)))

@@ -94,6 +94,7 @@ async def pause(seconds: float) -> None:
     await asyncio.sleep(seconds / FASTER)
 
 
+@pytest.mark.slow
 def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> None:
     examples = make_examples(NUMBER)
     answers = [Unreliable(seed) for seed in (1, 2)]

@@ -218,6 +218,7 @@ def test_pictures_come_only_when_asked_for(pictures: dict[str, ImageInput], libr
     assert [step.text for step in plain.steps] == [step.text for step in shown.steps]
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 def test_real_pairs_are_judged_without_position_bias(real_data: Path, library: Library) -> None:
     from rewardharness.data.folder import read_folder

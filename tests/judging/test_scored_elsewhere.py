@@ -188,6 +188,7 @@ def test_rewards_are_finite_and_keep_the_order_of_the_scores(tmp_path: Path, row
         assert judgment.margin is not None and 0 <= judgment.margin <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=SHARED)
 @given(text=st.text(max_size=80) | st.recursive(st.none() | numbers | st.text(max_size=5), st.lists).map(json.dumps))
 def test_any_text_is_read_or_refused_in_words(tmp_path: Path, text: str) -> None:

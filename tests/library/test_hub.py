@@ -259,6 +259,7 @@ def test_a_merged_proposal_is_published_as_the_version_that_it_states(hub: Hub, 
     assert hub.repo.tags["v0.2.0"][0] == hub.head
 
 
+@pytest.mark.slow
 def test_a_library_of_many_files_is_one_commit(hub: Hub, tmp_path: Path) -> None:
     entries = tuple(Entry(f"skill-{number}", "skill", "New.", "Look.") for number in range(258))
     hub.server.page = 50

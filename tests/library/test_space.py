@@ -60,6 +60,7 @@ def test_a_space_is_made_then_updated_then_left_alone(hub: Hub) -> None:
     assert len(space.history("main")) == 4, "one commit each, beside the first and the one by hand"
 
 
+@pytest.mark.slow
 def test_what_is_in_the_space_runs_by_itself(hub: Hub, tmp_path: Path) -> None:
     make(hub)
     root = tmp_path / "space"

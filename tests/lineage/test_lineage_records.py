@@ -347,6 +347,7 @@ for number in range(10**6):
 """
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_survives_kill_9_and_nothing_is_torn(lineage: Lineage) -> None:
     acknowledged: list[str] = []
     for round_ in range(3):

@@ -214,6 +214,7 @@ def test_preservation_is_silent_on_style_but_not_on_backgrounds() -> None:
     assert preservation(edit, BACKGROUND).grade is not None
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.skipif(not PAIRS.is_dir(), reason="../shared/data/pairs is not there")
 def test_real_edits_differ_from_copies_and_real_over_edits_reach_further() -> None:

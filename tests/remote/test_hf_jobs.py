@@ -59,6 +59,7 @@ def files(hub: Hub) -> dict[str, bytes]:
     return dict(hub.server.store.repos[RUNS].find("main").files)
 
 
+@pytest.mark.slow
 def test_an_evolution_runs_as_a_job_and_comes_back_with_its_library(
     hub: Hub, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,7 @@ def test_an_evolution_runs_as_a_job_and_comes_back_with_its_library(
     assert main([*words, "--yes"]) == 0 and len(hub.server.jobs.jobs) == 1, "a finished run is not paid for again"
 
 
+@pytest.mark.slow
 def test_a_canceled_job_is_resumed(hub: Hub, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Settings.from_env().home / "runs" / "mine"
     words = ["score", str(data), "--judge", "vllm:judge", "--protocol", "direct", "--one-order", "--concurrency", "1"]

@@ -179,6 +179,7 @@ def test_keys_of_the_settings_are_kept_nowhere(tmp_path: Path) -> None:
     assert KEY not in text and "refused" in text
 
 
+@pytest.mark.slow
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=5))
 def test_any_argument_is_json(value: Any) -> None:
     arguments = json.loads(json.dumps(made(value=value, path=Path("a"), odd=object()).session["arguments"]))

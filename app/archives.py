@@ -66,7 +66,7 @@ class Archives:
                 raise InputError(f"The archive holds a file of another kind: {name.name[:80]!r}.", next_step=step)
 
     def touch(self, folder: Path) -> None:
-        """Begin the time anew for which an archive is kept."""
+        """Restart the time for which an archive is kept."""
         os.utime(self._folder / folder.resolve().relative_to(self._folder.resolve()).parts[0])
 
     def _by_age(self) -> list[Path]:

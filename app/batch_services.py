@@ -206,7 +206,7 @@ class BatchServices(RunService[CountedStatus, BatchReader]):
         }
 
     def _public(self, error: HarnessError, prepared: PreparedJob) -> HarnessError:
-        """See `RunService._public`. A visitor is told what is wrong with the archive, without the place of it."""
+        """See `RunService._public`. A visitor sees what is wrong with the archive, without its path."""
         place = Path(str(getattr(prepared.config, "data", "")))
         message, step = error.message, error.next_step
         for path in (place.resolve(), place):

@@ -1,6 +1,6 @@
 """What visitors have compared, kept in memory so that a reload of the page does not lose it.
 
-The page makes up a session's name, 128 random bits that stay in the browser's tab, so that nobody can guess another's.
+The page makes up a session's name, 128 random bits that stay in the browser's tab, so that it cannot be guessed.
 """
 
 import re

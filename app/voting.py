@@ -37,7 +37,7 @@ class Ballot:
     """Ids of the pairs that this visitor has seen, with this one."""
 
     def pictures(self) -> list[Image.Image]:
-        """Return source, A and B as they are shown, without names that could tell which is which.
+        """Return source, A and B as they are shown, without names that could identify them.
 
         Raises:
             ImageError: If an image cannot be read.
@@ -120,7 +120,7 @@ class Voting:
         except HarnessError:
             if self._services.local:
                 raise
-            raise InputError("The pairs cannot be opened.", next_step="Tell the owner of this app.") from None
+            raise InputError("The pairs cannot be opened.", next_step="Inform the owner of this app.") from None
         return _pairs(dataset.examples)
 
     def _samples(self) -> Sequence[Example]:

@@ -1,4 +1,4 @@
-"""How far a judgment can be trusted: the graded parts of the instruction, and what its confidence is based on."""
+"""How reliable a judgment is: the graded parts of the instruction, and what its confidence is based on."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class CalibratedBy:
     """What makes a confidence the probability that the preference agrees with a label."""
 
     kind: str
-    """Kind of edit whose labeled examples tell it, or `all kinds`."""
+    """Kind of edit of the labeled examples that it is based on, or `all kinds`."""
     n: int
     """Number of these examples."""
     people: bool

@@ -94,7 +94,7 @@ class Settings:
     """Dataset repository on the Hub that the app's feedback goes to (`RH_FEEDBACK_REPO`); None: to this disk."""
 
     feedback_salt: str | None = field(default=None, repr=False)
-    """Secret that voters are told apart by, without their names (`RH_FEEDBACK_SALT`); None: not told apart."""
+    """Secret with which voters are distinguished without their names (`RH_FEEDBACK_SALT`); None: they are not."""
 
     vote_data: str | None = None
     """Dataset whose pairs the app's tab Vote shows (`RH_VOTE_DATA`); None: the samples."""

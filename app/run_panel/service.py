@@ -117,7 +117,7 @@ class RunService(ABC, Generic[S, R]):
         return Expected(prepared, preview)
 
     def _public(self, error: HarnessError, prepared: PreparedJob) -> HarnessError:
-        """Return what a visitor is told about an error, whose message may contain paths."""
+        """Return the error for a visitor; the original message may contain paths."""
         step = "The log of the app contains the reason."
         return RunError("A run cannot be started here at the moment.", next_step=step)
 

@@ -152,7 +152,7 @@ def forget(
         voter: Id of a voter, as in the column voter: all votes are deleted.
         user: Name of the voter's account instead; needs RH_FEEDBACK_SALT.
         history: Also replace all earlier commits by one, as the votes would remain in them. This cannot be undone.
-        dry_run: Tell what would be deleted, and delete nothing.
+        dry_run: Print what would be deleted, and delete nothing.
         json: Print one JSON object.
     """
     from rewardharness.data.vote_store import forget_votes

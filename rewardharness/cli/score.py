@@ -92,7 +92,7 @@ app = make_app(
     job="score",
 )
 for _name, _help in (
-    ("status", "Show how far an output folder is."),
+    ("status", "Show the progress of an output folder."),
     ("merge", "Write the rows of an output folder to one file."),
     ("verify", "Check that an output folder has every row once."),
 ):

@@ -156,7 +156,7 @@ def serve(
 
 
 def _problem(network: NetworkOptions, guard: "Guard") -> InputError | None:
-    """Return why nobody may listen there; None if all is well."""
+    """Return why the server must not listen there; None if it may."""
     if not guard.local and guard.token is None and not network.insecure_no_auth:
         step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
         return InputError(f"{network.host} is reachable from other machines; no auth token is set.", next_step=step)

@@ -40,7 +40,7 @@ def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings, *,
 
 
 def status(folder: Path, *, json: bool = False) -> int:
-    """Show how far an output folder is, and the report of its rows.
+    """Show the progress of an output folder, and the report of its rows.
 
     Example: `rh score status scores/`
 

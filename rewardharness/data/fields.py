@@ -42,7 +42,7 @@ NONE = "-"
 _SHOWN = 5
 _LISTED = 20
 _PEEK = 20
-"""Rows that are looked at to tell texts from paths of images."""
+"""Rows that are read to distinguish texts from paths of images."""
 _SEVERAL = ("references", "candidates", "preference", "scores", "ranks")
 _ALL = ("source", "instruction", *_SEVERAL, "id", "category", "source_id", "label_kind")
 

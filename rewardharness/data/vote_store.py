@@ -52,7 +52,7 @@ class Pace:
     """Pause after a failed attempt; it doubles with each."""
     longest_pause: float = 30.0
     give_up: float = 90.0
-    """How long a vote is tried to be stored before its voter is told that it is not."""
+    """Seconds of attempts to store a vote before its voter gets an error."""
 
 
 class VoteStore:
@@ -140,7 +140,7 @@ class VoteStore:
                 return batch
 
     def _spool(self, votes: list[Vote]) -> Path:
-        """Write a batch to the disk, as it will lie in the repository. The rows are written last."""
+        """Write a batch to the disk, in the layout of the repository. The rows are written last."""
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(6)}"
         folder = self._folder / name
         for vote in votes:

@@ -69,7 +69,7 @@ class OperatorSchedule:
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """What came of the children of one operator."""
+    """Results of the children of one operator."""
 
     children: int = 0
     successes: float = 0.0
@@ -89,7 +89,7 @@ class OperatorState:
 
         Args:
             operator: The operator.
-            gain: Its paired gain over its parent, with sign; None if no usable child came of it, which is a failure.
+            gain: Its paired gain over its parent, with sign; None without a usable child, which is a failure.
             schedule: The schedule.
         """
         share = 0.0 if gain is None else min(1.0, max(0.0, 0.5 + 0.5 * gain / schedule.full_gain))
@@ -133,7 +133,7 @@ def next_operators(
 
     Args:
         schedule: The schedule.
-        state: What came of earlier children.
+        state: Results of earlier children.
         count: How many operators are wanted.
         seed: Random seed of the run.
         possible: Operators that can be applied to the parent.

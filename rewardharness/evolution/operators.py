@@ -351,7 +351,7 @@ def _says_more(step: _Step) -> bool:
 
 
 def _guidance(entry: Entry | None) -> tuple[str, str]:
-    """Return what an entry tells a judge, apart from when it applies and what counts how much."""
+    """Return the text of an entry for a judge, without its triggers and weights."""
     if entry is None:
         return "", ""
     return entry.body, "\n".join([entry.system_prompt or "", *(one.text for one in _criteria(entry).values())])

@@ -129,7 +129,7 @@ def left_out(report: Mapping[str, Any]) -> str:
 
 
 def ceiling(report: Mapping[str, Any]) -> str:
-    """Return how well people agree with each other; empty if the data do not tell."""
+    """Return how well people agree with each other; empty if the data do not say."""
     people = report.get("people")  # reports of earlier versions lack it
     if not people:
         return ""

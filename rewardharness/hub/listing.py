@@ -48,7 +48,7 @@ def list_models(
     require_client("hub", "Libraries on the Hub")
     from huggingface_hub import HfApi
 
-    logging.getLogger("huggingface_hub.repocard_data").setLevel(logging.ERROR)  # it warns of each odd card
+    logging.getLogger("huggingface_hub.repocard_data").setLevel(logging.ERROR)  # it warns of each invalid card
     api = HfApi(endpoint=(access.endpoint or "").rstrip("/") or None, token=access.token, **CLIENT)
     with translated(Context("the Hub", "model", "", "list Libraries", "", access.token or None)):
         listed = api.list_models(

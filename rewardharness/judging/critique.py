@@ -40,7 +40,7 @@ async def add_critiques(
 
     Args:
         judgment: The judgment.
-        requests: What is asked about, by candidate.
+        requests: The requests, by candidate.
         cache: Cache of critiques; None to cache nothing. Failures are not cached.
         deadline: Timeout of a critique in seconds.
     """

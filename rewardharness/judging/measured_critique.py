@@ -50,7 +50,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "Replace the whole background and keep the subject unchanged.",
     ),
     "text_match": ("The requested text is not readable as written.", "Write the text exactly as requested."),
-    "unasked_text": ("There is text that nobody asked for.", "Add no other text."),
+    "unasked_text": ("There is text that was not requested.", "Add no other text."),
 }
 """Problem and remedy by measure. Other measures are named by their description."""
 

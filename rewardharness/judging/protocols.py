@@ -249,7 +249,7 @@ async def ask_object(
     """Ask for a JSON object; remind once. Never fills in what is missing.
 
     Args:
-        asking: What is asked about.
+        asking: The request.
         chat: The request.
         read: Reads the object; None if it breaks the form.
         form: The form of the object, for the reminder.

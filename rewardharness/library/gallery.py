@@ -41,7 +41,7 @@ class ListedLibrary:
     repo: str
     """`org/name`."""
     version: str
-    """Such as `v1.2.0`; empty if the card does not tell."""
+    """Such as `v1.2.0`; empty if the card does not say."""
     license: str
     likes: int
     downloads: int

@@ -1,4 +1,4 @@
-"""Metrics from the reports of this project, so that nobody copies numbers by hand.
+"""Metrics from the reports of this project, so that no numbers are copied by hand.
 
 A report is one JSON object. A count in it is an object with `n`, `judged`, `interval` and the value under `accuracy`,
 `best_accuracy` or `value`; it is addressed by its path, as in `audit.final`.

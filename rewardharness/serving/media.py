@@ -19,7 +19,7 @@ class RequestText:
 
     @cached_property
     def sha256(self) -> str:
-        """What tells texts apart, and texts from images."""
+        """Identifies a text, different from every image."""
         return f"text:{sha256(self.text.encode())}"
 
 
@@ -31,7 +31,7 @@ class RequestFrames:
 
     @cached_property
     def sha256(self) -> str:
-        """What tells videos apart, and videos from images."""
+        """Identifies a video, different from every image."""
         return f"frames:{content_id([frame.sha256 for frame in self.frames])}"
 
 

@@ -19,6 +19,7 @@ from rewardharness.bulk.stream import Part, Stream
 from rewardharness.codec import from_json, to_json
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.judging.revision import machine_revision
 from rewardharness.ray_cluster import connect, ray_error
 from rewardharness.settings import Settings
 
@@ -33,6 +34,8 @@ class _Job:
     stream: Stream
     config: ShardsConfig
     identity: JudgeIdentity
+    machine: str
+    """As `machine_revision` of the process that writes the parts."""
     retry: Retry | None
 
 
@@ -66,7 +69,7 @@ class _Actor:
         opened = job.config.open(settings)
         judge, library, release = opened
         identity = JudgeIdentity.of(judge, library, release.id if release else None)
-        if identity != job.identity:
+        if (identity, machine_revision(judge.revision)) != (job.identity, job.machine):
             step = "Install the same version with the same extras, and use a Library on the Hub or a shared disk."
             raise RunError("A node of the cluster has another judge or Library.", next_step=step)
         return Worker(job.stream, job.config, settings, opened)
@@ -106,7 +109,7 @@ def judge_on_ray(
         ray.data.DataContext.get_current().enable_progress_bars = False
         nodes = sum(1 for node in ray.nodes() if node["Alive"])
         actors = worker.config.workers or nodes * (2 if judge.uses_model else 1)
-        job = _Job(worker.stream, config, identity, retry)
+        job = _Job(worker.stream, config, identity, machine_revision(judge.revision), retry)
         numbers = [{"part": part.number} for part in parts]
         judged = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
             _Actor,

@@ -11,7 +11,7 @@ resumed pays for none twice; nodes keep what they measured or asked in memory.
 import asyncio
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +20,7 @@ from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.files import content_id, sha256, sha256_file
 from rewardharness.judging.evaluate import WORKERS, judge_safely
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.revision import machine_revision
 from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.store import Library
 from rewardharness.ray_cluster import RayError, connect, ray_error
@@ -41,7 +42,7 @@ class _Sent:
     reference: tuple[Any]
     """Ray resolves references that are arguments, but not those in a tuple."""
     revision: str
-    """Of a judge; empty for a Library."""
+    """Code and extras that the judgments of a judge depend on; empty for a Library."""
 
 
 class _Worker:
@@ -53,18 +54,18 @@ class _Worker:
     async def judge(self, judge: _Sent, library: _Sent, example: Example) -> Judgment | tuple[str, str]:
         """Judge an example, or return message and next step of an error."""
         try:
-            opened = await self._open(judge)
-            if opened.revision != judge.revision:
-                step = "Install the same version with the same extras on all nodes."
-                raise RunError("A node of the Ray cluster has another version of the judge.", next_step=step)
-            return await judge_safely(opened, await self._open(library), example)
+            return await judge_safely(await self._open(judge), await self._open(library), example)
         except HarnessError as error:
             return error.message, error.next_step
 
     async def _open(self, sent: _Sent) -> Any:
         if sent.key not in self._opened:
             data = await sent.reference[0]
-            self._opened.setdefault(sent.key, pickle.loads(data))  # noqa: S301  (from the process that started this one)
+            value = pickle.loads(data)  # noqa: S301  (from the process that started this one)
+            if sent.revision and machine_revision(value.revision) != sent.revision:
+                step = "Install the same version with the same extras on all nodes."
+                raise RunError("A node of the Ray cluster has another version of the judge.", next_step=step)
+            self._opened.setdefault(sent.key, value)
             while len(self._opened) > _KEPT:
                 self._opened.popitem(last=False)
         self._opened.move_to_end(sent.key)
@@ -130,7 +131,10 @@ class RayWorkers:
         return replace(judgment_from_json(value), example_id=example.id, usage=Usage())
 
     async def _judge(self, judge: Judge, library: Library, example: Example) -> Judgment:
-        sent = self._send(judge, judge.name, judge.revision), self._send(library, "The Library")
+        sent = (
+            self._send(judge, judge.name, lambda: machine_revision(judge.revision)),
+            self._send(library, "The Library"),
+        )
         while True:
             place = self._place(example.id)
             place.judging += 1
@@ -157,7 +161,7 @@ class RayWorkers:
             place = self._chosen[name] = min(self._places, key=lambda each: each.judging)
         return place
 
-    def _send(self, value: Any, name: str, revision: str = "") -> _Sent:
+    def _send(self, value: Any, name: str, revision: Callable[[], str] = str) -> _Sent:
         known = self._sent.get(id(value))
         if known is None or known[0] is not value:
             try:
@@ -165,7 +169,7 @@ class RayWorkers:
             except (pickle.PicklingError, TypeError, AttributeError) as error:
                 problem = f"{name} cannot be sent to a Ray cluster: {error}."
                 raise InputError(problem, next_step="Judge in this process.") from None
-            known = value, _Sent(sha256(data), (self._ray.put(data),), revision)
+            known = value, _Sent(sha256(data), (self._ray.put(data),), revision())
             self._sent[id(value)] = known
             while len(self._sent) > _KEPT:
                 self._sent.popitem(last=False)

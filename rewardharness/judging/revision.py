@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rewardharness.files import content_id, sha256
 from rewardharness.measure.learned import identities
+from rewardharness.measure.text import ocr_available
 from rewardharness.prompts import Language, in_language, version
 
 _PACKAGE = Path(__file__).parent.parent
@@ -43,6 +44,11 @@ def _measures_code() -> str:
         for name in ("criteria", "groups", "instruction", "measured", "measured_example", "readings", "router")
     ]
     return _id_of(sources)
+
+
+def machine_revision(revision: str) -> str:
+    """Return a content id of the revision of a judge and of what its judgments depend on in this installation."""
+    return content_id([revision, ocr_available()])
 
 
 def code_revisions(

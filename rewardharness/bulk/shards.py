@@ -185,6 +185,11 @@ class ShardStore:
             groups = range(len(parquet_groups(path, str(path))[1]))
             yield from (dict(row) for row in parquet_rows(path, str(path), groups))
 
+    def first_failed(self) -> Json | None:
+        """Return the first row that was not judged, as an example; None if there is none."""
+        failed = (number for number, record in sorted(self.done().items()) if record["failed"])
+        return next((row for number in failed for row in self.rows("failed", number)), None)
+
     def report(self, number: int) -> Report:
         """Return the report of the judged rows of a complete part."""
         return _report(read_json(self._path("done", number)), "report")

@@ -9,9 +9,9 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
+from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import PaidRunOptions, RunOptions
 from rewardharness.cli.remote import judging_on, run_remotely
-from rewardharness.cli.reports import print_report
 from rewardharness.cli.work import judging, open_job, print_plan
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError

@@ -7,13 +7,13 @@ from rewardharness.bulk.config import ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError
 from rewardharness.cli.examples import Bars, note_same_name
+from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import RunOptions
-from rewardharness.cli.reports import print_report
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.bulk.engine import ShardsJob
-    from rewardharness.bulk.shards import Status
+    from rewardharness.bulk.shards import ShardStore, Status
 
 INCOMPLETE = 3
 """Exit status if rows were not judged, or parts are missing or changed."""
@@ -35,7 +35,7 @@ def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings, *,
         output.note(job.worker.stream.how)
     with Bars(options.quiet) as bars:
         found = job.run(bars.show, retry_failed=retry_failed)
-    _print_status(job.store.folder, found, as_json=options.json)
+    _print_status(job.store, found, as_json=options.json)
     return 0 if found.complete and not found.failed else INCOMPLETE
 
 
@@ -50,7 +50,8 @@ def status(folder: Path, *, json: bool = False) -> int:
     """
     from rewardharness.bulk.shards import ShardStore
 
-    _print_status(folder, ShardStore(folder).status(), as_json=json)
+    store = ShardStore(folder)
+    _print_status(store, store.status(), as_json=json)
     return 0
 
 
@@ -121,7 +122,7 @@ def _print_plan(job: "ShardsJob", as_json: bool) -> int:
     return 0
 
 
-def _print_status(folder: Path, found: "Status", *, as_json: bool) -> None:
+def _print_status(store: "ShardStore", found: "Status", *, as_json: bool) -> None:
     from rewardharness.judging.report import report_json
 
     report = report_json(found.report)
@@ -137,7 +138,10 @@ def _print_status(folder: Path, found: "Status", *, as_json: bool) -> None:
     parts = f"{found.parts_done} of {output.count(found.parts, 'part')}"
     output.say(f"{parts}, {found.rows_done} of {output.count(found.rows, 'row')} done{rest}{active}")
     if found.failed:
+        if first := store.first_failed():
+            name = first["id"] or f"row {first['row']}"
+            output.say(f"Such as {name}: {first['code']}: {first['message']}")
         output.say(
-            f"{output.count(found.failed, 'row')} not judged: see {folder / 'failed'}. Try again: --retry-failed"
+            f"{output.count(found.failed, 'row')} not judged: see {store.folder / 'failed'}. Try again: --retry-failed"
         )
-    output.say(f"Results: {folder / 'judged'}")
+    output.say(f"Results: {store.folder / 'judged'}")

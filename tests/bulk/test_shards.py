@@ -12,6 +12,7 @@ from model_server import Fault, ModelServer
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.bulk.engine import ShardsJob
 from rewardharness.bulk.shards import ShardStore, Status
+from rewardharness.cli.main import main
 from rewardharness.errors import InputError, RunError
 from rewardharness.settings import Settings
 
@@ -92,7 +93,9 @@ def test_a_share_is_judged_by_one_process_at_a_time(data: Path, tmp_path: Path) 
     assert ShardStore(tmp_path / "out").status().running == ()
 
 
-def test_failed_rows_are_judged_again_on_request(data: Path, tmp_path: Path) -> None:
+def test_failed_rows_are_judged_again_on_request(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = True
 
     def respond(call: Any) -> Any:
@@ -102,6 +105,10 @@ def test_failed_rows_are_judged_again_on_request(data: Path, tmp_path: Path) -> 
         options = {"judge": f"openai:judge@{server.url}", "protocol": "direct", "no_cache": True}
         status = run(data, tmp_path / "out", **options)
         assert status.failed == 2 and status.report.failures["bad_row"] == 1
+        assert main(["score", "status", str(tmp_path / "out")]) == 0
+        first, said = ShardStore(tmp_path / "out").first_failed(), capsys.readouterr().out
+        assert first is not None and f"{first['code']}: {first['message']}" in " ".join(said.split())
+        assert "2 rows not judged: see" in said
         broken = False
         assert run(data, tmp_path / "out", **options).failed == 2, "not without being asked"
         before = asked(server)

@@ -178,10 +178,10 @@ class ReleaseConfig(JudgeConfig):
             InputError: If a field contradicts it.
             ReleaseError: If the release was changed.
         """
-        from rewardharness.judging.deployments import find_release
-
         if self.release is None:
             return None
+        from rewardharness.judging.deployments import find_release
+
         release = find_release(self.release, settings)
         self._check(release, settings, ties)
         return release

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
@@ -30,6 +31,9 @@ class Workers(Protocol):
 
 WORKERS: ContextVar[Workers | None] = ContextVar("workers", default=None)
 """What judges the examples of evaluations in this context; None: this process."""
+
+_logged: set[tuple[str, int | None]] = set()
+"""Lines of code whose errors were logged: file and number."""
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -202,5 +206,16 @@ async def judge_safely(judge: Judge, library: Library, example: Example) -> Judg
     try:
         return await judge_calibrated(judge, example, library)
     except Exception as error:
-        log.exception("judging %s failed unexpectedly", example.id)
+        _log_once(example.id, error)
         return unjudged(example, judge, library, Failure("defect", f"{type(error).__name__}: {error}"))
+
+
+def _log_once(name: str, error: Exception) -> None:
+    """Log an internal error with its traceback; those of the same line of code that follow only for debugging."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = (last.filename, last.lineno)
+    if place in _logged:
+        log.debug("judging %s failed unexpectedly, again: %s", name, error)
+        return
+    _logged.add(place)
+    log.error("judging %s failed unexpectedly; the same error is not shown again", name, exc_info=error)

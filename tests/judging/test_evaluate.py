@@ -78,6 +78,22 @@ def test_an_end_that_was_asked_for_before_the_beginning_begins_nothing(example: 
     assert evaluate(Quick(Cancel()), EMPTY, [example], cancel=cancel) == []
 
 
+class Broken(Quick):
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        raise ZeroDivisionError(f"in {example.id}")
+
+
+def test_an_internal_error_fails_each_example_and_is_shown_once(
+    example: Example, caplog: pytest.LogCaptureFixture
+) -> None:
+    examples = [Example(str(n), "x", example.source, example.candidates) for n in range(4)]
+    done = evaluate(Broken(Cancel()), EMPTY, examples, concurrency=1)
+    failures = [judgment.failure for _, judgment in done]
+    assert failures == [Failure("defect", f"ZeroDivisionError: in {n}") for n in range(4)]
+    (record,) = caplog.records
+    assert record.levelname == "ERROR" and record.exc_info and "0 failed unexpectedly" in record.getMessage()
+
+
 def test_it_works_inside_a_running_event_loop(example: Example) -> None:
     judge = Quick(Cancel())
 

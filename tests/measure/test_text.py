@@ -3,6 +3,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,6 +131,20 @@ def test_equal_pixels_are_read_once_and_the_source_only_where_its_text_matters(
         assert [measure(again, request) for measure in (text_match, unasked_text)] == readings
         assert len(read) == count, request
         assert all(reading.grade is not None for reading in readings[request is ADD :])
+
+
+@reads
+def test_text_is_read_where_no_temporary_file_can_be_written(
+    cat: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = Planes(written(cat, "OPEN"))
+    usual = read_lines(sign)
+    assert [line.text for line in usual] == ["OPEN"]
+    monkeypatch.setattr(text, "_engines", text._Engines())
+    monkeypatch.setattr(text, "_remembered", {})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert read_lines(Planes(sign.pixels)) == usual
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_the_package_nothing_is_graded(cat: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:

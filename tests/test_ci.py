@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SUITES = ("vllm", "trl")
+SUITES = ("vllm", "trl", "ray", "trackers")
 ALL = ["test", "test-slow", *(name for suite in SUITES for name in (f".venv-{suite}/.installed", f"test-{suite}"))]
 
 

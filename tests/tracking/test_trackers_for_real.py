@@ -53,7 +53,8 @@ def test_all_trackers_hold_one_run_with_its_numbers(tmp_path: Path) -> None:
     assert name == run and scalars["progress/judgments"][-1] == [6, 6]
     assert scalars["final/drawn/n"] == [[6, 6], [6, 6]]
 
-    assert len(seen["wandb"]) == 2 and all(folder.endswith(run) for folder, _ in seen["wandb"])
+    # wandb adds a number to the second of two folders that begin in the same second
+    assert len(seen["wandb"]) == 2 and all(f"-{run}" in folder for folder, _ in seen["wandb"])
     for _, content in seen["wandb"]:
         assert "final/drawn" in content and "measured (no VLM)" in content
         assert not [word for word in ("secretdata", "make the square", ".png", "/home") if word in content]

@@ -1,4 +1,4 @@
-"""Formats reasoning: the measurements of the measured judge; the thoughts, Tool calls and answers of a model.
+"""Formats reasoning: the measurements of the pixel-based judge; the thoughts, Tool calls and answers of a model.
 
 Pure: records in, markup out, for `gr.Markdown` (see `app.markup`).
 """
@@ -18,7 +18,7 @@ from rewardharness.judging.answers import read_object
 from rewardharness.schema import LABELS, TIE, ChainStep, Judgment
 
 FOLDED = 200
-"""Characters above which a step of the measured judge is collapsed."""
+"""Characters above which a step of the pixel-based judge is collapsed."""
 
 FOLDED_THOUGHT = 700
 """Characters above which a finished thought of a model is collapsed."""

@@ -22,7 +22,7 @@ class Comparison:
     opened: Library = field(compare=False, repr=False)
     """The Library."""
     model: ModelRun | None = None
-    """Steps and cost of a model; None for the measured judge."""
+    """Steps and cost of a model; None for the pixel-based judge."""
     own_judge: bool = True
     """Whether the visitor chose the judge, and so can correct its settings."""
     release: str | None = None

@@ -50,7 +50,7 @@ _MODEL_FAILURES: Mapping[str, tuple[str, str]] = {
     ),
     "refused": (
         "The model refused to judge these images",
-        "Choose another model, or the measured judge.",
+        "Choose another model, or the pixel-based judge.",
     ),
     "bad_response": (
         "The server's reply cannot be used",

@@ -300,7 +300,7 @@ class Judges:
         except TimeoutError:
             raise ModelError("timeout", f"No answer within {CHECK_SECONDS:g} seconds.") from None
         if found is None:
-            raise InputError("The measured judge uses no endpoint, so there is nothing to check.")
+            raise InputError("The pixel-based judge uses no endpoint, so there is nothing to check.")
         return found
 
     def public_failure(self, choice: JudgeChoice, failure: Failure) -> Failure:

@@ -120,7 +120,7 @@ class Running:
 
     @property
     def model(self) -> ModelRun | None:
-        """The followed steps and the cost of a model; None for the measured judge."""
+        """The followed steps and the cost of a model; None for the pixel-based judge."""
         if self._judge.settings is None:
             return None
         usage = replace(self._usage, seconds=(self._ended or time.monotonic()) - self._began)
@@ -129,7 +129,7 @@ class Running:
         return ModelRun(self._judge.settings, progress, Spent(usage, cached, self._price))
 
     def used(self, choice: JudgeChoice) -> Used | None:
-        """Return the model for the next comparison of this visitor; None for the measured judge and before the end."""
+        """Return the model for the next comparison; None for the pixel-based judge, and before its end."""
         return Used(choice, self._judge) if self._judge.uses_model and self._done else None
 
     def stop(self) -> None:

@@ -74,7 +74,7 @@ class AppServices:
 
     @property
     def judge_name(self) -> str:
-        """Name of the measured judge."""
+        """Name of the pixel-based judge."""
         return NAME
 
     @property
@@ -215,7 +215,7 @@ class AppServices:
     def api_judge(self) -> JudgeChoice:
         """Return the judge of API requests: the release that the app is fixed to, or the default on this computer.
 
-        In a public app it is the measured judge, since model requests would be at the expense of the app's owner.
+        In a public app it is the pixel-based judge, since model requests would be at the expense of the app's owner.
 
         Raises:
             InputError: If the app is public and fixed to a release whose judge is a model.
@@ -253,7 +253,7 @@ class AppServices:
         if spec == MEASURED:
             return BY_MEASURING
         if not self.local:
-            raise InputError("Programs can ask only the measured judge here.", next_step="Run the app yourself.")
+            raise InputError("Programs can ask only the pixel-based judge here.", next_step="Run the app yourself.")
         return judge_choice(spec)
 
     def keep(self, comparison: Comparison) -> str:
@@ -288,7 +288,7 @@ class AppServices:
         return self.feedback.give(comparison.example, preference, name=name, context=context)
 
     def warm_up(self) -> None:
-        """Start the worker processes of the measured judge, load text recognition and draw the samples, once.
+        """Start the worker processes of the pixel-based judge, load text recognition and draw the samples, once.
 
         It happens in the background. The first verdict then takes as long as the others.
         """

@@ -35,7 +35,7 @@ def sureness(confidence: float | None) -> str:
 
 
 def judge_line(judge: str, *, local: bool) -> str:
-    """Describe the measured judge in one line. `local`: whether the app runs on the reader's computer."""
+    """Describe the pixel-based judge in one line. `local`: whether the app runs on the reader's computer."""
     ends = "No model, no key, nothing leaves this computer." if local else "No model, no key."
     return block(
         f'<p><span class="pill">{escape(judge)}</span> scores edits by pixel measurements, weighted by the rubrics '
@@ -44,7 +44,7 @@ def judge_line(judge: str, *, local: bool) -> str:
 
 
 def about_judge(reads_text: bool) -> str:
-    """Describe what the measured judge can and cannot detect."""
+    """Describe what the pixel-based judge can and cannot detect."""
     can = [
         "where and how much an image was edited, and whether the rest is unchanged",
         "whether the requested color appeared, and brightness, contrast and saturation changed as requested",

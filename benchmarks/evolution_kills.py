@@ -1,7 +1,7 @@
 """Evolution on a bare machine: what it gains, how long it takes, and that killing it changes nothing.
 
 Draws 100 pairs of demonstration data, takes every second criterion with a measure out of the built-in Library, and
-evolves what is left with the measured judge and the built-in orchestrator. Does the same once more, and then twice
+evolves what is left with the pixel-based judge and the built-in orchestrator. Does the same once more, and then twice
 while the process is killed with SIGKILL at random moments and started anew: from nothing, where most of the time goes
 into the first measuring, and with readings remembered, where it goes into the search. Compares the Library, its
 lineage, every decision and what was spent. Last, it judges pairs of another set with the starting, the evolved and
@@ -102,7 +102,7 @@ def cpu_of_children() -> float:
 
 
 def accuracy(home: Path, data: Path, library: str) -> tuple[float, int]:
-    """Share of a dataset on which the measured judge agrees with the labels, and n."""
+    """Share of a dataset on which the pixel-based judge agrees with the labels, and n."""
     environment = {**os.environ, "RH_HOME": str(home)}
     words = command("score", str(data), "--library", library, "--quiet", "--json")
     said = json.loads(subprocess.run(words, env=environment, check=True, capture_output=True).stdout)

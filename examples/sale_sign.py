@@ -2,7 +2,7 @@
 
 Draws the three pictures and has them judged:
 
-    python examples/sale_sign.py                                   # measured judge, reads the signs by OCR
+    python examples/sale_sign.py                                   # pixel-based judge, reads the signs by OCR
     python examples/sale_sign.py --judge scripted                  # a scripted model that calls the text-reading Tool
     python examples/sale_sign.py --judge vllm:NAME@http://host:8000/v1
 """

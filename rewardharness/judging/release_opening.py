@@ -105,7 +105,7 @@ def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:
     if given is not None and re.match(r"https?://", given) and not pinned.startswith(("gemini:", "scripted:")):
         if pinned == MEASURED:
             raise ReleaseError(
-                "The release is of the measured judge, which asks no endpoint.", next_step="Leave it out."
+                "The release is of the pixel-based judge, which asks no endpoint.", next_step="Leave it out."
             )
         return f"{pinned}@{given}"
     if given is None and pinned.startswith("gemini:"):

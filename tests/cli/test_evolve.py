@@ -1,4 +1,4 @@
-"""`rh evolve` and `rh runs` from end to end: the measured judge, the built-in orchestrator, small drawn pictures."""
+"""`rh evolve` and `rh runs` from end to end: the pixel-based judge, the built-in orchestrator, small drawn pictures."""
 
 import json
 import os

@@ -35,7 +35,7 @@ def example(name: str, instruction: str, preference: str | None = "A", count: in
 
 
 def judge(library: Library, asked: Example, grades: Grades, protocol: str = "measured") -> Outcome:
-    """Judge an example by its grades, with a chain as the measured judge writes it."""
+    """Judge an example by its grades, with a chain as the pixel-based judge writes it."""
     chosen = route(library, asked.instruction)
     criteria = applicable(chosen, read_instruction(asked.instruction))
     scores = {}

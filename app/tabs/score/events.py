@@ -141,7 +141,7 @@ class ScoreEvents:
         }
 
     def _asking(self, running: Running) -> Updates:
-        """Show the progress of a model; the measured judge is too fast to show any."""
+        """Show the progress of a model; the pixel-based judge is too fast to show any."""
         outputs, run = self._outputs, running.model
         if run is None:
             return {}

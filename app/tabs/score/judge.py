@@ -267,7 +267,7 @@ def connect_judge(
     Args:
         services: The services.
         form: The widgets.
-        outside: The line that names the judge and the section about the measured judge; None for tabs without them.
+        outside: The line that names the judge and the section about the pixel-based judge; None for tabs without them.
     """
     judges = services.judges
     cleared = {form.kept: None, form.used: None}

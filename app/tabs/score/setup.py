@@ -69,7 +69,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Head:
-    """The line above the images that names the judge, and the section about the measured judge."""
+    """The line above the images that names the judge, and the section about the pixel-based judge."""
 
     line: gr.Markdown
     about: gr.Accordion

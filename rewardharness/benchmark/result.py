@@ -10,7 +10,6 @@ from rewardharness.benchmark.answers import QuestionAnswer, read_answer
 from rewardharness.benchmark.calibration import GradedJudgment, calibration_json
 from rewardharness.benchmark.cases import NOT_JUDGED
 from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
-from rewardharness.benchmark.conventions import BothOrderAnswers, both_orders
 from rewardharness.benchmark.exploits import exploit_numbers
 from rewardharness.benchmark.items import FORWARD, REVERSE, Question
 from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED
@@ -74,19 +73,19 @@ def summary(sheet: AnswerSheet, judgments: Mapping[str, Judgment], wanted: Itera
 
 
 def _both_orders(sheet: AnswerSheet) -> Json | None:
-    """Return how often the answers in both presentation orders agree; None if only one order was judged."""
+    """Return how often the answers in both presentation orders agree, as in MMRB2 (arXiv 2512.16899).
+
+    A judge that always prefers the candidate shown first has a consistency of 0. None if only one order was judged.
+    """
     pairs: dict[str, dict[str, QuestionAnswer]] = {}
     for reply in sheet.counting:
         if reply.question.order and reply.question.truth in TWO_WAY:
             pairs.setdefault(reply.question.id.rpartition("|")[0], {})[reply.question.order] = reply
     if not pairs:
         return None
-    score = both_orders(
-        BothOrderAnswers(name, str(two[FORWARD].question.truth), _two_way(two[FORWARD]), _two_way(two[REVERSE]))
-        for name, two in pairs.items()
-        if len(two) == 2
-    )
-    return {"same": score.same, "tried": score.tried, "consistency": score.position_consistency}
+    answers = [(_two_way(two[FORWARD]), _two_way(two[REVERSE])) for two in pairs.values() if len(two) == 2]
+    same = [forward == reverse for forward, reverse in answers if forward is not None and reverse is not None]
+    return {"same": sum(same), "tried": len(same), "consistency": sum(same) / len(same) if same else None}
 
 
 def _two_way(reply: QuestionAnswer) -> str | None:

@@ -5,6 +5,7 @@ is dropped and recorded. A refusal or timeout costs one proposal, not the round.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -228,7 +229,7 @@ class LLMOrchestrator:
         consulted = [entry.name for outcome in cases for entry in outcome.judgment.entries]
         asked = load(
             "evolve_case",
-            library=library_text(view.library, _few(consulted)),
+            library=library_text(view.library, [name for name, _ in Counter(consulted).most_common(5)]),
             tried=tried_text(view.rejected),
             finding=quoted(aim.statement, MAX_FINDING),
             cases="\n".join(
@@ -323,9 +324,3 @@ def _repair(problem: str) -> Message:
 
 def _cut_off(reply: Reply) -> str:
     return "The reply was cut off at the limit of its length; be shorter." if reply.finish_reason == "length" else ""
-
-
-def _few(names: Sequence[str], most: int = 5) -> list[str]:
-    """The names that occur most often, at most so many."""
-    order = {name: number for number, name in reversed(list(enumerate(names)))}
-    return sorted(order, key=lambda name: (-names.count(name), order[name]))[:most]

@@ -56,11 +56,6 @@ class RewardRef:
         if (self.release is None) == (self.library is None):
             raise ValidationError("a reward is either a release or a Library")
 
-    @property
-    def library_id(self) -> str | None:
-        """Id of the Library, if it is known."""
-        return self.release.library if self.release is not None else self.library
-
 
 @dataclass(frozen=True)
 class NamedRevision:

@@ -228,10 +228,6 @@ def _quarter(gray: Pixels) -> Pixels:
     return np.asarray(cv2.resize(gray, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _luma(pixels: Pixels) -> Pixels:
-    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.uint8)
-
-
 def _laplacian(gray: Pixels) -> Plane:
     # 16-bit integers hold the range exactly and are several times faster than floats.
     return np.asarray(cv2.convertScaleAbs(cv2.Laplacian(gray, cv2.CV_16S)).astype(np.float32), np.float32)

@@ -27,10 +27,6 @@ class Counter:
         key = tuple(sorted(labels.items()))
         self._values[key] = self._values.get(key, 0.0) + amount
 
-    def value(self, **labels: str) -> float:
-        """Return the number."""
-        return self._values.get(tuple(sorted(labels.items())), 0.0)
-
     def lines(self, name: str) -> list[str]:
         """Write it down."""
         values = self._values or {(): 0.0}

@@ -22,7 +22,6 @@ from rewardharness.benchmark.run import (
     judge_benchmark,
     manifest,
     read_judgments,
-    read_known,
 )
 from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
@@ -36,7 +35,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.runs.records import Recording, record_run
 from rewardharness.runs.stop import STOP_FILE, StopRequest
-from rewardharness.runs.store import RunFolder
+from rewardharness.runs.store import RunFolder, results_of
 from rewardharness.schema import Json, Judgment
 from rewardharness.settings import Settings
 from rewardharness.task import common_task
@@ -104,7 +103,7 @@ class BenchmarkJob:
         """Estimate the cost of what the run folder does not hold yet."""
         places = [(self.data, self.folder), (self.development, self.folder / DEVELOPMENT)]
         costs = [
-            estimate(data, self.entries, {} if restart else read_known(folder))
+            estimate(data, self.entries, {} if restart else results_of(folder))
             for data, folder in places
             if data is not None
         ]

@@ -24,8 +24,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
-from rewardharness.runs.results import read_results
-from rewardharness.runs.store import RESULTS, RunFolder
+from rewardharness.runs.store import RunFolder, results_of
 from rewardharness.schema import Example, Json, Judgment
 
 DATA_FILE = "exam.json"
@@ -253,15 +252,10 @@ def read_benchmark(folder: Path) -> Json:
     return found
 
 
-def read_known(folder: Path) -> dict[str, Any]:
-    """Read the result lines of a run by their ids; of several with one id, the last. Empty for no run."""
-    return dict(read_results(folder / RESULTS))
-
-
 def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:
     """Read the judgments of a run, by entry and item."""
     found: dict[str, dict[str, Judgment]] = {}
-    for line in read_known(folder).values():
+    for line in results_of(folder).values():
         if "contender" in line and "item" in line:
             found.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_json(
                 {**line, "id": line["item"]}, steps=False

@@ -137,7 +137,6 @@ class Progress:
     def __init__(self, total: int, label: str, *, done: int = 0, quiet: bool = False) -> None:
         self._total, self._label, self._done, self._first, self._quiet = total, label, done, done, quiet
         self._bar: Any = None
-        self._text = ""
         self._started, self._ended = time.monotonic(), threading.Event()
 
     def __enter__(self) -> Self:
@@ -153,10 +152,9 @@ class Progress:
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[text]}"),
                 console=Console(stderr=True),
             )
-            self._task = self._bar.add_task(self._label, total=self._total, completed=self._done, text="")
+            self._task = self._bar.add_task(self._label, total=self._total, completed=self._done)
             self._bar.start()
         elif not self._quiet:
             threading.Thread(target=self._tell, daemon=True).start()
@@ -169,11 +167,11 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def step(self, text: str = "") -> None:
-        """Count one step, with a few words on how things stand."""
-        self._done, self._text = self._done + 1, text
+    def step(self) -> None:
+        """Count one step."""
+        self._done += 1
         if self._bar is not None:
-            self._bar.update(self._task, advance=1, text=plain(text))
+            self._bar.update(self._task, advance=1)
         elif self._done == self._total and not self._quiet:
             self._note()
 
@@ -184,7 +182,7 @@ class Progress:
     def _note(self) -> None:
         made, rest = self._done - self._first, self._total - self._done
         left = f", about {rest * (time.monotonic() - self._started) / made:.0f} s left" if made else ""
-        note(f"{self._label}: {self._done}/{self._total}{left}. {self._text}".rstrip())
+        note(f"{self._label}: {self._done}/{self._total}{left}.")
 
 
 def share(value: float | None, interval: Sequence[float] | None = None) -> str:

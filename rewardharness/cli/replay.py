@@ -332,7 +332,8 @@ def _short(value: Any) -> str:
 
 def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "ReplayComparison":
     from rewardharness.files import read_json
-    from rewardharness.runs.replay import compare_reports, compare_results, results_of
+    from rewardharness.runs.replay import compare_reports, compare_results
+    from rewardharness.runs.store import results_of
 
     report = []
     if kind.report == OUTCOME and not (run / OUTCOME).is_file():

@@ -208,11 +208,11 @@ def _save_overlays(judgment: "Judgment", folder: Path) -> None:
 
 def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
     from rewardharness.judging.calibration import confidence_words
+    from rewardharness.judging.chain import render
     from rewardharness.judging.identity import JudgeIdentity
 
     if show_chain:
-        for step in judgment.steps:
-            output.say(f"<{step.kind}>{step.text}</{step.kind}>")
+        output.say(render(judgment.steps))
         output.say()
     if judgment.failure is not None:
         output.say(f"Not judged: {judgment.failure.message}")

@@ -7,7 +7,6 @@
 A commit never changes, so its cached tables are opened without a request.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -277,8 +276,7 @@ def _digest(path: Path) -> str:
     if path.is_dir():
         inside = sorted(each for each in path.iterdir() if each.suffix == ".arrow" or each.name == DISK_STATE)
         return files.content_id([[each.name, _digest(each)] for each in inside])
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return files.sha256_file(path)
 
 
 def _size(top: Path, paths: tuple[str, ...]) -> int:

@@ -138,9 +138,9 @@ def lines_from(path: Path, position: int) -> Iterator[dict[str, Any] | str]:
                 yield _parsed(line)
 
 
-def _parsed(line: bytes) -> dict[str, Any] | str:
+def _parsed(line: bytes | str) -> dict[str, Any] | str:
     try:
-        row = json.loads(line.removeprefix(codecs.BOM_UTF8))
+        row = json.loads(line.removeprefix(codecs.BOM_UTF8) if isinstance(line, bytes) else line)
     except UnicodeDecodeError:
         return "not UTF-8 text"
     except (ValueError, RecursionError) as error:
@@ -154,16 +154,11 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(files.read_text(path).split("\n"), 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            what = error.msg if isinstance(error, json.JSONDecodeError) else "too deep or too large"
-            wrong.append(f"line {number} is not valid JSON ({what})")
-            continue
+        row = _parsed(line)
         if isinstance(row, dict):
             rows.append(row)
         else:
-            wrong.append(f"line {number} is not a JSON object")
+            wrong.append(f"line {number} is {row}")
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise DataError(f"{path}: {'; '.join(wrong[:_SHOWN])}{more}.", next_step="Correct these lines.")

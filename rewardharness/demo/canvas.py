@@ -76,9 +76,9 @@ class Canvas:
         lay(self.color, np.clip(look, 0, 1), share)
 
 
-def profile(rows: Sequence[tuple[float, float]], steps: int = 40) -> list[Point]:
+def profile(rows: Sequence[tuple[float, float]]) -> list[Point]:
     """Return the outline of a body of revolution; rows are (y, half width)."""
-    ys = np.linspace(rows[0][0], rows[-1][0], steps)
+    ys = np.linspace(rows[0][0], rows[-1][0], 40)
     half = np.interp(ys, [y for y, _ in rows], [w for _, w in rows])
     half = np.convolve(np.pad(half, 2, mode="edge"), np.full(5, 0.2), mode="valid")
     right = [(float(0.5 + w), float(y)) for y, w in zip(ys, half, strict=True)]

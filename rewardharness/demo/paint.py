@@ -178,15 +178,13 @@ def material(name: str, color: Image, size: int, seed: int) -> Image:
 
 
 @lru_cache(maxsize=16)
-def wood(seed: int, height: int, width: int, tone: float = 1.0) -> Image:
+def wood(seed: int, height: int, width: int) -> Image:
     """Return wood with its grain along x. Cached; copy before writing."""
     bend = noise(seed, height, width, max(8.0, width / 3), 2)
     fine = cv2.resize(noise(seed + 1, height, max(8, width // 14), 4.0, 3), (width, height))
     ys = np.arange(height, dtype=np.float32)[:, None] / height
     rings = 0.5 + 0.5 * np.sin(2 * np.pi * (ys * 7 + bend * 3.2))
-    return _mix(
-        (0.36 * tone, 0.20 * tone, 0.09 * tone), (0.76 * tone, 0.52 * tone, 0.30 * tone), 0.45 * rings + 0.55 * fine
-    )
+    return _mix((0.36, 0.20, 0.09), (0.76, 0.52, 0.30), 0.45 * rings + 0.55 * fine)
 
 
 @lru_cache(maxsize=16)

@@ -238,7 +238,7 @@ def draw(scene: Scene) -> NDArray[np.uint8]:
     return _expose(canvas, scene.seed)
 
 
-def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int, opacity: float = 1.0) -> None:
+def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int) -> None:
     """Draw an object with its shadow into an image, in place."""
     color, alpha = picture(thing.kind, thing.color, thing.material, thing.text, seed % 997)
     side = max(8, round(thing.size * SIDE))
@@ -246,7 +246,7 @@ def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int, opacity: fl
     if thing.mirrored:
         color, alpha = color[:, ::-1], alpha[:, ::-1]
     if thing.kind not in FLYING:
-        _shadow(canvas, thing, alpha, opacity)
+        _shadow(canvas, thing, alpha)
     if thing.angle:
         turn = cv2.getRotationMatrix2D((side / 2, side / 2), -thing.angle, 1.0)
         color = cv2.warpAffine(np.ascontiguousarray(color), turn, (side, side), borderMode=cv2.BORDER_REPLICATE)
@@ -259,10 +259,10 @@ def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int, opacity: fl
     x0, y0, x1, y1 = max(0, left), max(0, top), min(SIDE, left + side), min(SIDE, top + side)
     if x0 < x1 and y0 < y1:
         part = (slice(y0 - top, y1 - top), slice(x0 - left, x1 - left))
-        lay(canvas[y0:y1, x0:x1], color[part] * tint, alpha[part] * opacity)
+        lay(canvas[y0:y1, x0:x1], color[part] * tint, alpha[part])
 
 
-def _shadow(canvas: Image, thing: Thing, alpha: Image, opacity: float) -> None:
+def _shadow(canvas: Image, thing: Thing, alpha: Image) -> None:
     """Darken the ground under an object by the width of its base."""
     foot = np.flatnonzero(alpha[int(alpha.shape[0] * 0.78) :].max(axis=0) > 0.3)
     if not foot.size:
@@ -278,7 +278,7 @@ def _shadow(canvas: Image, thing: Thing, alpha: Image, opacity: float) -> None:
     x0, x1 = max(0, center[0] - reach), min(SIDE, center[0] + reach)
     if x0 < x1 and y0 < y1:
         soft = cv2.GaussianBlur(dark[y0:y1, x0:x1], (0, 0), max(2.0, wide * 0.10)).astype(np.float32) / 255
-        canvas[y0:y1, x0:x1] *= (1 - 0.55 * opacity * soft)[..., None]
+        canvas[y0:y1, x0:x1] *= (1 - 0.55 * soft)[..., None]
 
 
 def _expose(canvas: Image, seed: int) -> NDArray[np.uint8]:

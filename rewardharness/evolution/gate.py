@@ -257,20 +257,18 @@ def estimate_gain(fixes: int, breaks: int, n: int) -> tuple[float | None, tuple[
     return net / n, (net / n - half, net / n + half)
 
 
-def detectable_gain(examples: int, alpha: float = ALPHA, power: float = 0.8, changed: float = 0.1) -> float:
+def detectable_gain(examples: int) -> float:
     """Return the smallest gain of accuracy that a paired comparison detects, in the normal approximation.
 
-    After Connor (Biometrics 43, 1987), for a one-sided test.
+    After Connor (Biometrics 43, 1987), for a one-sided test with a power of 0.8, where a tenth of the preferences
+    change, or as many as the gain if that is more.
 
     Args:
         examples: Number of examples, at least 1.
-        alpha: Level of the test.
-        power: Probability of detecting it.
-        changed: Share of the preferences that are expected to change; at least the gain itself.
     """
-    z = NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(power)
-    gain = z * math.sqrt(changed / examples)
-    return gain if gain <= changed else min(1.0, z * z / examples)
+    z = NormalDist().inv_cdf(1 - ALPHA) + NormalDist().inv_cdf(0.8)
+    gain = z * math.sqrt(0.1 / examples)
+    return gain if gain <= 0.1 else min(1.0, z * z / examples)
 
 
 def sign_test(fixes: int, breaks: int) -> float:

@@ -17,7 +17,6 @@ from typing import Literal
 from rewardharness.schema import TIE, Candidate, Example, Failure, FramesInput, ImageInput, Judgment, Scores
 
 Method = Literal["score", "win_rate"]
-METHODS: tuple[Method, ...] = ("score", "win_rate")
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,6 @@ class ListedLibrary:
     """Highest mean reward of an exploit over all attacks of the card, in [0, 1]; None if not measured."""
 
     @property
-    def author(self) -> str:
-        """User or organization."""
-        return self.repo.partition("/")[0]
-
-    @property
     def spec(self) -> str:
         """`org/name@version`, or without a version."""
         return f"{self.repo}@{self.version}" if self.version else self.repo

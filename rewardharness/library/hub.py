@@ -77,10 +77,10 @@ def usual_access(settings: Settings | None = None) -> Access:
     return Access(endpoint=settings.hub_endpoint, cache=settings.hub_cache)
 
 
-def pull_spec(spec: str, *, to: Path | None = None, access: Access | None = None) -> Pulled | None:
+def pull_spec(spec: str, *, to: Path | None = None) -> Pulled | None:
     """Pull `org/name` or `org/name@revision`; return None for any other spec. See `pull`."""
     parts = split_spec(spec)
-    return None if parts is None else pull(*parts, to=to, access=access)
+    return None if parts is None else pull(*parts, to=to)
 
 
 def pull(repo: str, revision: str | None = None, *, to: Path | None = None, access: Access | None = None) -> Pulled:

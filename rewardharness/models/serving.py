@@ -224,13 +224,8 @@ def weight_bytes(model: str) -> int | None:
     return math.ceil(max(sizes) * 1.2e9 * width)
 
 
-def slurm_script(plan: Plan, hours: int = 12) -> str:
-    """Return a Slurm batch script that starts the servers on one node and runs an `rh` command against them.
-
-    Args:
-        plan: The servers.
-        hours: Time limit of the job.
-    """
+def slurm_script(plan: Plan) -> str:
+    """Return a Slurm batch script that starts the servers on one node and runs an `rh` command against them."""
     used = sum(len(server.gpus) for server in plan.servers)
     starts = "\n".join(_start_line(number, server) for number, server in enumerate(plan.servers))
     health = " ".join(shlex.quote(server.health) for server in plan.servers)
@@ -240,7 +235,7 @@ def slurm_script(plan: Plan, hours: int = 12) -> str:
 #SBATCH --ntasks=1
 #SBATCH --gres=gpu:{used}
 #SBATCH --cpus-per-task={8 * used}
-#SBATCH --time={hours}:00:00
+#SBATCH --time=12:00:00
 # Starts the judge on this node, waits until it answers, and runs `rh` with the arguments of this script:
 #   sbatch judge.sh score DATA
 # Without arguments it serves until the job ends. Each server logs to vllm-PORT.log.

@@ -2,12 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rewardharness.judgments import judgment_from_json
-from rewardharness.runs.results import read_results
-from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Judgment
 
 TOLERANCE = 0.1
@@ -52,11 +49,6 @@ class ReplayComparison:
     def same(self) -> bool:
         """Whether the replay reproduces the run."""
         return not (self.only_before or self.only_after or self.preferences or self.margins or self.report)
-
-
-def results_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Read the results of a run folder by id. If an id occurs in several lines, the last line counts."""
-    return dict(read_results(folder / RESULTS))
 
 
 def compare_results(

@@ -261,3 +261,10 @@ def _lock(path: Path) -> int:
         raise RunError(
             f"{path} cannot be used: {error.strerror}.", next_step="Choose a folder that you can write to."
         ) from error
+
+
+def results_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read the results of a run folder by id; none without a run. If an id occurs in several lines, the last counts."""
+    from rewardharness.runs.results import read_results
+
+    return dict(read_results(folder / RESULTS))

@@ -12,7 +12,7 @@ from rewardharness.benchmark.figures import thresholds
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, read_result, report_page
-from rewardharness.benchmark.run import estimate, judge_benchmark, line_id, manifest, read_judgments, read_known
+from rewardharness.benchmark.run import estimate, judge_benchmark, line_id, manifest, read_judgments
 from rewardharness.benchmark.task import list_tasks, open_task
 from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
 from rewardharness.errors import DataError, RunError
@@ -24,7 +24,7 @@ from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.scripted import ScriptedModel
-from rewardharness.runs.store import RESULTS, RunFolder
+from rewardharness.runs.store import RESULTS, RunFolder, results_of
 from rewardharness.schema import TIE, Example, Failure, Judgment
 
 ALL = [(task.name, protocol) for task in list_tasks() if task.name in MAKERS for protocol in task.protocols]
@@ -356,10 +356,10 @@ def test_a_broken_file_of_thresholds_is_named(tmp_path: Path) -> None:
 def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: Path) -> None:
     data = made("vcreward-bench", tmp_path)
     judged(data, [entry()], tmp_path / "run")
-    line = next(iter(read_known(tmp_path / "run").values()))
+    line = next(iter(results_of(tmp_path / "run").values()))
     said = {"preference", "margin", "confidence", "scores", "ranking", "failure", "position_consistent"}
     assert line.keys() >= {"contender", "item", *said}
-    assert {each["item"] for each in read_known(tmp_path / "run").values()} == set(data.items)
+    assert {each["item"] for each in results_of(tmp_path / "run").values()} == set(data.items)
     assert read_json(tmp_path / "run" / "contenders.json")[0]["library"] == "no Library"
     append_jsonl(tmp_path / "run" / RESULTS, {"id": "stray"})
     assert read_result(tmp_path / "run")["rows"][0]["coverage"] == 1.0

@@ -37,7 +37,7 @@ def test_a_published_library_is_found_with_its_result_and_robustness(hub: Hub) -
     publish(hub)
     hub.server.store.create("ann/something-else")
     [found] = search_libraries(access=hub.anonymous)
-    assert (found.repo, found.spec, found.author, found.likes) == (REPO, f"{REPO}@v0.1.0", "ann", 3)
+    assert (found.repo, found.spec, found.likes) == (REPO, f"{REPO}@v0.1.0", 3)
     assert found.result is not None and found.updated is not None
     assert (round(found.result.accuracy, 3), found.result.n, found.result.low) == (0.808, 198, 0.74)
     assert found.result.data == "people/edits" and found.exploit_reward == 0.4

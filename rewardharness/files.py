@@ -23,6 +23,8 @@ from rewardharness.errors import DataError
 
 RUN_MANIFEST = "run.json"
 """File that marks a run folder, see `runs.store`."""
+OUTPUT_MANIFEST = "manifest.json"
+"""File of an output folder of `rh score`, see `bulk.shards`."""
 
 LARGE_READ = 1 << 20
 """Buffer in bytes with which a file of long lines is read."""
@@ -38,10 +40,15 @@ def is_run(folder: Path) -> bool:
     return (folder / RUN_MANIFEST).is_file()
 
 
+def is_output(folder: Path) -> bool:
+    """Whether a folder is an output folder of `rh score`."""
+    return (folder / OUTPUT_MANIFEST).is_file() and (folder / "running").is_dir()
+
+
 def data_files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a data folder, at all levels but without run folders below it: their results are no data."""
+    """Yield the files of a data folder at all levels, except those of run and output folders: results are no data."""
     for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not is_run(Path(where, name))]
+        folders[:] = [name for name in folders if not is_run(Path(where, name)) and not is_output(Path(where, name))]
         yield from (path for path in (Path(where, name) for name in names) if path.is_file())
 
 

@@ -200,16 +200,22 @@ class ShardsJob:
             DataError: If a file cannot be read.
         """
         self.store.begin(self.manifest)
-        index, count = self.worker.config.share
-        with self.store.share(index, count):
-            done = self.store.done()
-            own = [part for part in self.worker.stream.parts if part.number % count == index - 1]
-            parts = [part for part in own if part.number not in done]
-            rows = _Counter(progress, sum(part.count for part in own), parts)
-            self._judge(parts, rows, None)
-            if retry_failed:
-                self._retry([part for part in own if part.number in done and done[part.number]["failed"]], progress)
+        with self.store.share(*self.worker.config.share):
+            self.store.check(self.manifest)  # nobody has begun another run since
+            own, parts, again = self.plan(retry_failed=retry_failed)
+            self._judge(parts, _Counter(progress, sum(part.count for part in own), parts), None)
+            if again:
+                self._retry(again, progress)
         return self.store.status()
+
+    def plan(self, *, retry_failed: bool = False) -> tuple[list[Part], list[Part], list[Part]]:
+        """Return the parts of this share: all, those not judged yet, and those with failed rows to judge again."""
+        index, count = self.worker.config.share
+        own = [part for part in self.worker.stream.parts if part.number % count == index - 1]
+        done = self.store.done()
+        parts = [part for part in own if part.number not in done]
+        again = [part for part in own if part.number in done and done[part.number]["failed"]]
+        return own, parts, again if retry_failed else []
 
     def _retry(self, parts: list[Part], progress: Progress | None) -> None:
         """Judge the failed rows of complete parts again."""

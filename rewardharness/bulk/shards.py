@@ -21,8 +21,8 @@ from typing import Any
 from rewardharness.codec import from_json, to_json
 from rewardharness.data.export import Kind, write_parquet
 from rewardharness.data.hf_datasets import parquet_groups, parquet_rows
-from rewardharness.errors import DataError, RunError
-from rewardharness.files import hold, is_held, read_json, sha256_file, write_json
+from rewardharness.errors import DataError, InputError, RunError
+from rewardharness.files import OUTPUT_MANIFEST, hold, is_held, read_json, sha256_file, write_json
 from rewardharness.judging.report import add_reports, make_report
 from rewardharness.schema import Example, Json, Judgment, Report
 
@@ -51,8 +51,22 @@ FAILED: Mapping[str, Kind] = {"row": "int", "id": "text", "code": "text", "messa
 """Columns of rows that were not judged."""
 
 FORMAT = 1
-_MANIFEST = "manifest.json"
 _REPORTS = ("report", "failed_report")
+
+REPAIR = "Repeat the command that judged the data. To judge a changed part again, delete its file in done/ first."
+"""What to do about a part that was changed."""
+
+_ASKED = {
+    "data": "data",
+    "digest": "content of the data or columns",
+    "parts": "rows and parts (--limit, --part-rows)",
+    "judge": "judge (--judge)",
+    "judge_revision": "revision of the judge",
+    "protocol": "protocol (--protocol)",
+    "library_id": "Library (--library)",
+    "release": "release (--release)",
+}
+"""What the user has set, by key of the manifest."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,9 @@ class ShardStore:
         Raises:
             RunError: If the folder has none.
         """
-        file = self.folder / _MANIFEST
+        file = self.folder / OUTPUT_MANIFEST
+        if not self.folder.exists():
+            raise RunError(f"{self.folder} does not exist.", next_step="Name the output folder of rh score.")
         if not file.is_file():
             raise RunError(f"{self.folder} is not an output folder of rh score.", next_step="Choose another folder.")
         found = read_json(file)
@@ -121,18 +137,33 @@ class ShardStore:
         Raises:
             RunError: If the folder holds other files or another run.
         """
-        if not (self.folder / _MANIFEST).exists():
+        if not self.check(manifest):
+            write_json(self.folder / OUTPUT_MANIFEST, {"format": FORMAT, **manifest})
+
+    def check(self, manifest: Mapping[str, Any]) -> bool:
+        """Check that a run can begin or continue here. Nothing is written.
+
+        Returns:
+            Whether the folder has this manifest already.
+
+        Raises:
+            RunError: If the folder holds other files or another run.
+        """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunError(f"{self.folder} is a file.", next_step="Name a new or empty folder.")
+        if not (self.folder / OUTPUT_MANIFEST).exists():
             foreign = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
             if foreign:
                 message = f"{self.folder} holds other files ({', '.join(foreign[:3])})."
                 raise RunError(message, next_step="Choose a new or empty folder.")
-            write_json(self.folder / _MANIFEST, {"format": FORMAT, **manifest})
-        stored = self.manifest()
-        new = {"format": FORMAT, **manifest}
-        differing = sorted(key for key in {*stored, *new} if stored.get(key) != new.get(key))
-        if differing:
-            message = f"{self.folder} holds results that differ in: {', '.join(differing)}."
-            raise RunError(message, next_step="Choose another output folder.")
+            return False
+        stored, new = self.manifest(), {"format": FORMAT, **manifest}
+        differing = [key for key in {**stored, **new} if stored.get(key) != new.get(key)]
+        if differing and (self.done() or self._running()):
+            there = "; ".join(_difference(key, stored.get(key), new.get(key)) for key in differing)
+            step = "Repeat the options of the run that is there, or choose another output folder."
+            raise RunError(f"{self.folder} holds the results of another run. {there}.", next_step=step)
+        return not differing
 
     @contextmanager
     def share(self, index: int, count: int) -> Iterator[None]:
@@ -197,8 +228,6 @@ class ShardStore:
     def status(self) -> Status:
         """Return the progress of the folder."""
         manifest, done = self.manifest(), self.done()
-        running = self.folder / "running"
-        locks = sorted(running.glob("*.lock")) if running.is_dir() else []
         counts = [count for _, count in manifest["parts"]]
         rows_done = sum(counts[number] for number in done if number < len(counts))
         reports = (_report(record, name) for record in done.values() for name in _REPORTS)
@@ -208,42 +237,49 @@ class ShardStore:
             rows=sum(counts),
             rows_done=rows_done,
             failed=sum(record["failed"] for record in done.values()),
-            running=tuple(path.stem for path in locks if is_held(path)),
+            running=self._running(),
             seconds_left=_seconds_left(done.values(), counts, sum(counts) - rows_done),
             report=reduce(add_reports, reports, make_report([])),
         )
+
+    def _running(self) -> tuple[str, ...]:
+        """Return the shares that processes are judging."""
+        return tuple(path.stem for path in sorted((self.folder / "running").glob("*.lock")) if is_held(path))
 
     def problems(self) -> list[str]:
         """Compare all files with the manifest. Returns one sentence per problem, none if everything is complete."""
         manifest, done = self.manifest(), self.done()
         found = [f"Part {number} is missing." for number in range(len(manifest["parts"])) if number not in done]
         for number, record in sorted(done.items()):
-            if number >= len(manifest["parts"]):
-                found.append(f"Part {number} is not part of the data.")
-                continue
-            found += self._part_problems(number, record, *manifest["parts"][number])
+            found += self._problems(number, record, manifest["parts"])
         return found
 
-    def merge(self, output: Path, *, partial: bool = False) -> tuple[int, int]:
+    def merge(self, output: Path, *, partial: bool = False, replace: bool = False) -> tuple[int, int]:
         """Write all judged rows to one Parquet file, in the order of the data.
 
         Args:
             output: The file. Rows that were not judged are written beside it, with `.failed` before the extension.
             partial: Merge the complete parts if some are missing.
+            replace: Replace existing files.
 
         Returns:
             Number of judged rows, and of rows that were not judged.
 
         Raises:
-            RunError: If parts are missing and `partial` is false.
+            InputError: If the file has another extension than `.parquet`, is inside this folder, or exists.
+            RunError: If parts are missing and `partial` is false, or a part was changed.
             DataError: If a part cannot be read, or the disk is full.
         """
-        done, total = self.done(), len(self.manifest()["parts"])
-        if len(done) < total and not partial:
-            message = f"{total - len(done)} of {total} parts are missing."
-            raise RunError(message, next_step="Finish the run, or merge the complete parts with --partial.")
-        counts = []
+        parts, done = self.manifest()["parts"], self.done()
         beside = output.with_name(f"{output.stem}.failed{output.suffix}")
+        self._check_output(output, beside, replace)
+        if len(done) < len(parts) and not partial:
+            message = f"{len(parts) - len(done)} of {len(parts)} parts are missing."
+            raise RunError(message, next_step="Finish the run, or merge the complete parts with --partial.")
+        for number, record in sorted(done.items()):
+            if changed := self._changed(number, record):
+                raise RunError(changed, next_step=REPAIR)
+        counts = []
         for path, name, columns in ((output, "judged", JUDGED), (beside, "failed", FAILED)):
             rows = (row for number in sorted(done) for row in self.rows(name, number))
             counts.append(write_parquet(path, columns, rows))
@@ -251,15 +287,36 @@ class ShardStore:
             beside.unlink()
         return counts[0], counts[1]
 
-    def _part_problems(self, number: int, record: Json, first: int, count: int) -> list[str]:
-        for name in ("judged", "failed"):
-            path, expected = self._path(name, number), record.get(f"{name}_sha256")
-            if expected is not None and (not path.is_file() or sha256_file(path) != expected):
-                return [f"{path} is missing or was changed."]
+    def _check_output(self, output: Path, beside: Path, replace: bool) -> None:
+        """Check that merged rows replace nothing that was not meant."""
+        if output.suffix.lower() != ".parquet":
+            message = f"{output} is no Parquet file by its extension, and rows are merged to Parquet."
+            raise InputError(message, next_step=f"Name it {output.name}.parquet, for example.")
+        if output.resolve().is_relative_to(self.folder.resolve()):
+            raise InputError(f"{output} is inside the output folder.", next_step="Name a file elsewhere.")
+        there = next((path for path in (output, beside) if path.exists()), None)
+        if there is not None and (there.is_dir() or not replace):
+            step = "Name another file." if there.is_dir() else "Name another file, or replace it with --yes."
+            raise InputError(f"{there} exists.", next_step=step)
+
+    def _problems(self, number: int, record: Json, parts: Sequence[Sequence[int]]) -> list[str]:
+        if number >= len(parts):
+            return [f"Part {number} is not part of the data."]
+        first, count = parts[number]
+        if changed := self._changed(number, record):
+            return [changed]
         rows = [row["row"] for name in ("judged", "failed") for row in self.rows(name, number)]
         if sorted(rows) != list(range(first, first + count)):
             return [f"Part {number} does not have each of the rows {first} to {first + count - 1} once."]
         return []
+
+    def _changed(self, number: int, record: Json) -> str:
+        """Return which file of a part is not as it was written; empty if all are."""
+        for name in ("judged", "failed"):
+            path, expected = self._path(name, number), record.get(f"{name}_sha256")
+            if expected is not None and (not path.is_file() or sha256_file(path) != expected):
+                return f"{path} is missing or was changed."
+        return ""
 
     def _path(self, name: str, number: int) -> Path:
         return self.folder / name / f"part-{number:06d}.{'json' if name == 'done' else 'parquet'}"
@@ -301,3 +358,14 @@ def _seconds_left(done: Iterable[Json], counts: Sequence[int], rows_left: int) -
     if len(recent) < 2 or recent[-1][0] <= recent[0][0]:
         return None
     return rows_left * (recent[-1][0] - recent[0][0]) / sum(count for _, count in recent[1:])
+
+
+def _difference(key: str, before: Any, now: Any) -> str:
+    """Say how a run differs from the one whose results are there."""
+
+    def shown(value: Any) -> str:
+        if key == "parts" and isinstance(value, list):
+            return f"{sum(count for _, count in value)} rows in {len(value)} part{'s' * (len(value) != 1)}"
+        return "none" if value is None else str(value)[:60] if key in {"data", "judge", "protocol"} else str(value)[:12]
+
+    return f"Different {_ASKED.get(key, key)}: {shown(before)} there, {shown(now)} now"

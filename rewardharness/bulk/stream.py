@@ -165,7 +165,8 @@ class Stream:
 
     @cached_property
     def _reader(self) -> ExampleReader:
-        return ExampleReader(self.fields, self.text, least=1)
+        """The reader of rows. A list of candidates may have one; of several columns, two must be filled."""
+        return ExampleReader(self.fields, self.text, least=2 if len(self.fields.candidates) > 1 else 1)
 
     @cached_property
     def _folder(self) -> BaseFolder:

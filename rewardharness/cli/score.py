@@ -59,8 +59,10 @@ class ScoreArguments(ShardsConfig):
             raise InputError(f"Missing: {', '.join(missing)}.", next_step=ONE_EDIT)
         if edit and (extra := _given(self, DATASET)):
             raise InputError(f"{extra[0]} is for a dataset.", next_step="Leave it out.")
-        ray = ["--engine"] if self.engine != "local" else []
-        if self.output is None and (extra := [*_given(self, SHARDS), *ray]):
+        changed = [
+            f"--{name}".replace("_", "-") for name in DEFAULTS if getattr(self, name) != getattr(ShardsConfig, name)
+        ]
+        if self.output is None and (extra := [*_given(self, SHARDS), *changed]):
             step = "Add --output DIR, or leave it out."
             raise InputError(f"{extra[0]} is for the output folder of a dataset.", next_step=step)
 
@@ -79,6 +81,8 @@ ONE_EDIT = "Name a dataset, or give --source, --candidate and --instruction."
 EDIT = ("source", "reference", "candidate", "instruction", "show_chain", "save_overlays")
 DATASET = ("fields", "field", "skip_bad_rows", "limit", "concurrency", "output")
 SHARDS = ("shard", "address", "workers", "retry_failed")
+DEFAULTS = ("engine", "part_rows")
+"""Options of the output folder with a default."""
 
 
 def _given(arguments: ScoreArguments, names: tuple[str, ...]) -> list[str]:

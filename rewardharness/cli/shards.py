@@ -9,6 +9,7 @@ from rewardharness.cli.command import UsageError
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import RunOptions
+from rewardharness.evolution.progress import duration
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,17 +27,22 @@ def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings, *,
     if options.run_folder is not None or options.restart:
         name = "--run" if options.run_folder else "--restart"
         raise UsageError(f"{name} does not go with --output.", next_step="Choose another output folder to start over.")
+    if options.track:
+        raise UsageError("--track does not go with --output.", next_step="Leave one of them out.")
     note_same_name(config.data)
     with Bars(options.quiet) as bars:
         job = ShardsJob.open(config, settings, progress=bars.show)
     if options.dry_run:
-        return _print_plan(job, options.json)
+        return _print_plan(job, options.json, retry_failed=retry_failed)
     if job.worker.stream.how and not options.quiet:
         output.note(job.worker.stream.how)
     with Bars(options.quiet) as bars:
         found = job.run(bars.show, retry_failed=retry_failed)
     _print_status(job.store, found, as_json=options.json)
-    return 0 if found.complete and not found.failed else INCOMPLETE
+    own, left, failed = job.plan(retry_failed=True)
+    if not own:
+        output.note(f"Share {job.worker.config.shard} has no part: there are {found.parts}.")
+    return INCOMPLETE if left or failed else 0
 
 
 def status(folder: Path, *, json: bool = False) -> int:
@@ -55,7 +61,7 @@ def status(folder: Path, *, json: bool = False) -> int:
     return 0
 
 
-def merge(folder: Path, output_file: Path, *, partial: bool = False, json: bool = False) -> int:
+def merge(folder: Path, output_file: Path, *, partial: bool = False, yes: bool = False, json: bool = False) -> int:
     """Write the judged rows of an output folder to one Parquet file, in the order of the data.
 
     Example: `rh score merge scores/ scores.parquet`
@@ -64,11 +70,12 @@ def merge(folder: Path, output_file: Path, *, partial: bool = False, json: bool 
         folder: The output folder of rh score.
         output_file: The Parquet file. Rows that were not judged are written to NAME.failed.parquet beside it.
         partial: Merge the complete parts if some are missing.
+        yes: Replace existing files.
         json: Print one JSON object.
     """
     from rewardharness.bulk.shards import ShardStore
 
-    judged, failed = ShardStore(folder).merge(output_file, partial=partial)
+    judged, failed = ShardStore(folder).merge(output_file, partial=partial, replace=yes)
     if json:
         output.emit({"file": str(output_file), "judged": judged, "failed": failed})
     else:
@@ -85,7 +92,7 @@ def verify(folder: Path, *, json: bool = False) -> int:
         folder: The output folder of rh score.
         json: Print one JSON object.
     """
-    from rewardharness.bulk.shards import ShardStore
+    from rewardharness.bulk.shards import REPAIR, ShardStore
 
     store = ShardStore(folder)
     problems, found = store.problems(), store.status()
@@ -94,21 +101,22 @@ def verify(folder: Path, *, json: bool = False) -> int:
     else:
         for problem in problems:
             output.say(problem)
+        if problems:
+            output.note(f"  Next: {REPAIR}")
         output.say(f"{found.rows_done} of {output.count(found.rows, 'row')}; {output.count(len(problems), 'problem')}.")
     return INCOMPLETE if problems else 0
 
 
-def _print_plan(job: "ShardsJob", as_json: bool) -> int:
-    stream, (index, count) = job.worker.stream, job.worker.config.share
-    done = job.store.done() if job.store.folder.is_dir() else {}
-    own = [part for part in stream.parts if part.number % count == index - 1]
-    left = [part for part in own if part.number not in done]
+def _print_plan(job: "ShardsJob", as_json: bool, *, retry_failed: bool) -> int:
+    job.store.check(job.manifest)
+    stream, (_, left, again) = job.worker.stream, job.plan(retry_failed=retry_failed)
+    done = job.store.done()
     plan: dict[str, Any] = {
         "data": stream.name,
         "rows": stream.count,
         "parts": len(stream.parts),
-        "rows_left": sum(part.count for part in left),
-        "parts_left": len(left),
+        "rows_left": sum(part.count for part in left) + sum(done[part.number]["failed"] for part in again),
+        "parts_left": len(left) + len(again),
         "fields": {name: list(columns) for name, columns in stream.fields.columns.items()},
         **job.identity.to_json(),
     }
@@ -133,7 +141,7 @@ def _print_status(store: "ShardStore", found: "Status", *, as_json: bool) -> Non
         return
     if found.rows_done:
         print_report(report)
-    rest = "" if found.seconds_left is None or found.complete else f", about {found.seconds_left / 60:.0f} min left"
+    rest = "" if found.seconds_left is None or found.complete else f", {duration(found.seconds_left)} left"
     active = f"; running: {', '.join(found.running)}" if found.running else ""
     parts = f"{found.parts_done} of {output.count(found.parts, 'part')}"
     output.say(f"{parts}, {found.rows_done} of {output.count(found.rows, 'row')} done{rest}{active}")

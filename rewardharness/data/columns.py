@@ -133,7 +133,7 @@ def _infer(rows: Table, given: FieldMap) -> FieldMap:
         scores=() if wins else labels.get("scores", ()),
         ranks=() if wins else labels.get("ranks", ()),
         first_wins=wins,
-        id=_first(_ID, texts),
+        id=_first(_ID, {**plain, **texts}),
         category=_first(_CATEGORY, texts),
         source_id=_first(_SOURCE_ID, texts),
         label_kind="label_kind" if "label_kind" in rows.columns else "",

@@ -34,7 +34,7 @@ from rewardharness.data.source import Dataset
 from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
 from rewardharness.garbage import collection_paused
-from rewardharness.schema import LABELS, TIE, Example, FramesInput
+from rewardharness.schema import LABELS, TIE, Example, FramesInput, ImageInput
 
 NONE = "-"
 """Value for a field without a column."""
@@ -335,6 +335,8 @@ def _text(value: Any) -> str:
     """Return a value as text; None is empty."""
     if isinstance(value, list):
         return ", ".join(filter(None, map(_text, value)))
+    if isinstance(value, ImageInput):  # a text that looks like the name of a file, such as the id a.png
+        return value.name
     return "" if value is None else str(value).strip()
 
 

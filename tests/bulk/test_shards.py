@@ -126,13 +126,53 @@ def test_a_check_finds_changed_and_missing_files(data: Path, tmp_path: Path) -> 
     part.write_bytes(part.read_bytes() + b" ")
     (tmp_path / "out" / "done" / "part-000002.json").write_text("{}", "utf-8")
     assert store.problems() == ["Part 2 is missing.", f"{part} is missing or was changed."]
+    with pytest.raises(RunError, match=r"part-000001.parquet is missing or was changed.*delete its file in done/"):
+        store.merge(tmp_path / "all.parquet", partial=True)
+    (tmp_path / "out" / "done" / "part-000001.json").unlink()
+    assert run(data, tmp_path / "out").complete and store.problems() == []
+
+
+def test_merged_rows_replace_nothing_unasked(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "out")
+    store, failed = ShardStore(tmp_path / "out"), tmp_path / "all.failed.parquet"
+    for name, why in (
+        ("all.csv", "no Parquet file"),
+        ("out/judged/part-000000.parquet", "inside the output folder"),
+        ("table.parquet", r"table.parquet exists.*--yes"),
+    ):
+        with pytest.raises(InputError, match=why):
+            store.merge(tmp_path / name)
+    failed.write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"all.failed.parquet exists"):
+        store.merge(tmp_path / "all.parquet")
+    assert failed.read_bytes() == b"mine" and not (tmp_path / "all.parquet").exists()
+    assert store.merge(tmp_path / "all.parquet", replace=True) == (11, 1)
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(InputError, match=r"folder.parquet exists"):
+        store.merge(tmp_path / "folder.parquet", replace=True)
+
+
+def test_an_output_folder_inside_the_data_is_no_data(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    data.rename(tmp_path / "tables" / "table.parquet")
+    output = tmp_path / "tables" / "out"
+    assert run(tmp_path / "tables", output).rows == 12
+    assert run(tmp_path / "tables", output).rows_done == 12
+
+
+def test_a_folder_without_results_takes_another_run(data: Path, tmp_path: Path) -> None:
+    job = ShardsJob.open(ShardsConfig(str(data), output=tmp_path / "out", judge="closer"), Settings.from_env())
+    job.store.begin(job.manifest)
+    assert run(data, tmp_path / "out", judge="farther").complete
+    with pytest.raises(RunError, match="results of another run"):
+        job.run()
 
 
 def test_a_folder_belongs_to_one_judge_and_one_dataset(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path / "out")
-    with pytest.raises(RunError, match="differ in: judge"):
+    with pytest.raises(RunError, match=r"Different judge \(--judge\): closer.* there, farther.* now"):
         run(data, tmp_path / "out", judge="farther")
-    with pytest.raises(RunError, match="differ in: parts"):
+    with pytest.raises(RunError, match=r"\(--limit, --part-rows\): 12 rows in 3 parts there, 7 rows in 2 parts now"):
         run(data, tmp_path / "out", limit=7)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "photo.png").write_bytes(picture(1))
@@ -146,6 +186,18 @@ def test_a_folder_belongs_to_one_judge_and_one_dataset(data: Path, tmp_path: Pat
 def test_a_wrong_share(data: Path, shard: str) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         ShardsConfig(str(data), shard=shard)
+
+
+def test_an_id_may_look_like_a_file_and_of_two_columns_both_are_needed(tmp_path: Path) -> None:
+    (tmp_path / "s.png").write_bytes(picture(1))
+    row = {"id": "first.png", "source": "s.png", "image_a": "s.png", "image_b": "s.png", "instruction": "make it red"}
+    lines = [json.dumps(row), json.dumps({**row, "id": "second.png", "image_b": None})]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    run(tmp_path / "rows.jsonl", tmp_path / "out")
+    store = ShardStore(tmp_path / "out")
+    assert [row["id"] for row in store.rows("judged", 0)] == ["first.png"]
+    [failed] = store.rows("failed", 0)
+    assert failed["code"] == "bad_row" and "1 image" in failed["message"]
 
 
 def test_a_row_whose_image_is_missing_does_not_stop_the_others(tmp_path: Path) -> None:

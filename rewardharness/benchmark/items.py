@@ -235,7 +235,8 @@ def sample(
     """Draw a stratified sample of the questions.
 
     Units are drawn as a whole: both orders of a pair, all pairs of a group, and all attacks on an edit. Strata are
-    parts, dimensions, categories and labels. A larger sample with the same seed contains the smaller one.
+    parts, within them dimensions, within these categories, and within these labels. A larger sample with the same seed
+    contains the smaller one.
 
     Args:
         questions: All questions.
@@ -250,15 +251,24 @@ def sample(
     for question in questions:
         units[_unit(question, attacks)].append(question)
     strata: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for name, members in units.items():
-        first = members[0]
-        strata[first.part, first.dimension, first.category, "" if first.group else str(first.truth)].append(name)
-    places: list[tuple[float, str, str]] = []
-    for names in strata.values():
-        by_chance = sorted((content_id([seed, name]), name) for name in names)
-        places += [((place + 0.5) / len(names), chance, name) for place, (chance, name) in enumerate(by_chance)]
-    drawn = {name for _, _, name in sorted(places)[:limit]}
+    chances = {name: content_id([seed, name]) for name in units}
+    for name in sorted(units, key=chances.__getitem__):
+        first = units[name][0]
+        label = "" if first.group else str(first.truth)
+        strata[first.part, first.dimension, first.category, label].append(name)
+    for depth in (3, 2, 1, 0):
+        merged: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
+        for path, names in strata.items():
+            merged[path[:depth]].append(names)
+        strata = {path: _interleaved(lists, chances) for path, lists in merged.items()}
+    drawn = set(strata.get((), [])[:limit])
     return tuple(question for question in questions if _unit(question, attacks) in drawn), len(units)
+
+
+def _interleaved(lists: Iterable[list[str]], chances: Mapping[str, str]) -> list[str]:
+    """Merge lists so that each beginning of the result has the same share of all of them, as far as possible."""
+    places = [((place + 0.5) / len(names), chances[name], name) for names in lists for place, name in enumerate(names)]
+    return [name for _, _, name in sorted(places)]
 
 
 def _unit(question: Question, attacks: bool) -> str:

@@ -436,6 +436,17 @@ def test_a_sample_gives_every_stratum_its_share_and_grows(tmp_path: Path) -> Non
     assert set(sample(opened_task.questions, 10, seed=4)[0]) != set(drawn)
 
 
+def test_a_sample_has_as_much_of_each_part_where_every_category_is_rare() -> None:
+    questions = tuple(
+        Question(f"{part}-{number}", part, (), "AB"[number % 2], category=f"{number}")
+        for part in ("many", "few", "some")
+        for number in range({"many": 40, "few": 4, "some": 20}[part])
+    )
+    for limit, counts in ((16, (10, 1, 5)), (32, (20, 2, 10))):
+        drawn, _ = sample(questions, limit, seed=5)
+        assert tuple(sum(each.part == part for each in drawn) for part in ("many", "few", "some")) == counts
+
+
 def test_a_sample_of_attacks_has_whole_edits() -> None:
     attacks = ("unchanged", "caption", "wrong-color")
     questions = tuple(

@@ -78,7 +78,7 @@ def show(task: str, /, *, json: bool = False) -> int:
 
 
 def report(
-    folder: Path,
+    run: Path,
     /,
     *,
     format_: Annotated[str, Parameter(name="--format")] = "html,json,md",
@@ -88,7 +88,7 @@ def report(
     """Write the report of a run again, without judging.
 
     Args:
-        folder: A run folder.
+        run: Name or folder of a run.
         format_: Formats, separated by commas.
         for_library: Write the results into this Library folder.
         json: Print one JSON object.
@@ -96,11 +96,14 @@ def report(
     from rewardharness.benchmark.facts import write_for_library
     from rewardharness.benchmark.report import FORMATS, read_result, write_report
     from rewardharness.errors import InputError
+    from rewardharness.runs.store import run_named
+    from rewardharness.settings import Settings
 
     formats = [name.strip() for name in format_.split(",") if name.strip()]
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise InputError(f"Unknown format: {', '.join(unknown) or 'none'}.", next_step="Choose html, json or md.")
+    folder = run_named(run, Settings.from_env().home)
     result = read_result(folder)
     written = write_report(folder, result, formats)
     if for_library is not None:
@@ -124,14 +127,17 @@ def compare(first: Path, second: Path, /, *, json: bool = False) -> int:
     """Compare two runs of one task: exact McNemar test, bootstrap interval of the gain, and changed answers.
 
     Args:
-        first: Run folder of the reference.
-        second: Run folder that is compared with it.
+        first: Name or run folder of the reference.
+        second: Name or run folder of what is compared with it.
         json: Print one JSON object.
     """
     from rewardharness.benchmark.flips import compare_runs
     from rewardharness.benchmark.report import comparison_section
+    from rewardharness.runs.store import run_named
+    from rewardharness.settings import Settings
 
-    comparison = compare_runs(first, second)
+    home = Settings.from_env().home
+    comparison = compare_runs(run_named(first, home), run_named(second, home))
     if json:
         output.emit(comparison)
         return 0

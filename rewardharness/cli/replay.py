@@ -159,9 +159,9 @@ def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], 
 
 
 def _find(which: str, settings: Settings) -> Path:
-    from rewardharness.runs.store import read_manifest
+    from rewardharness.runs.store import read_manifest, run_named
 
-    folder = Path(which) if Path(which).is_dir() else settings.home / "runs" / which
+    folder = run_named(which, settings.home)
     read_manifest(folder)
     return folder.absolute()
 

@@ -351,10 +351,9 @@ def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,
     Raises:
         RunError: If there is none, or it is of another kind.
     """
-    from rewardharness.runs.store import read_manifest
+    from rewardharness.runs.store import read_manifest, run_named
 
-    named = settings.home / "runs" / which
-    folder = Path(which) if Path(which).is_dir() else named
+    folder = run_named(which, settings.home)
     kind = str(read_manifest(folder).get("command"))
     if kinds is not None and kind not in kinds:
         reader = READERS.get(kind, "runs show")

@@ -176,6 +176,16 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
         )
 
 
+def run_named(which: str | Path, home: Path) -> Path:
+    """Return a run folder by its path, or by its name in the folder of runs, where it need not exist.
+
+    Args:
+        which: Path or name.
+        home: Folder of the project's state.
+    """
+    return Path(which) if Path(which).is_dir() else home / "runs" / which
+
+
 def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
     """Find the run folders in a folder, most recently modified first.
 

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -226,6 +227,13 @@ def test_two_runs_are_compared(data: Path, scores: str, tmp_path: Path, capsys: 
         ("drawn", 5, 1),
         ("people", 2, 0),
     ]
+    runs = Path(os.environ["RH_HOME"]) / "runs"
+    runs.mkdir(exist_ok=True)
+    for name in ("one", "two"):
+        (tmp_path / name).rename(runs / name)
+    assert main(["benchmark", "compare", "one", "two", "--json"]) == 0
+    assert said(capsys)["parts"] == parts, "runs are found by their names, too"
+    assert main(["benchmark", "report", "one", "--format", "md"]) == 0
 
 
 def test_tasks_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,8 @@ class ShardsConfig(ScoreConfig):
         found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", self.shard or "1/1")
         if found is None or int(found[1]) > int(found[2]):
             step = "Write the number of this process and of all, as in --shard 1/4."
-            raise InputError(f"--shard {self.shard} cannot be read.", next_step=step)
+            problem = "cannot be read" if found is None else f"is not possible: {found[1]} is more than {found[2]}"
+            raise InputError(f"--shard {self.shard} {problem}.", next_step=step)
         return int(found[1]), int(found[2])
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.bulk.shards import PartResult, ShardStore, Status, judged_row
@@ -20,11 +20,18 @@ from rewardharness.judging.config import OpenedJudge
 from rewardharness.judging.evaluate import judge_each, run_to_end
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.report import BAD_ROW, add_reports, make_report
+from rewardharness.models.base import ErrorCode, ModelError
 from rewardharness.schema import Example, Json, Judgment, Report
 from rewardharness.settings import Settings
 
 JUDGING = "judging"
 """Activity that is reported while a run judges."""
+
+OUTAGE = 40
+"""Rows in succession that could not be judged because the model cannot be asked, after which a run stops."""
+
+_UNASKED: frozenset[str] = frozenset({"unreachable", "unauthorized", "model_not_found", "not_public"})
+"""Codes of failures that concern the model, not the row."""
 
 Retry = Mapping[int, frozenset[int]]
 """Rows that are judged again, by number of their part."""
@@ -61,7 +68,9 @@ class Worker:
 
         Raises:
             DataError: If a file cannot be read, or changed.
+            ModelError: If the model could not be asked about `OUTAGE` rows in succession.
         """
+        outage = _Outage()
         collecting: dict[int, _Collected] = {}
         lock = threading.Lock()  # rows are read in another thread than they are judged
 
@@ -91,6 +100,7 @@ class Worker:
 
         def keep(key: tuple[_Collected, Row], example: Example, judgment: Judgment) -> None:
             collected, row = key
+            outage.watch(judgment)
             with lock:
                 collected.add(row, example, judgment)
                 on_row()
@@ -98,6 +108,26 @@ class Worker:
 
         judge, library, _ = self.opened
         await judge_each(judge, library, rows(), keep, concurrency=self.concurrency, blocking=True)
+
+
+class _Outage:
+    """Stops a run that would only collect failures, because the model cannot be asked."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def watch(self, judgment: Judgment) -> None:
+        """Count a judgment.
+
+        Raises:
+            ModelError: If it is the last of too many.
+        """
+        failure = judgment.failure
+        self._rows = self._rows + 1 if failure is not None and failure.code in _UNASKED else 0
+        if failure is not None and self._rows >= OUTAGE:
+            message = f"The model could not be asked about {OUTAGE} rows in succession. {failure.message}"
+            step = "Correct this, and repeat the command with --retry-failed: what was judged is kept."
+            raise ModelError(cast("ErrorCode", failure.code), message, next_step=step)
 
 
 @dataclass
@@ -129,7 +159,7 @@ class _Collected:
 
     def refuse(self, row: Row) -> None:
         self.failed_report = add_reports(self.failed_report, make_report([], skipped=1))
-        self.failed.append({"row": row.number, "id": None, "code": BAD_ROW, "message": row.problem})
+        self.failed.append({"row": row.number, "id": row.name, "code": BAD_ROW, "message": row.problem})
 
     def result(self) -> PartResult:
         judged, failed = (tuple(sorted(rows, key=_number)) for rows in (self.judged, self.failed))
@@ -198,6 +228,7 @@ class ShardsJob:
         Raises:
             RunError: If the folder holds other results, or another process judges this share.
             DataError: If a file cannot be read.
+            ModelError: If the model cannot be asked, see `OUTAGE`.
         """
         self.store.begin(self.manifest)
         with self.store.share(*self.worker.config.share):

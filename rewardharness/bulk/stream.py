@@ -60,6 +60,8 @@ class Row:
     example: Example | None
     problem: str = ""
     """The column, the value and the reason; empty for an example."""
+    name: str | None = None
+    """Id of a row that is no example, if it has one."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Stream:
             row = plain_row(content, self.shapes, partial(_image, beside=beside))
             return Row(number, self._reader.example(row, number + 1))
         except (BadCellError, RowError) as error:
-            return Row(number, None, str(error))
+            return Row(number, None, str(error), str(content.get(self.fields.id or "id") or "").strip() or None)
 
     @cached_property
     def _reader(self) -> ExampleReader:

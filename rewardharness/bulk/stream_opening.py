@@ -70,6 +70,8 @@ def _open(spec: str, settings: Settings, fields: FieldMap | None, progress: Prog
     if found.format == "folder" and fields is None:
         return found
     table = _table(found, settings)
+    if not table.columns:
+        raise DataError(f"{found.name} has no rows.", next_step="Choose data with rows.")
     columns = complete(table, fields or FieldMap(), found.hub[0] if found.hub else "")
     known = _completed(columns.fields, table)
     check_columns(table, known)
@@ -86,11 +88,16 @@ def _local(path: Path) -> Stream | None:
     own = [path / name for name in (PAIRS, GROUPS) if (path / name).is_file()]
     if own:
         return _files(path.resolve().name, "folder", path, own)
-    for ending, form in ((ENDING, "tar"), (".parquet", "parquet")):
-        found = sorted(each for each in data_files(path) if each.suffix.lower() == ending)
-        if found:
-            return _files(path.resolve().name, form, path, found)
-    return None
+    found = {
+        form: sorted(each for each in data_files(path) if each.suffix.lower() == ending)
+        for ending, form in ((ENDING, "tar"), (".parquet", "parquet"))
+    }
+    if all(found.values()):
+        raise DataError(
+            f"{path} holds both .tar and .parquet files.", next_step="Name one file, or a folder of one kind."
+        )
+    form = next((form for form, files in found.items() if files), None)
+    return None if form is None else _files(path.resolve().name, form, path, found[form])
 
 
 def _files(name: str, form: Any, root: Path, paths: Sequence[Path]) -> Stream:

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             logging.getLogger(HUB_RETRIES).setLevel(logging.ERROR)
         return run_app(words[0], words[1:])
     except KeyboardInterrupt:
-        output.note("Interrupted. If the command has a run folder, the same command resumes it.")
+        output.note("Interrupted. If the command has a run folder or an output folder, the same command resumes it.")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone; what is still buffered must not raise again at exit.

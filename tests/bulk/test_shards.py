@@ -9,11 +9,13 @@ import pytest
 from made_tables import as_parquet, data_100, picture
 from model_server import Fault, ModelServer
 
+from rewardharness.bulk import engine
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.bulk.engine import ShardsJob
 from rewardharness.bulk.shards import ShardStore, Status
 from rewardharness.cli.main import main
-from rewardharness.errors import InputError, RunError
+from rewardharness.errors import DataError, InputError, RunError
+from rewardharness.models.base import ModelError
 from rewardharness.settings import Settings
 
 ANSWER = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 2} for label in "AB"}})
@@ -120,6 +122,23 @@ def test_failed_rows_are_judged_again_on_request(
     assert files(tmp_path / "out") == files(tmp_path / "new")
 
 
+@pytest.mark.parametrize("name", ["401", "404"])
+def test_a_run_stops_when_the_model_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(engine, "OUTAGE", 6)
+    (tmp_path / "table.parquet").write_bytes(as_parquet(data_100()))
+    broken = True
+
+    def respond(call: Any) -> Any:
+        return Fault(name) if broken and "number 2 " not in call.text else ANSWER
+
+    with ModelServer(respond) as server:
+        options = {"judge": f"openai:judge@{server.url}", "protocol": "direct", "no_cache": True, "concurrency": 1}
+        with pytest.raises(ModelError, match=r"about 6 rows in succession.*--retry-failed"):
+            run(tmp_path / "table.parquet", tmp_path / "out", **options)
+        broken = False
+        assert run(tmp_path / "table.parquet", tmp_path / "out", retry_failed=True, **options).report.judged == 12
+
+
 def test_a_check_finds_changed_and_missing_files(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path / "out")
     store, part = ShardStore(tmp_path / "out"), tmp_path / "out" / "judged" / "part-000001.parquet"
@@ -160,6 +179,16 @@ def test_an_output_folder_inside_the_data_is_no_data(data: Path, tmp_path: Path)
     assert run(tmp_path / "tables", output).rows_done == 12
 
 
+def test_data_that_are_not_clear(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tar").write_bytes(b"")
+    with pytest.raises(DataError, match=r"both .tar and .parquet files"):
+        run(tmp_path, tmp_path / "out")
+    (tmp_path / "none.jsonl").write_text("\n", "utf-8")
+    with pytest.raises(DataError, match=r"none.jsonl has no rows"):
+        run(tmp_path / "none.jsonl", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_without_results_takes_another_run(data: Path, tmp_path: Path) -> None:
     job = ShardsJob.open(ShardsConfig(str(data), output=tmp_path / "out", judge="closer"), Settings.from_env())
     job.store.begin(job.manifest)
@@ -184,7 +213,7 @@ def test_a_folder_belongs_to_one_judge_and_one_dataset(data: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0"])
 def test_a_wrong_share(data: Path, shard: str) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"cannot be read|is more than"):
         ShardsConfig(str(data), shard=shard)
 
 
@@ -197,7 +226,7 @@ def test_an_id_may_look_like_a_file_and_of_two_columns_both_are_needed(tmp_path:
     store = ShardStore(tmp_path / "out")
     assert [row["id"] for row in store.rows("judged", 0)] == ["first.png"]
     [failed] = store.rows("failed", 0)
-    assert failed["code"] == "bad_row" and "1 image" in failed["message"]
+    assert (failed["id"], failed["code"]) == ("second.png", "bad_row") and "1 image" in failed["message"]
 
 
 def test_a_row_whose_image_is_missing_does_not_stop_the_others(tmp_path: Path) -> None:

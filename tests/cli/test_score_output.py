@@ -66,7 +66,7 @@ def test_status_verify_and_merge(data: Path, tmp_path: Path, capsys: pytest.Capt
     ("words", "status", "message"),
     [
         (["{data}", "--shard", "1/2"], 2, "--shard is for the output folder of a dataset"),
-        (["{data}", "--output", "{out}", "--shard", "2/1"], 2, "--shard 2/1 cannot be read"),
+        (["{data}", "--output", "{out}", "--shard", "2/1"], 2, "--shard 2/1 is not possible: 2 is more than 1"),
         (["{data}", "--output", "{out}", "--address", "auto"], 2, "--address is for a Ray cluster"),
         (["{data}", "--output", "{out}", "--restart"], 2, "--restart does not go with --output"),
         (["{data}", "--engine", "ray"], 2, "--engine is for the output folder of a dataset"),

@@ -20,7 +20,7 @@ from app.run_panel.service import Expected, Listed
 from app.services import AppServices
 from app.tabs.chooser import make_chooser
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.score.judge import draw_judge
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.errors import InputError
@@ -67,7 +67,7 @@ class BatchForm(JobForm):
 
 
 @dataclass(frozen=True)
-class BatchView:
+class BatchView(Widgets):
     """The widgets that show a batch."""
 
     summary: gr.Markdown
@@ -79,21 +79,6 @@ class BatchView:
     table: gr.HTML
     saves: tuple[gr.DownloadButton, ...]
     told: gr.Markdown
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return [
-            self.summary,
-            self.show,
-            self.order,
-            self.page,
-            self.before,
-            self.after,
-            self.table,
-            *self.saves,
-            self.told,
-        ]
 
 
 class BatchEvents(RunEvents[CountedStatus]):

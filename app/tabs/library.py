@@ -11,7 +11,7 @@ from app.libraries import FOLDER, HUB, Choice
 from app.services import AppServices
 from app.tabs.chooser import BEFORE, HUB_EVENTS, Chooser, make_chooser
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.publish import draw_hub
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError
@@ -28,7 +28,7 @@ TO_COMPARISON = """() => {
 
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(Widgets):
     """Widgets that show a Library and one of its entries."""
 
     library: gr.State
@@ -42,11 +42,6 @@ class Reader:
     rubric: gr.Markdown
     tool_part: gr.Accordion
     tool: gr.Markdown
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return list(vars(self).values())
 
 
 def build_library_tab(services: AppServices) -> None:

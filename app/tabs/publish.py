@@ -12,7 +12,7 @@ from app.libraries import HUB, Choice
 from app.services import AppServices
 from app.tabs.chooser import HUB_EVENTS, Chooser
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
@@ -118,7 +118,7 @@ class PublishRequest:
 
 
 @dataclass(frozen=True)
-class PublishForm:
+class PublishForm(Widgets):
     """Fields of the publishing form, in the order of the arguments of `_publish_request`."""
 
     repo: gr.Textbox
@@ -127,11 +127,6 @@ class PublishForm:
     private: gr.Checkbox
     pull: gr.Checkbox
     both: gr.Checkbox
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return list(vars(self).values())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from app.libraries import Choice
 from app.new_jobs import MissingError, NewJob, data_spec
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import JobForm, RunPanel, draw_runs, draw_start
-from app.run_panel.service import Expected, Listed
 from app.services import AppServices
 from app.tabs.chooser import make_chooser
 from app.tabs.guard import explain
@@ -85,29 +84,13 @@ class BatchEvents(RunEvents[CountedStatus]):
     """Handlers of the Batch tab. Holds nothing of any visitor."""
 
     name, title, parameter = "batch", "Batch", "batch"
+    texts = batch_views
 
     def __init__(self, services: AppServices, form: BatchForm, panel: RunPanel, view: BatchView) -> None:
-        super().__init__(services, services.batches, form, panel)
+        super().__init__(services, services.batches, form, panel, view)
         self.batches: BatchServices = services.batches
         self.view = view
         self.tick_inputs = [view.show, view.order, view.page]
-
-    @property
-    def details(self) -> list[Any]:
-        """See `RunEvents.details`."""
-        return self.view.parts
-
-    def preview_text(self, expected: Expected) -> str:
-        """See `RunEvents.preview_text`."""
-        return batch_views.expected(expected.preview)
-
-    def status_text(self, status: CountedStatus) -> str:
-        """See `RunEvents.status_text`."""
-        return batch_views.run_status(status)
-
-    def run_choices(self, listed: Sequence[Listed[CountedStatus]]) -> list[tuple[str, str]]:
-        """See `RunEvents.run_choices`."""
-        return batch_views.run_choices(listed)
 
     def show_new(self, status: CountedStatus) -> Updates:
         """See `RunEvents.show_new`."""

@@ -71,8 +71,8 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus]):
             self.panel.area: gr.Column(visible=True),
             numbers.summary: benchmark_views.summary(result),
             numbers.table: benchmark_tables.rows_table(result),
-            numbers.judging: benchmark_tables.judging_table(result),
-            numbers.published: benchmark_tables.published(result),
+            numbers.judging: benchmark_tables.section(result, "judging"),
+            numbers.published: benchmark_tables.section(result, "published"),
             numbers.data: benchmark_tables.about_data(result),
         }
         if not new:
@@ -95,10 +95,10 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus]):
     def _row(self, opened: OpenedBenchmark, key: str) -> Updates:
         numbers, result = self.view.numbers, opened.result
         return {
-            numbers.kinds: benchmark_tables.by_kind(result, key),
-            numbers.margins: benchmark_tables.by_margin(result, key),
+            numbers.kinds: benchmark_tables.section(result, "categories", key),
+            numbers.margins: benchmark_tables.section(result, "margins", key),
             numbers.curve: benchmark_tables.reliability(result, key),
-            numbers.calibration: benchmark_tables.calibration(result, key),
+            numbers.calibration: benchmark_tables.section(result, "confidence", key),
         }
 
     def choose_row(self, name: str, key: str) -> Updates:

@@ -16,7 +16,7 @@ from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.hub import PushOptions, split_spec
+from rewardharness.library.hub import PushOptions, split_spec, versions
 
 BUMPS = (("Patch: corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
 """Labels and names of the version increments."""
@@ -65,7 +65,7 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
             if choice.kind != HUB or choice.loaded is None:
                 raise InputError("Only Libraries on the Hub have versions.", next_step="Load one above first.")
             name = choice.loaded.pulled.repo
-            published = services.hub.versions(name, visitor_of(token, profile))
+            published = versions(name, access=services.hub.access(visitor_of(token, profile)))
         except Exception as error:
             hidden: Updates = {pair: gr.Row(visible=False), restore: gr.Column(visible=False)}
             return {listed: _error(services, error), **hidden, result: ""}

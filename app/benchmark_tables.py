@@ -21,14 +21,15 @@ def rows_table(result: Json) -> str:
     return sections(report.section("numbers")) + sections(report.section("thresholds"), titles=True)
 
 
-def judging_table(result: Json) -> str:
-    """Return protocol, coverage, failures, position consistency and cost of each entry."""
-    return sections(_report(result).section("judging"))
+def section(result: Json, name: str, key: str = "") -> str:
+    """Return a section of the report without its charts.
 
-
-def published(result: Json) -> str:
-    """Return published numbers beside those of the judge."""
-    return sections(_report(result).section("published"))
+    Args:
+        result: The result.
+        name: Key of the section.
+        key: Key of the row that the section is about; empty for the judge.
+    """
+    return sections(_report(result, key).section(name))
 
 
 def about_data(result: Json) -> str:
@@ -41,21 +42,6 @@ def about_data(result: Json) -> str:
 def row_choices(result: Json) -> list[tuple[str, str]]:
     """Return label and key of each row."""
     return [(label(row), row["key"]) for row in result["rows"]]
-
-
-def by_kind(result: Json, key: str) -> str:
-    """Return the accuracy per category of edit of a row, next to the other rows."""
-    return sections(_report(result, key).section("categories"))
-
-
-def by_margin(result: Json, key: str) -> str:
-    """Return the accuracy of a row by its margin."""
-    return sections(_report(result, key).section("margins"))
-
-
-def calibration(result: Json, key: str) -> str:
-    """Return the calibration of a row."""
-    return sections(_report(result, key).section("confidence"))
 
 
 def reliability(result: Json, key: str) -> str:

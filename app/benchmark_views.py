@@ -9,7 +9,7 @@ from typing import Any
 
 from app.benchmark_runs import BenchmarkStatus
 from app.benchmark_services import sizes
-from app.markup import block, bullets, callout, escape, paragraph, plain, preformatted, table
+from app.markup import block, bullets, callout, count, escape, paragraph, plain, preformatted, table
 from app.new_jobs import PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS
 from app.run_panel.service import Listed
 from app.run_panel.views import STATES, problem, progress, state_head
@@ -142,20 +142,20 @@ def expected(preview: Mapping[str, Any]) -> str:
     counting = ", ".join(f"{part} {n:,}" for part, n in preview["counting"].items())
     left = preview["judgments"] - preview["known"]
     lines = [
-        f"{_count(preview['items'], 'example')} to judge{sample}; labels that count: {counting or 'none'}",
-        f"{_count(len(preview['contenders']), 'row')} in the table: {who}",
-        f"{_count(left, 'judgment')}" + (f"; {preview['known']:,} are there already" if preview["known"] else ""),
+        f"{count(preview['items'], 'example')} to judge{sample}; labels that count: {counting or 'none'}",
+        f"{count(len(preview['contenders']), 'row')} in the table: {who}",
+        f"{count(left, 'judgment')}" + (f"; {preview['known']:,} are there already" if preview["known"] else ""),
     ]
     if bad := preview.get("skipped_rows", {"n": 0})["n"]:
-        lines.append(f"{_count(bad, 'bad row')} of the data skipped, and counted as not judged")
+        lines.append(f"{count(bad, 'bad row')} of the data skipped, and counted as not judged")
     if preview["requests"]:
-        asked = _count(preview["requests"], "request")
+        asked = count(preview["requests"], "request")
         lines.append(f"at least {asked} to a model; Tools come on top, remembered answers are free")
         lines += [crops_words(preview["crops"])] if preview.get("crops") else []
     else:
         lines.append("No model is asked: it costs time alone.")
     remarks = [f"{each['code']}: {each['message']} ({each['n']:,})" for each in preview["problems"]]
-    title = f"{_count(len(remarks), 'remark')} on the data"
+    title = f"{count(len(remarks), 'remark')} on the data"
     problems = f"<details><summary>{title}</summary>{bullets(map(escape, remarks))}</details>" if remarks else ""
     title = "What to expect" if left else "This is judged already: Start only counts it again"
     return block(callout("note good", title, bullets(map(escape, lines)), problems))
@@ -216,7 +216,3 @@ def about_run(progress: BenchmarkStatus, command: str) -> str:
     ]
     by_hand = f"<h4>On the command line</h4>{preformatted(command, 'wrap')}" if command else ""
     return block(table(["", ""], rows, "plain") + by_hand)
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.evolve_runs import EvolutionStatus
+from app.markup import count
 from rewardharness.evolution.events import Decided
 
 WIDTH, HEIGHT = 440, 220
@@ -161,7 +162,7 @@ def _axes(frame: _Frame, ticks: Sequence[tuple[float, str]]) -> str:
         parts.append(f'<text x="{LEFT - 6}" y="{round(y + 4, 1)}" text-anchor="end">{words}</text>')
     base = HEIGHT - BOTTOM + 16
     parts.append(f'<text x="{LEFT}" y="{base}">start</text>')
-    edits = "1 edit tested" if frame.most == 1 else f"{frame.most} edits tested"
+    edits = f"{count(frame.most, 'edit')} tested"
     parts.append(f'<text x="{frame.right}" y="{base}" text-anchor="end">{edits}</text>')
     return "".join(parts)
 

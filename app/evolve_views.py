@@ -12,7 +12,7 @@ from typing import Any
 
 from app.evolve_runs import EvolutionStatus
 from app.following import MOVING
-from app.markup import block, bullets, callout, escape, named, paragraph, plain, preformatted, table
+from app.markup import block, bullets, callout, count, escape, named, paragraph, plain, preformatted, table
 from app.new_jobs import VISITOR_SECONDS
 from app.report_views import sections
 from app.run_panel.service import Listed
@@ -61,24 +61,24 @@ def expected(preview: Mapping[str, Any]) -> str:
         return _expected_job(preview["remote"], str(preview["data"]))
     cost, corrected, problems = preview["expected"], preview["corrections"], preview["problems"]
     lines = [
-        f"{_count(cost['begin'], 'judgment')} for the {_count(preview['pool'], 'training example')}",
+        f"{count(cost['begin'], 'judgment')} for the {count(preview['pool'], 'training example')}",
         f"about {cost['search']} to test edits, at most {cost['most']}",
-        f"{cost['audit']} for the {_count(preview['audit'], 'held-out example')}",
+        f"{cost['audit']} for the {count(preview['audit'], 'held-out example')}",
     ]
     lines += [f"{cost['regression']} for the regression set"] if cost["regression"] else []
     lines += [f"{cost['ensemble']} to compare with self-ensembling"] if cost["ensemble"] else []
-    requests = f"Each judgment takes at least {_count(cost['requests'], 'request')} to the model, more with Tools."
+    requests = f"Each judgment takes at least {count(cost['requests'], 'request')} to the model, more with Tools."
     requests = requests if cost["requests"] else "No model is called, so judgments cost only time."
     requests += f" {crops_words(cost['crops'])}" if cost.get("crops") else ""
     if not preview["orchestrator"].startswith("built-in"):
         requests += " The requests to the model of the Orchestrator come on top."
-    labels = f"{_count(corrected, 'corrected label')} of yours replace given ones. Held-out examples keep theirs."
-    warnings = f"<details><summary>{_count(len(problems), 'warning')} about the data</summary>"
+    labels = f"{count(corrected, 'corrected label')} of yours replace given ones. Held-out examples keep theirs."
+    warnings = f"<details><summary>{count(len(problems), 'warning')} about the data</summary>"
     warnings += f"{bullets(map(escape, problems[:50]))}</details>"
     parts = [bullets(map(escape, lines)), paragraph(requests)]
     parts += [paragraph(f"Judge: {preview['judge']}. Orchestrator: {preview['orchestrator']}.", "faint")]
     parts += [paragraph(labels)] if corrected else []
-    title = f"About {_count(cost['expected'], 'judgment')} on {preview['data']}"
+    title = f"About {count(cost['expected'], 'judgment')} on {preview['data']}"
     return block(callout("note", title, *parts, warnings if problems else ""))
 
 
@@ -242,7 +242,7 @@ def _skipped(run: EvolutionStatus) -> str:
     if not skipped:
         return ""
     rows = (f"{escape(shorten(plain(event.what), 200))} <em>{escape(event.reason)}</em>" for event in skipped[-100:])
-    title = f"{_count(len(skipped), 'idea')} skipped without judging anything"
+    title = f"{count(len(skipped), 'idea')} skipped without judging anything"
     return f"<details><summary>{title}</summary>{bullets(rows)}</details>"
 
 
@@ -310,7 +310,3 @@ def corrected(file: Path, *, changed: bool) -> str:
     title = "Noted: the label was wrong" if changed else "Noted: the label is correct"
     text = "The data are not changed. The next run on them uses the reviewed labels, unless you deselect them:"
     return block(callout("note good", title, paragraph(text), f"<p><code>{escape(str(file))}</code></p>"))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

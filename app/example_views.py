@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from app.cases import Case, Seen
 from app.chain_views import candidate_steps, overall_steps, showings
 from app.failures import failure
-from app.markup import block, bullets, callout, escape, paragraph, table
+from app.markup import block, bullets, callout, count, escape, paragraph, table
 from app.running import recorded_orders
 from rewardharness.schema import LABELS, TIE, Candidate, Judgment, Scores, TextInput
 
@@ -116,7 +116,7 @@ def chain(judgment: Judgment | None, labels: Sequence[str]) -> str:
 
 def queue_choices(left: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
     """Return label and id of the examples whose labels should be checked."""
-    return [(f"{name} · judged {times} time{'' if times == 1 else 's'}", name) for name, times in left]
+    return [(f"{name} · judged {count(times, 'time')}", name) for name, times in left]
 
 
 def queue(left: int, seen: int, *, local: bool) -> str:
@@ -127,8 +127,8 @@ def queue(left: int, seen: int, *, local: bool) -> str:
         "corrections, and the held-out test set keeps its labels."
     )
     here = "" if local else " Labels can be corrected when you run the app on your own computer."
-    count = f"{left} to check" + (f", {seen} checked" if seen else "")
-    return block(f"<p>{escape(text + here)}</p>{bullets([escape(count)])}")
+    checked = f"{left} to check" + (f", {seen} checked" if seen else "")
+    return block(f"<p>{escape(text + here)}</p>{bullets([escape(checked)])}")
 
 
 def empty_queue(seen: int) -> str:

@@ -1,4 +1,4 @@
-"""Operations of the tabs on the Hugging Face Hub: load a Library, list its versions, publish one.
+"""Operations of the tabs on the Hugging Face Hub: load a Library, compare its versions, publish one.
 
 The visitor determines the rights. On this computer its token is used. Other visitors use their own token or none, and
 never the token of the app's owner.
@@ -10,10 +10,8 @@ from pathlib import Path
 
 from rewardharness.errors import InputError, LibraryError, shown
 from rewardharness.hub.repository import Repo
-from rewardharness.library.gallery import ListedLibrary, search_libraries
 from rewardharness.library.hub import (
     Access,
-    PublishedVersion,
     Pulled,
     Pushed,
     PushOptions,
@@ -22,7 +20,6 @@ from rewardharness.library.hub import (
     restoration,
     split_spec,
     usual_access,
-    versions,
 )
 from rewardharness.library.outgoing import Draft
 from rewardharness.library.store import Library
@@ -137,14 +134,6 @@ class HubServices:
     def page(self, repo: str) -> str:
         """Return the address of a Library's page on the Hub."""
         return Repo(repo, self._usual).page
-
-    def search(self, query: str, visitor: Visitor) -> tuple[ListedLibrary, ...]:
-        """Return the Libraries on the Hub that the visitor may see."""
-        return search_libraries(query, access=self.access(visitor))
-
-    def versions(self, repo: str, visitor: Visitor) -> tuple[PublishedVersion, ...]:
-        """List the versions of a Library, newest first."""
-        return versions(repo, access=self.access(visitor))
 
     def two(self, repo: str, before: str, after: str, visitor: Visitor) -> tuple[Library, Library]:
         """Fetch two versions of a Library."""

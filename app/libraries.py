@@ -1,4 +1,4 @@
-"""The Libraries that a visitor can choose: names, opening, checks and comparisons."""
+"""The Libraries that a visitor can choose: names, opening and checks."""
 
 from dataclasses import dataclass
 from importlib.resources import as_file
@@ -10,10 +10,8 @@ from app.benchmark_runs import library_name
 from app.hub_services import Loaded
 from app.releases import RELEASE, Fixed
 from rewardharness.errors import HarnessError, InputError, shown
-from rewardharness.judging.router import Route, route
 from rewardharness.library.card import CardSubject, make_card
 from rewardharness.library.check import check_folder
-from rewardharness.library.diff import LibraryDiff, diff_libraries
 from rewardharness.library.opening import open_library
 from rewardharness.library.outgoing import read_draft
 from rewardharness.library.problems import Problem
@@ -182,10 +180,6 @@ class Libraries:
         library = self.open(choice)
         return Path(self._spec(choice)) if choice.kind == FOLDER else library
 
-    def route(self, library: Library, instruction: str) -> Route:
-        """Choose the entries that would be consulted for an instruction."""
-        return route(library, instruction)
-
     def check(self, choice: Choice) -> tuple[Problem, ...]:
         """Check a Library's folder."""
         nowhere = choice.kind == DEFAULT and not Path(self._spec(choice)).expanduser().exists()
@@ -198,7 +192,3 @@ class Libraries:
             return check_folder(Path(spec).expanduser(), MEASURES)
         with as_file(resources("rewardharness.library").joinpath(BUILTIN)) as folder:
             return check_folder(folder, MEASURES)
-
-    def diff(self, before: Choice, after: Choice) -> LibraryDiff:
-        """Return the differences between two Libraries."""
-        return diff_libraries(self.open(before), self.open(after))

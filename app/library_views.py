@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from textwrap import shorten
 
-from app.markup import block, bullets, callout, diff, document, escape, paragraph, plain, preformatted, table
+from app.markup import block, bullets, callout, count, diff, document, escape, paragraph, plain, preformatted, table
 from rewardharness.judging.router import LEXICAL_THRESHOLD, Route
 from rewardharness.library.diff import EntryDiff, LibraryDiff
 from rewardharness.library.entry import Entry
@@ -28,15 +28,11 @@ def summary(library: Library, place: str) -> str:
     skills, tools = len(library.skills), len(library.tools)
     title = escape(place[:1].upper() + place[1:])
     return block(
-        f'<p><strong>{title}</strong> <span class="pill">{_count(skills, "Skill")}</span> '
-        f'<span class="pill">{_count(tools, "Tool")}</span> '
+        f'<p><strong>{title}</strong> <span class="pill">{count(skills, "Skill")}</span> '
+        f'<span class="pill">{count(tools, "Tool")}</span> '
         f'<span class="faint">id <code>{escape(library.id[:12])}</code></span></p>',
         "summary",
     )
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def entry_choices(library: Library, query: str) -> list[tuple[str, str]]:
@@ -75,9 +71,9 @@ def _applies(entry: Entry) -> str:
     return f"on {', '.join(shown)}{f' and {more} more' if more > 0 else ''}"
 
 
-def no_entry(query: str, count: int) -> str:
+def no_entry(query: str, number: int) -> str:
     """Return the placeholder while no entry is chosen."""
-    if query.strip() and not count:
+    if query.strip() and not number:
         return block(callout("empty", "No entry has these words", paragraph("Try fewer words, or empty the search.")))
     return block(callout("empty", "Choose an entry", paragraph("Its text, rubric and triggers appear here.")))
 
@@ -108,7 +104,7 @@ def _triggers(entry: Entry) -> str:
         return shown
     rows = bullets((f"<code>{escape(each)}</code>" for each in patterns), "tags")
     begin = "or matches" if words else "Applies when the instruction matches"
-    title = f"{begin} one of {_count(len(patterns), 'expression')}"
+    title = f"{begin} one of {count(len(patterns), 'expression')}"
     return f"{shown}<details><summary>{title}</summary>{rows}</details>"
 
 
@@ -161,8 +157,8 @@ def routed(route: Route, total: int) -> str:
         [f"<code>{escape(each.name)}</code>", kind_words(entry), escape(each.reason)]
         for entry, each in zip(route.entries, route.reasons, strict=True)
     ]
-    count = f"<p>{len(rows)} of {total} entries would be consulted. Each is decided on its own.</p>"
-    return block(count + table(["Entry", "Kind", "Why"], rows))
+    told = f"<p>{len(rows)} of {total} entries would be consulted. Each is decided on its own.</p>"
+    return block(told + table(["Entry", "Kind", "Why"], rows))
 
 
 def routing_hint() -> str:
@@ -194,7 +190,7 @@ def problems(found: Sequence[Problem]) -> str:
         for each in sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.where, each.line or 0))
     ]
     counts = [
-        _count(number, name) for name in SEVERITIES if (number := sum(each.severity == name for each in found)) > 0
+        count(number, name) for name in SEVERITIES if (number := sum(each.severity == name for each in found)) > 0
     ]
     return block(f"<p>{', '.join(counts)}.</p>" + table(["", "Where", "What", "What to do"], rows, "problems cards"))
 

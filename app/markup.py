@@ -61,6 +61,11 @@ def paragraph(text: str, style: str = "") -> str:
     return f'<p class="{style}">{escape(text)}</p>' if text else ""
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun, in the singular or the plural."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def named(text: str) -> str:
     """Foreign text in which what stands between backticks is a name."""
     parts = text.split("`")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app.chain_views import last_thought, showing_title, swapped
 from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
-from app.markup import block, bullets, callout, document, escape, paragraph, table
+from app.markup import block, bullets, callout, count, document, escape, paragraph, table
 from app.running import ModelRun
 from app.views import listed, verdict_section, warnings
 from rewardharness.judging.config import Protocol
@@ -68,8 +68,8 @@ def judge_line(kind: str, name: str, *, local: bool) -> str:
 
 def working(candidates: int, run: ModelRun) -> str:
     """Return the placeholder of the result while a model judges."""
-    count = len(run.showings)
-    asked = "once" if count == 1 else f"{count} times in parallel"
+    times = len(run.showings)
+    asked = "once" if times == 1 else f"{times} times in parallel"
     return block(
         callout(
             "empty busy",
@@ -88,7 +88,7 @@ def status(run: ModelRun) -> str:
 def _taken(spent: Spent) -> str:
     """Format seconds, calls and tokens."""
     usage = spent.usage
-    calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
+    calls = count(usage.calls, "call")
     return f"{usage.seconds:.0f} s · {calls} · {usage.input_tokens:,} tokens in · {usage.output_tokens:,} tokens out"
 
 

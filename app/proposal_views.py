@@ -12,7 +12,7 @@ from typing import Any
 from app.evolve_runs import EvolutionStatus
 from app.evolve_views import share
 from app.library_views import differences, entry_document, entry_rubric, entry_tool, kind_words
-from app.markup import block, bullets, callout, diff, escape, named, paragraph, plain
+from app.markup import block, bullets, callout, count, diff, escape, named, paragraph, plain
 from rewardharness.evolution.events import Decided, PhaseBegan, Proposed, Rehearsed, Skipped
 from rewardharness.evolution.gate import Evidence, estimate_gain
 from rewardharness.library.diff import LibraryDiff
@@ -156,7 +156,7 @@ def _rehearsals(item: Item) -> str:
     lines = []
     for each in item.rehearsed:
         bad = [str(seen.get("problem")) for seen in each.observations if seen.get("problem")]
-        tried = f"The call of {each.tool} was tried on {_examples(len(each.observations))} first"
+        tried = f"The call of {each.tool} was tried on {count(len(each.observations), 'example')} first"
         lines.append(f"{tried}: {'all replies were of use' if not bad else '; '.join(bad)}.")
     return bullets(map(escape, lines), "evidence")
 
@@ -166,18 +166,20 @@ def evidence(found: Evidence) -> str:
     lines = []
     if found.affected:
         lines.append(
-            f"It changes what the judge reads for {_examples(found.affected)}; {found.calls} of them were judged "
-            "again, and all others stay as they are."
+            f"It changes what the judge reads for {count(found.affected, 'example')}; {found.calls} of them were "
+            "judged again, and all others stay as they are."
         )
     else:
         lines.append("It changes what the judge reads for no example.")
     if found.judged:
         lines.append(
-            f"Of the {_examples(found.judged)} that count, it fixes {found.fixes} and breaks {found.breaks}; "
+            f"Of the {count(found.judged, 'example')} that count, it fixes {found.fixes} and breaks {found.breaks}; "
             f"{found.ties} are unchanged."
         )
     if found.breaks:
-        lines.append(f"Regressions: {_examples(found.breaks)} that the judge got right before and gets wrong with it.")
+        lines.append(
+            f"Regressions: {count(found.breaks, 'example')} that the judge got right before and gets wrong with it."
+        )
     gain, interval = estimate_gain(found.fixes, found.breaks, found.judged)
     if gain is not None and interval is not None:
         low, high = (100 * bound for bound in interval)
@@ -185,16 +187,12 @@ def evidence(found: Evidence) -> str:
     if found.p_value is not None:
         lines.append(f"Without an effect, evidence this strong has the probability {found.p_value:.2g}.")
     if found.failed:
-        lines.append(f"{_examples(found.failed)} could not be judged and do not count.")
+        lines.append(f"{count(found.failed, 'example')} could not be judged and do not count.")
     if found.unsteady:
-        lines.append(f"{_examples(found.unsteady)} were left out, because the judge is inconsistent on them.")
+        lines.append(f"{count(found.unsteady, 'example')} were left out, because the judge is inconsistent on them.")
     if found.reason:
         lines.append(f"Acceptance test: {found.reason}.")
     return bullets(map(escape, lines), "evidence")
-
-
-def _examples(number: int) -> str:
-    return "1 example" if number == 1 else f"{number} examples"
 
 
 def change(found: LibraryDiff) -> str:

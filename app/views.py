@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from app.comparisons import Comparison
 from app.failures import failure
 from app.feedback import Stored
-from app.markup import block, bullets, callout, escape, paragraph, plain, table
+from app.markup import block, bullets, callout, count, escape, paragraph, plain, table
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import Description, MissingPackageError
 from rewardharness.judging.calibration import confidence_words
@@ -88,9 +88,9 @@ def empty_result() -> str:
     )
 
 
-def working(count: int) -> str:
+def working(candidates: int) -> str:
     """Return the placeholder while the judge works."""
-    return block(callout("empty busy", f"Measuring {count} candidates against the source…"))
+    return block(callout("empty busy", f"Measuring {candidates} candidates against the source…"))
 
 
 def error_message(error: Description, hint: str = "") -> str:
@@ -278,9 +278,8 @@ def stored_words(stored: Stored, *, lasting: bool) -> str:
     place = f"<code>{escape(stored.place)}</code>"
     if stored.vote:
         return f"It is stored in {place} as vote <code>{escape(stored.vote)}</code>, by which it can be deleted."
-    examples = "1 example" if stored.count == 1 else f"{stored.count} examples"
     where = place if lasting else "this Space, until it restarts"
-    return f"Images and label were added to {where}, which now holds {examples}."
+    return f"Images and label were added to {where}, which now holds {count(stored.count, 'example')}."
 
 
 def outdated() -> str:

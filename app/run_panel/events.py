@@ -1,8 +1,8 @@
 """Events of the run panel: from clicks and ticks to services, and from the status of a run to the page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol
 
 import gradio as gr
 
@@ -13,7 +13,7 @@ from app.run_panel.page import JobForm, RunPanel
 from app.run_panel.service import Expected, Listed, RunService, S
 from app.services import AppServices
 from app.tabs.guard import explain
-from app.tabs.parts import QUIET, Updates, announced, waiting_at
+from app.tabs.parts import QUIET, Updates, Widgets, announced, waiting_at
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import InputError
 
@@ -36,6 +36,19 @@ Known = tuple[tuple[object, ...], Any]
 """What the page shows of a run: `RunStatus.mark`, and a value of the job type."""
 
 
+class RunTexts(Protocol[S]):
+    """The module with the texts of a job type."""
+
+    def expected(self, preview: Mapping[str, Any], /) -> str:
+        """Return the text of a preview."""
+
+    def run_status(self, run: S, /) -> str:
+        """Return the status of a run."""
+
+    def run_choices(self, listed: Sequence[Listed[S]], /) -> list[tuple[str, str]]:
+        """Return the choices of the list: text and name of each run."""
+
+
 class RunEvents(ABC, Generic[S]):
     """Handlers of the run panel. Holds nothing of any visitor.
 
@@ -44,6 +57,7 @@ class RunEvents(ABC, Generic[S]):
         service: The runs of the job type.
         form: The form of a new run.
         panel: The widgets.
+        view: The widgets of the job type that show a run.
     """
 
     name = ""
@@ -52,16 +66,14 @@ class RunEvents(ABC, Generic[S]):
     """Title of the tab."""
     parameter = ""
     """Parameter of the address that names a run."""
+    texts: RunTexts[S]
 
-    def __init__(self, services: AppServices, service: RunService[S, Any], form: JobForm, panel: RunPanel) -> None:
+    def __init__(
+        self, services: AppServices, service: RunService[S, Any], form: JobForm, panel: RunPanel, view: Widgets
+    ) -> None:
         self.services, self.service = services, service
-        self.form, self.panel = form, panel
+        self.form, self.panel, self.details = form, panel, view.parts
         self.look: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": f"{self.name}-look", **QUIET}
-
-    @property
-    @abstractmethod
-    def details(self) -> list[Any]:
-        """Widgets of the job type that show a run."""
 
     @property
     def outputs(self) -> list[Any]:
@@ -75,18 +87,6 @@ class RunEvents(ABC, Generic[S]):
 
     tick_inputs: Sequence[Any] = ()
     """Widgets whose values `show_details` takes."""
-
-    @abstractmethod
-    def preview_text(self, expected: Expected) -> str:
-        """Return the text of a preview."""
-
-    @abstractmethod
-    def status_text(self, status: S) -> str:
-        """Return the status of a run."""
-
-    @abstractmethod
-    def run_choices(self, listed: Sequence[Listed[S]]) -> list[tuple[str, str]]:
-        """Return the choices of the list: text and name of each run."""
 
     @abstractmethod
     def show_new(self, status: S) -> Updates:
@@ -124,7 +124,7 @@ class RunEvents(ABC, Generic[S]):
             expected = self.service.expect(self.form.read(self.services, values), visitor_of(token, None))
         except Exception as error:  # any error is shown, so that the page stays usable
             return {start.cost: explain(error), start.prepared: None, **hidden}
-        shown = {start.cost: self.preview_text(expected), start.start: gr.Button(visible=True)}
+        shown = {start.cost: self.texts.expected(expected.preview), start.start: gr.Button(visible=True)}
         return {**shown, start.prepared: expected, **hidden}
 
     def start(self, expected: Expected | None, held: object) -> Updates:
@@ -218,7 +218,7 @@ class RunEvents(ABC, Generic[S]):
     def _shown(self, status: S, known: Known | None, held: Sequence[str], *values: Any) -> Updates:
         panel = self.panel
         changed = known is None or known[0][1] != status.state
-        updates: Updates = {panel.status: self.status_text(status)}
+        updates: Updates = {panel.status: self.texts.run_status(status)}
         if changed:
             updates |= self._actions(status)
         details, extra = self.show_details(status, known, held, *values)
@@ -231,7 +231,7 @@ class RunEvents(ABC, Generic[S]):
         resumable = status.state in RESUMABLE and self.service.is_resumable(status.name)
         judge, orchestrator = self.service.models(status.name) if resumable else ("", "")
         return {
-            panel.status: self.status_text(status),
+            panel.status: self.texts.run_status(status),
             panel.stop: gr.Button(visible=status.state == "running"),
             panel.resume: gr.Button(visible=resumable),
             panel.keys: gr.Row(visible=bool(judge or orchestrator)),
@@ -245,7 +245,7 @@ class RunEvents(ABC, Generic[S]):
         panel = self.panel
         try:
             listed = self.service.runs(held)
-            choices = self.run_choices(listed)
+            choices = self.texts.run_choices(listed)
         except Exception as error:
             return {panel.nothing: gr.Markdown(explain(error), visible=True)}
         value = current if current in [name for _, name in choices] else None

@@ -12,7 +12,7 @@ from app.new_jobs import NewJob
 from app.run_panel import views
 from app.services import AppServices
 from app.tabs.chooser import Chooser
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.score.judge import JudgeForm, connect_judge
 
 TICK = 1.0
@@ -108,7 +108,7 @@ class JobForm(ABC):
 
 
 @dataclass(frozen=True)
-class RunPanel:
+class RunPanel(Widgets):
     """Widgets of the list of runs and of the shown run."""
 
     section: gr.Accordion
@@ -132,11 +132,6 @@ class RunPanel:
     message: gr.Markdown
     area: gr.Column
     """The details of a job type."""
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return list(vars(self).values())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from app.counting import CountedStatus
 from app.following import MOVING, RunStatus, State
 from app.markup import block, callout, escape, paragraph
+from rewardharness.evolution.progress import duration
 
 RESUMABLE_TEXT = "It can be resumed."
 
@@ -77,13 +78,5 @@ def progress(run: CountedStatus) -> str:
     if run.state == "running" and run.judged >= run.wanted:
         text += "; writing the report"
     if run.seconds_left is not None:
-        text += f", about {time_left(run.seconds_left)} left"
+        text += f", about {duration(run.seconds_left)} left"
     return meter(text, run.judged / run.wanted)
-
-
-def time_left(seconds: float) -> str:
-    """Return a duration in words."""
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"

@@ -16,11 +16,10 @@ from app.libraries import Choice
 from app.new_jobs import MissingError, NewJob, data_spec
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import JobForm, RunPanel, draw_runs, draw_start
-from app.run_panel.service import Expected, Listed
 from app.services import AppServices
 from app.tabs.chooser import make_chooser
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.score.judge import draw_judge
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.errors import InputError
@@ -67,7 +66,7 @@ class BatchForm(JobForm):
 
 
 @dataclass(frozen=True)
-class BatchView:
+class BatchView(Widgets):
     """The widgets that show a batch."""
 
     summary: gr.Markdown
@@ -80,49 +79,18 @@ class BatchView:
     saves: tuple[gr.DownloadButton, ...]
     told: gr.Markdown
 
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return [
-            self.summary,
-            self.show,
-            self.order,
-            self.page,
-            self.before,
-            self.after,
-            self.table,
-            *self.saves,
-            self.told,
-        ]
-
 
 class BatchEvents(RunEvents[CountedStatus]):
     """Handlers of the Batch tab. Holds nothing of any visitor."""
 
     name, title, parameter = "batch", "Batch", "batch"
+    texts = batch_views
 
     def __init__(self, services: AppServices, form: BatchForm, panel: RunPanel, view: BatchView) -> None:
-        super().__init__(services, services.batches, form, panel)
+        super().__init__(services, services.batches, form, panel, view)
         self.batches: BatchServices = services.batches
         self.view = view
         self.tick_inputs = [view.show, view.order, view.page]
-
-    @property
-    def details(self) -> list[Any]:
-        """See `RunEvents.details`."""
-        return self.view.parts
-
-    def preview_text(self, expected: Expected) -> str:
-        """See `RunEvents.preview_text`."""
-        return batch_views.expected(expected.preview)
-
-    def status_text(self, status: CountedStatus) -> str:
-        """See `RunEvents.status_text`."""
-        return batch_views.run_status(status)
-
-    def run_choices(self, listed: Sequence[Listed[CountedStatus]]) -> list[tuple[str, str]]:
-        """See `RunEvents.run_choices`."""
-        return batch_views.run_choices(listed)
 
     def show_new(self, status: CountedStatus) -> Updates:
         """See `RunEvents.show_new`."""

@@ -2,27 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 from PIL import Image
 
-from app.tabs.parts import Updates, markup
+from app.tabs.parts import Updates, Widgets, markup
 
 
 @dataclass(frozen=True)
-class ExamplePanel:
+class ExamplePanel(Widgets):
     """The widgets."""
 
     words: gr.Markdown
     pictures: gr.Gallery
     sections: tuple[gr.Accordion, ...]
     chains: tuple[gr.Markdown, ...]
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return [self.words, self.pictures, *self.sections, *self.chains]
 
     def fill(
         self, words: str, pictures: Sequence[tuple[Image.Image, str]], chains: Sequence[tuple[str, str]]

@@ -11,10 +11,13 @@ from app.libraries import FOLDER, HUB, Choice
 from app.services import AppServices
 from app.tabs.chooser import BEFORE, HUB_EVENTS, Chooser, make_chooser
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.publish import draw_hub
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError
+from rewardharness.judging.router import route
+from rewardharness.library.diff import diff_libraries
+from rewardharness.library.gallery import search_libraries
 from rewardharness.library.store import Library
 
 TO_COMPARISON = """() => {
@@ -28,7 +31,7 @@ TO_COMPARISON = """() => {
 
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(Widgets):
     """Widgets that show a Library and one of its entries."""
 
     library: gr.State
@@ -42,11 +45,6 @@ class Reader:
     rubric: gr.Markdown
     tool_part: gr.Accordion
     tool: gr.Markdown
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return list(vars(self).values())
 
 
 def build_library_tab(services: AppServices) -> None:
@@ -155,7 +153,7 @@ def _draw_routing(services: AppServices, reader: Reader) -> None:
     def try_out(library: Library | None, instruction: str | None) -> str:
         if library is None or instruction is None or not instruction.strip():
             return library_views.routing_hint()
-        return library_views.routed(services.libraries.route(library, instruction), len(library))
+        return library_views.routed(route(library, instruction), len(library))
 
     instruction = gr.Textbox(
         label="Instruction",
@@ -187,7 +185,8 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
         after, before = Choice(*values[:half]), Choice(*values[half:])
         try:
             names = services.libraries.name(before), services.libraries.name(after)
-            return library_views.differences(services.libraries.diff(before, after), *names)
+            found = diff_libraries(services.libraries.open(before), services.libraries.open(after))
+            return library_views.differences(found, *names)
         except Exception as error:
             return explain(error)
 
@@ -210,7 +209,7 @@ def _draw_gallery(services: AppServices, tab: gr.Tab) -> None:
     def search(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, query: str | None) -> Iterator[str]:
         yield gallery_views.searching()
         try:
-            found = services.hub.search(query or "", visitor_of(token, profile))
+            found = search_libraries(query or "", access=services.hub.access(visitor_of(token, profile)))
         except HarnessError as error:
             yield hub_views.hub_error(error, with_login=services.hub.with_login)
         except Exception as error:  # every error is shown, so that the page stays usable

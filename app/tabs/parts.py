@@ -1,6 +1,6 @@
 """Widgets and event options shared by all tabs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any
 
@@ -17,6 +17,27 @@ KEPT = 6 * 3600
 
 Updates = dict[Any, Any]
 """New values per widget. Other widgets do not change."""
+
+
+class Widgets:
+    """Base of dataclasses whose fields are widgets or groups of them: tuples, mappings and other `Widgets`."""
+
+    @property
+    def parts(self) -> list[Any]:
+        """All widgets in the order of the fields, those of groups included."""
+        return list(_flat(vars(self).values()))
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, Widgets):
+            yield from value.parts
+        elif isinstance(value, Mapping):
+            yield from _flat(value.values())
+        elif isinstance(value, tuple):
+            yield from _flat(value)
+        else:
+            yield value
 
 
 def waiting_at(part: gr.Markdown) -> dict[str, Any]:

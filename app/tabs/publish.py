@@ -12,11 +12,11 @@ from app.libraries import HUB, Choice
 from app.services import AppServices
 from app.tabs.chooser import HUB_EVENTS, Chooser
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, markup
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.hub import PushOptions, split_spec
+from rewardharness.library.hub import PushOptions, split_spec, versions
 
 BUMPS = (("Patch: corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
 """Labels and names of the version increments."""
@@ -65,7 +65,7 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
             if choice.kind != HUB or choice.loaded is None:
                 raise InputError("Only Libraries on the Hub have versions.", next_step="Load one above first.")
             name = choice.loaded.pulled.repo
-            published = services.hub.versions(name, visitor_of(token, profile))
+            published = versions(name, access=services.hub.access(visitor_of(token, profile)))
         except Exception as error:
             hidden: Updates = {pair: gr.Row(visible=False), restore: gr.Column(visible=False)}
             return {listed: _error(services, error), **hidden, result: ""}
@@ -118,7 +118,7 @@ class PublishRequest:
 
 
 @dataclass(frozen=True)
-class PublishForm:
+class PublishForm(Widgets):
     """Fields of the publishing form, in the order of the arguments of `_publish_request`."""
 
     repo: gr.Textbox
@@ -127,11 +127,6 @@ class PublishForm:
     private: gr.Checkbox
     pull: gr.Checkbox
     both: gr.Checkbox
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return list(vars(self).values())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import gradio as gr
 from app import views, vote_views
 from app.services import AppServices
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, Updates, markup
+from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, Updates, Widgets, markup
 from app.voting import Ballot, Voting
 from rewardharness.schema import Judgment
 
@@ -18,7 +18,7 @@ _PICTURE: dict[str, Any] = {"interactive": False, "format": "webp", "height": 32
 
 
 @dataclass(frozen=True)
-class VoteTab:
+class VoteTab(Widgets):
     """The widgets."""
 
     ballot: gr.State
@@ -29,11 +29,6 @@ class VoteTab:
     answers: tuple[gr.Button, ...]
     skip: gr.Button
     result: gr.Markdown
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets, flat."""
-        return [self.ballot, self.data, self.question, *self.pictures, *self.answers, self.skip, self.result]
 
 
 def build_vote_tab(services: AppServices, tab: gr.Tab) -> None:

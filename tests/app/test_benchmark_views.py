@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app import benchmark_case_views, benchmark_cases, benchmark_tables, benchmark_views
 from app.benchmark_runs import BenchmarkStatus
 from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
+from app.benchmark_tables import section
 from app.following import State
 from app.jobs import CommandError
 from app.markup import plain
@@ -57,7 +58,7 @@ def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
     assert f"{100 * number['value']:.1f} [{low}, {high}]" in shown and f"{PAIRS} of {PAIRS}" in shown
     assert "random (baseline)" in shown and "50.0" in shown
     assert "drawn: exact among A, B" in shown and "Judge minus entry" in shown
-    judging = text_of(benchmark_tables.judging_table(found))
+    judging = text_of(section(found, "judging"))
     assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and "no requests to models" in judging
     assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
     assert "in percent" in text_of(benchmark_views.summary(found))
@@ -90,10 +91,10 @@ def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, 
     evil["rows"] = [{**row, "name": HOSTILE, "library": HOSTILE, "failures": {HOSTILE: 1}} for row in evil["rows"]]
     for markup in (
         benchmark_tables.rows_table(evil),
-        benchmark_tables.judging_table(evil),
+        section(evil, "judging"),
         benchmark_tables.about_data(evil),
-        benchmark_tables.by_kind(evil, key),
-        benchmark_tables.published(evil | {"published": [_published()]}),
+        section(evil, "categories", key),
+        section(evil | {"published": [_published()]}, "published"),
         benchmark_views.summary(evil),
         benchmark_views.about_run(replace(services.look(timid), manifest={"task": HOSTILE}), HOSTILE),
         benchmark_views.run_status(_progress("paused", reason=HOSTILE)),
@@ -170,12 +171,10 @@ def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
     bare = found["rows"][0]["key"]
     shown = text_of(benchmark_tables.rows_table(found))
     assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
-    assert f"This Library has no criteria for this instruction: {PAIRS}" in text_of(
-        benchmark_tables.judging_table(found)
-    )
-    assert "reports no confidence" in text_of(benchmark_tables.calibration(found, bare))
-    assert "reports no margins" in text_of(benchmark_tables.by_margin(found, bare))
-    assert f"0 of {PAIRS - 4}" in text_of(benchmark_tables.by_kind(found, bare))
+    assert f"This Library has no criteria for this instruction: {PAIRS}" in text_of(section(found, "judging"))
+    assert "reports no confidence" in text_of(section(found, "confidence", bare))
+    assert "reports no margins" in text_of(section(found, "margins", bare))
+    assert f"0 of {PAIRS - 4}" in text_of(section(found, "categories", bare))
     assert benchmark_tables.reliability(found, bare) == ""
     case = services.case(builtin, bare, f"drawn/{MISLABELLED}")
     assert "No judgment: This Library has no criteria for this instruction" in text_of(benchmark_case_views.words(case))
@@ -187,7 +186,7 @@ def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
         "scores": True,
         "rows": [{**found["rows"][0], "by_category": {}, "by_margin": [], "calibration": None}],
     }
-    for markup in (benchmark_tables.by_kind(scores, ""), benchmark_tables.calibration(scores, "")):
+    for markup in (section(scores, "categories"), section(scores, "confidence")):
         assert "no answer is right or wrong" in text_of(markup)
 
 
@@ -201,18 +200,16 @@ def _published(**more: Any) -> Json:
 
 
 def test_published_numbers_are_marked_where_the_protocol_differs(result: Json) -> None:
-    shown = text_of(benchmark_tables.published({**result, "published": [_published(mark="labels: A/B, not A/B/tie")]}))
+    shown = text_of(section({**result, "published": [_published(mark="labels: A/B, not A/B/tie")]}, "published"))
     assert "differs labels: A/B, not A/B/tie" in shown and "919 (derived)" in shown and "ours" in shown
-    same = text_of(
-        benchmark_tables.published({**result, "published": [_published(same_protocol=True, unknown=["orders"])]})
-    )
+    same = text_of(section({**result, "published": [_published(same_protocol=True, unknown=["orders"])]}, "published"))
     assert "same not known: orders" in same and "differs" not in same
     many = _published()
     many["rows"] *= 12
-    assert "6 more" in text_of(benchmark_tables.published({**result, "published": [many]}))
-    folded = text_of(benchmark_tables.published({**result, "published": [many, _published(same_protocol=True)]}))
+    assert "6 more" in text_of(section({**result, "published": [many]}, "published"))
+    folded = text_of(section({**result, "published": [many, _published(same_protocol=True)]}, "published"))
     assert "1 published, 1 with the same protocol" in folded
-    assert "There are no published numbers" in text_of(benchmark_tables.published({**result, "published": []}))
+    assert "There are no published numbers" in text_of(section({**result, "published": []}, "published"))
 
 
 def _progress(state: State, **more: Any) -> BenchmarkStatus:

@@ -6,6 +6,7 @@ from hostile import read_own
 from app.libraries import BUILTIN, DEFAULT, FOLDER, HUB, Choice, Libraries
 from app.library_views import summary
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.library.diff import diff_libraries
 from rewardharness.library.new import new_library
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
@@ -77,5 +78,5 @@ def test_a_foreign_name_stays_one_line_of_text(hostile_library: Path) -> None:
 def test_checking_and_comparing_libraries(hostile_library: Path) -> None:
     libraries = make()
     assert not [problem for problem in libraries.check(Choice()) if problem.severity == "error"]
-    found = libraries.diff(Choice(), Choice(FOLDER, str(hostile_library)))
+    found = diff_libraries(libraries.open(Choice()), libraries.open(Choice(FOLDER, str(hostile_library))))
     assert [entry.name for entry in found.added] == ["evil-skill", "evil-tool"] and found.removed

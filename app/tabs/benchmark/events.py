@@ -10,7 +10,6 @@ from app.benchmark_runs import BenchmarkStatus, OpenedBenchmark
 from app.following import MOVING
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import RunPanel
-from app.run_panel.service import Expected, Listed
 from app.services import AppServices
 from app.tabs.benchmark import comparing, questions
 from app.tabs.benchmark.form import BenchmarkForm
@@ -36,27 +35,11 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus]):
     """Handlers of the Benchmark tab. Holds nothing of any visitor."""
 
     name, title, parameter = "benchmark", "Benchmark", "benchmark"
+    texts = benchmark_views
 
     def __init__(self, services: AppServices, form: BenchmarkForm, panel: RunPanel, view: BenchmarkView) -> None:
-        super().__init__(services, services.benchmarks, form, panel)
+        super().__init__(services, services.benchmarks, form, panel, view)
         self.benchmarks, self.view = services.benchmarks, view
-
-    @property
-    def details(self) -> list[Any]:
-        """See `RunEvents.details`."""
-        return self.view.parts
-
-    def preview_text(self, expected: Expected) -> str:
-        """See `RunEvents.preview_text`."""
-        return benchmark_views.expected(expected.preview)
-
-    def status_text(self, status: BenchmarkStatus) -> str:
-        """See `RunEvents.status_text`."""
-        return benchmark_views.run_status(status)
-
-    def run_choices(self, listed: Sequence[Listed[BenchmarkStatus]]) -> list[tuple[str, str]]:
-        """See `RunEvents.run_choices`."""
-        return benchmark_views.run_choices(listed)
 
     def show_new(self, status: BenchmarkStatus) -> Updates:
         """See `RunEvents.show_new`."""
@@ -88,8 +71,8 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus]):
             self.panel.area: gr.Column(visible=True),
             numbers.summary: benchmark_views.summary(result),
             numbers.table: benchmark_tables.rows_table(result),
-            numbers.judging: benchmark_tables.judging_table(result),
-            numbers.published: benchmark_tables.published(result),
+            numbers.judging: benchmark_tables.section(result, "judging"),
+            numbers.published: benchmark_tables.section(result, "published"),
             numbers.data: benchmark_tables.about_data(result),
         }
         if not new:
@@ -112,10 +95,10 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus]):
     def _row(self, opened: OpenedBenchmark, key: str) -> Updates:
         numbers, result = self.view.numbers, opened.result
         return {
-            numbers.kinds: benchmark_tables.by_kind(result, key),
-            numbers.margins: benchmark_tables.by_margin(result, key),
+            numbers.kinds: benchmark_tables.section(result, "categories", key),
+            numbers.margins: benchmark_tables.section(result, "margins", key),
             numbers.curve: benchmark_tables.reliability(result, key),
-            numbers.calibration: benchmark_tables.calibration(result, key),
+            numbers.calibration: benchmark_tables.section(result, "confidence", key),
         }
 
     def choose_row(self, name: str, key: str) -> Updates:

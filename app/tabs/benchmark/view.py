@@ -1,17 +1,16 @@
 """Widgets that show a benchmark."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
 from app import benchmark_case_views
 from app.tabs.example_panel import ExamplePanel, draw_panel
-from app.tabs.parts import KEPT, markup
+from app.tabs.parts import KEPT, Widgets, markup
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(Widgets):
     """Results of the run."""
 
     row: gr.Dropdown
@@ -30,7 +29,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Questions:
+class Questions(Widgets):
     """Single questions, shown one at a time."""
 
     kind: gr.Dropdown
@@ -45,7 +44,7 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class Comparing:
+class Comparing(Widgets):
     """Comparison of two rows."""
 
     first: gr.Dropdown
@@ -59,21 +58,12 @@ class Comparing:
 
 
 @dataclass(frozen=True)
-class BenchmarkView:
+class BenchmarkView(Widgets):
     """The widgets."""
 
     numbers: Numbers
     questions: Questions
     comparing: Comparing
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        parts: list[Any] = []
-        for group in vars(self).values():
-            for part in vars(group).values():
-                parts += part.parts if isinstance(part, ExamplePanel) else [part]
-        return parts
 
 
 def draw_view() -> BenchmarkView:

@@ -1,17 +1,16 @@
 """Widgets of the proposed edits: the list, and the details of one."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
 from app import proposal_views
 from app.tabs.example_panel import ExamplePanel, draw_panel
-from app.tabs.parts import markup
+from app.tabs.parts import Widgets, markup
 
 
 @dataclass(frozen=True)
-class Edits:
+class Edits(Widgets):
     """The widgets."""
 
     choices: gr.Radio
@@ -21,12 +20,6 @@ class Edits:
     example_part: gr.Accordion
     examples: gr.Radio
     panel: ExamplePanel
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        own = [self.choices, self.head, self.change_part, self.change, self.example_part, self.examples]
-        return [*own, *self.panel.parts]
 
 
 def draw_edits() -> Edits:

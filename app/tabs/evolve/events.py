@@ -11,7 +11,7 @@ from app.evolve_runs import EvolutionStatus
 from app.proposal_views import Item
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import RunPanel
-from app.run_panel.service import Expected, Listed
+from app.run_panel.service import Listed
 from app.services import AppServices
 from app.tabs.evolve import labels as labels_part
 from app.tabs.evolve import versions as versions_part
@@ -39,28 +39,12 @@ class EvolveEvents(RunEvents[EvolutionStatus]):
     """Handlers of the Evolve tab. Holds nothing of any visitor."""
 
     name, title, parameter = "evolve", "Evolve", "run"
+    texts = evolve_views
 
     def __init__(self, services: AppServices, form: RunForm, panel: RunPanel, view: RunView) -> None:
-        super().__init__(services, services.evolve, form, panel)
+        super().__init__(services, services.evolve, form, panel, view)
         self.evolve, self.view = services.evolve, view
         self.tick_inputs = [view.chosen]
-
-    @property
-    def details(self) -> list[Any]:
-        """See `RunEvents.details`."""
-        return self.view.parts
-
-    def preview_text(self, expected: Expected) -> str:
-        """See `RunEvents.preview_text`."""
-        return evolve_views.expected(expected.preview)
-
-    def status_text(self, status: EvolutionStatus) -> str:
-        """See `RunEvents.status_text`."""
-        return evolve_views.run_status(status)
-
-    def run_choices(self, listed: Sequence[Listed[EvolutionStatus]]) -> list[tuple[str, str]]:
-        """See `RunEvents.run_choices`."""
-        return evolve_views.run_choices(listed)
 
     def show_list(self, listed: Sequence[Listed[EvolutionStatus]]) -> Updates:
         """Offer the finished runs for comparison."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
 from app import example_views
 from app.services import AppServices
 from app.tabs.example_panel import ExamplePanel, draw_panel
-from app.tabs.parts import Updates, markup
+from app.tabs.parts import Updates, Widgets, markup
 from rewardharness.schema import LABELS, TIE
 
 RIGHT = "right"
@@ -20,7 +19,7 @@ ABOUT = "the prediction with the latest Library"
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(Widgets):
     """The widgets."""
 
     queue: gr.Markdown
@@ -30,11 +29,6 @@ class Labels:
     buttons: Mapping[str, gr.Button]
     """By preference: a letter, `tie` or `RIGHT`."""
     message: gr.Markdown
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return [self.queue, self.choices, *self.panel.parts, self.row, *self.buttons.values(), self.message]
 
 
 def draw_labels() -> Labels:

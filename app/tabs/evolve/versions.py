@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
@@ -11,24 +10,19 @@ from app.evolve_services import Version
 from app.hub_services import Order, Visitor
 from app.services import AppServices
 from app.tabs.guard import explain
-from app.tabs.parts import QUIET, Updates, markup
+from app.tabs.parts import QUIET, Updates, Widgets, markup
 from app.tabs.publish import PublishRequest, Source, draw_publishing
 from rewardharness.errors import InputError
 
 
 @dataclass(frozen=True)
-class Versions:
+class Versions(Widgets):
     """The widgets."""
 
     nothing: gr.Markdown
     choices: gr.Radio
     use: gr.Markdown
     publish: gr.Column
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return list(vars(self).values())
 
 
 def draw_versions(services: AppServices, current: gr.State) -> Versions:

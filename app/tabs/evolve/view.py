@@ -1,7 +1,6 @@
 """Widgets that show an evolution."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
@@ -11,14 +10,14 @@ from app.services import AppServices
 from app.tabs.evolve.edits import Edits, draw_edits
 from app.tabs.evolve.labels import Labels, draw_labels
 from app.tabs.evolve.versions import Versions, draw_versions
-from app.tabs.parts import KEPT, markup
+from app.tabs.parts import KEPT, Widgets, markup
 
 MAX_COMPARED = 6
 """Maximum number of runs in a comparison."""
 
 
 @dataclass(frozen=True)
-class RunView:
+class RunView(Widgets):
     """The widgets."""
 
     comparison: gr.Row
@@ -36,14 +35,6 @@ class RunView:
     versions: Versions
     report: gr.Markdown
     download: gr.DownloadButton
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets, those of the parts included."""
-        parts: list[Any] = []
-        for part in vars(self).values():
-            parts += part.parts if isinstance(part, Edits | Labels | Versions) else [part]
-        return parts
 
 
 def draw_view(services: AppServices, panel: RunPanel) -> RunView:

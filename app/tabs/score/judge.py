@@ -11,7 +11,7 @@ from app import model_views, views
 from app.judges import ENDPOINT, GEMINI, HUGGING_FACE, MOST_SAMPLES, JudgeChoice, Key, place_of, subagent_settings
 from app.services import AppServices
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, announced, markup, waiting_at
+from app.tabs.parts import KEPT, QUIET, Updates, Widgets, announced, markup, waiting_at
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.subagent_settings import ALONE
 from rewardharness.models.base import ModelError
@@ -24,7 +24,7 @@ NO_KEY = "Only if the server asks for one"
 
 
 @dataclass(frozen=True)
-class JudgeForm:
+class JudgeForm(Widgets):
     """The widgets of the choice."""
 
     section: gr.Accordion
@@ -61,11 +61,6 @@ class JudgeForm:
             self.kind, self.server, self.url, self.name, self.gemini, self.hosted, self.key, self.kept,
             self.protocol, self.orders, self.samples, self.pixels, self.evidence, self.remember,
         ]  # fmt: skip
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets."""
-        return list(vars(self).values())
 
     def key_of(self, values: Sequence[Any]) -> Key | None:
         """Return the typed key, or the stored key if it was typed for the same address."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.tabs.parts import Widgets
 from app.tabs.score.setup import Setup
 
 SOURCE, FIRST = "Source, before the edit", "Image 1: the source"
@@ -72,7 +73,7 @@ class ScoreInputs:
 
 
 @dataclass(frozen=True)
-class ScoreOutputs:
+class ScoreOutputs(Widgets):
     """Widgets that show the result and its details."""
 
     comparison: gr.State
@@ -103,8 +104,3 @@ class ScoreOutputs:
     notes: gr.Markdown
     downloads: tuple[gr.Button, ...]
     """Links to the record, the report and the picture."""
-
-    @property
-    def parts(self) -> list[Any]:
-        """All widgets, flat."""
-        return [part for value in vars(self).values() for part in (value if isinstance(value, tuple) else (value,))]

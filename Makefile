@@ -33,7 +33,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile 
 test: $(VENV)/.test
 	$(PYTEST) -m "not slow and not browser"
 
-# Simulations of evolution, processes that are killed, and a real browser; a quarter of an hour on two cores.
+# Simulations of evolution, processes that are killed, and a real browser; 7 to 15 minutes on two cores.
 test-slow: $(VENV)/.test
 	$(PYTEST) -m "slow or browser"
 

@@ -219,7 +219,7 @@ class Judges:
 
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
-        found = [("Measured (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
+        found = [("Pixel-based (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
         if self._local or self.logs_in:
             found.insert(1, ("Hugging Face (a model without a GPU)", HUGGING_FACE))
         if self._local or _gemini_installed():  # a stranger could not install what is missing

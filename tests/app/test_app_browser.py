@@ -56,7 +56,7 @@ def test_who_waits_sees_the_place_in_the_queue(browser: BrowserContext, served: 
     verdict = page.locator("#verdict")
     expect(verdict).to_contain_text("People would most likely prefer B.")
     expect(verdict).not_to_contain_text("queue")
-    page.get_by_role("button", name="Judge: Measured (no model)").click()
+    page.get_by_role("button", name="Judge: Pixel-based (no model)").click()
     page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
     expect(page.locator("#judge-near")).to_contain_text("No model server answers")  # the last event of the choice
     wait_in_line(page)

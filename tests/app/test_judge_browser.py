@@ -24,7 +24,7 @@ ALL_STORED = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.c
 
 
 def choose_endpoint(page: Page, server: ModelServer, key: str = "") -> None:
-    page.get_by_role("button", name="Judge: Measured (no model)").click()
+    page.get_by_role("button", name="Judge: Pixel-based (no model)").click()
     page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
     for place, text in (("url", server.url), ("name", "judge")):
         page.locator(f"#judge-{place} input, #judge-{place} textarea").fill(text)

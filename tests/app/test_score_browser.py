@@ -188,7 +188,7 @@ def test_a_model_sees_the_references_that_were_added(
         shown(page, "reference-3")
         expect(page.locator("#candidate-a img")).to_have_count(0)
         give(page, pictures, instruction)
-        page.get_by_role("button", name="Judge: Measured (no model)").click()
+        page.get_by_role("button", name="Judge: Pixel-based (no model)").click()
         page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
         for place, text in (("url", server.url), ("name", "judge")):
             page.locator(f"#judge-{place} input, #judge-{place} textarea").fill(text)

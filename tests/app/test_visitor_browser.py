@@ -62,7 +62,7 @@ def space(tmp_path_factory: pytest.TempPathFactory, pictures: Pictures) -> Itera
 
 
 def choose_hosted(page: Page) -> None:
-    page.get_by_role("button", name="Judge: Measured (no model)").click()
+    page.get_by_role("button", name="Judge: Pixel-based (no model)").click()
     page.locator("#judge-kind").get_by_text("Hugging Face (a model without a GPU)").click()
 
 
@@ -206,7 +206,7 @@ def test_a_server_on_this_computer_is_found_and_used(
         running_app(tmp_path, {"TEST_PORTS": json.dumps({"vLLM": server.port})}) as app,
         visit(browser, app.url) as page,
     ):
-        page.get_by_role("button", name="Judge: Measured (no model)").click()
+        page.get_by_role("button", name="Judge: Pixel-based (no model)").click()
         page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
         page.locator("#judge-near").get_by_text("small-vlm").click()
         expect(page.locator("#judge-url input, #judge-url textarea")).to_have_value(server.url)

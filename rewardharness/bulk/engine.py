@@ -232,7 +232,7 @@ class ShardsJob:
         """
         self.store.begin(self.manifest)
         with self.store.share(*self.worker.config.share):
-            self.store.check(self.manifest)  # nobody has begun another run since
+            self.store.check(self.manifest)  # another run may have begun meanwhile
             own, parts, again = self.plan(retry_failed=retry_failed)
             self._judge(parts, _Counter(progress, sum(part.count for part in own), parts), None)
             if again:

@@ -218,8 +218,8 @@ class ShardStore:
 
     def first_failed(self) -> Json | None:
         """Return the first row that was not judged, as an example; None if there is none."""
-        failed = (number for number, record in sorted(self.done().items()) if record["failed"])
-        return next((row for number in failed for row in self.rows("failed", number)), None)
+        first = min((self.folder / "failed").glob("part-*.parquet"), default=None)
+        return None if first is None else next(self.rows("failed", int(first.stem.removeprefix("part-"))), None)
 
     def report(self, number: int) -> Report:
         """Return the report of the judged rows of a complete part."""
@@ -366,6 +366,8 @@ def _difference(key: str, before: Any, now: Any) -> str:
     def shown(value: Any) -> str:
         if key == "parts" and isinstance(value, list):
             return f"{sum(count for _, count in value)} rows in {len(value)} part{'s' * (len(value) != 1)}"
-        return "none" if value is None else str(value)[:60] if key in {"data", "judge", "protocol"} else str(value)[:12]
+        if value is None:
+            return "none"
+        return str(value)[:60] if key in {"data", "judge", "protocol"} else str(value)[:12]  # of hashes the beginning
 
     return f"Different {_ASKED.get(key, key)}: {shown(before)} there, {shown(now)} now"

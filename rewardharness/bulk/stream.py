@@ -163,7 +163,8 @@ class Stream:
             row = plain_row(content, self.shapes, partial(_image, beside=beside))
             return Row(number, self._reader.example(row, number + 1))
         except (BadCellError, RowError) as error:
-            return Row(number, None, str(error), str(content.get(self.fields.id or "id") or "").strip() or None)
+            name = content.get(self.fields.id or "id")
+            return Row(number, None, str(error), str(name).strip() or None if isinstance(name, str | int) else None)
 
     @cached_property
     def _reader(self) -> ExampleReader:

@@ -10,7 +10,7 @@ TRACKERS_VENV ?= .venv-trackers
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-slow test-vllm test-trl test-verl test-openrlhf test-ray test-trackers check format bench docs site screenshots clean
+.PHONY: help run test test-slow test-vllm test-trl test-verl test-openrlhf test-ray test-trackers check format bench docs site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -25,16 +25,19 @@ $(VENV)/.test: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[data,serve,gemini,learned,mcp,dev]"
 	touch $@
 
-run: $(VENV)/.run
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1: \2/p' $(firstword $(MAKEFILE_LIST))
+
+run: $(VENV)/.run  ## open the app with the built-in judge
 	$(BIN)/rh app --port $(PORT)
 
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
-test: $(VENV)/.test
+test: $(VENV)/.test  ## fast tests
 	$(PYTEST) -m "not slow and not browser"
 
 # Simulations of evolution, processes that are killed, and a real browser; 7 to 15 minutes on two cores.
-test-slow: $(VENV)/.test
+test-slow: $(VENV)/.test  ## simulations, killed processes, a real browser
 	$(PYTEST) -m "slow or browser"
 
 # A real vLLM with a tiny random model, on the CPU; 2.2 GB, and some minutes the first time.
@@ -42,7 +45,7 @@ $(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh
 	PYTHON=$(PYTHON) tests/tiny_vlm/install.sh $(VLLM_VENV)
 	touch $@
 
-test-vllm: $(VENV)/.test $(VLLM_VENV)/.installed
+test-vllm: $(VENV)/.test $(VLLM_VENV)/.installed  ## against a real vLLM on the CPU
 	RH_TEST_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm
 
 # Real trainers of TRL on the CPU, with torch in an environment of their own.
@@ -52,7 +55,7 @@ $(TRL_VENV)/.installed: pyproject.toml
 	$(TRL_VENV)/bin/python -m pip install --quiet -e ".[data,serve]"
 	touch $@
 
-test-trl: $(VENV)/.test $(TRL_VENV)/.installed
+test-trl: $(VENV)/.test $(TRL_VENV)/.installed  ## with real trainers of TRL
 	RH_TEST_TRL_PYTHON=$(abspath $(TRL_VENV))/bin/python $(BIN)/python -m pytest -m trl
 
 $(VERL_VENV)/.installed: pyproject.toml
@@ -61,7 +64,7 @@ $(VERL_VENV)/.installed: pyproject.toml
 	$(VERL_VENV)/bin/python -m pip install --quiet -e ".[serve]"
 	touch $@
 
-test-verl: $(VENV)/.test $(VERL_VENV)/.installed
+test-verl: $(VENV)/.test $(VERL_VENV)/.installed  ## with verl
 	RH_TEST_VERL_PYTHON=$(abspath $(VERL_VENV))/bin/python $(BIN)/python -m pytest -m verl
 
 # The module of OpenRLHF that loads reward functions, without the GPU libraries that the rest of it needs.
@@ -71,7 +74,7 @@ $(OPENRLHF_VENV)/.installed: pyproject.toml
 	$(OPENRLHF_VENV)/bin/python -m pip install --quiet aiohttp -e ".[serve]"
 	touch $@
 
-test-openrlhf: $(VENV)/.test $(OPENRLHF_VENV)/.installed
+test-openrlhf: $(VENV)/.test $(OPENRLHF_VENV)/.installed  ## with OpenRLHF
 	RH_TEST_OPENRLHF_PYTHON=$(abspath $(OPENRLHF_VENV))/bin/python $(BIN)/python -m pytest -m openrlhf
 
 # A real Ray, on this machine.
@@ -80,7 +83,7 @@ $(RAY_VENV)/.installed: pyproject.toml
 	$(RAY_VENV)/bin/python -m pip install --quiet -e ".[data,serve,ray]"
 	touch $@
 
-test-ray: $(VENV)/.test $(RAY_VENV)/.installed
+test-ray: $(VENV)/.test $(RAY_VENV)/.installed  ## with a real Ray
 	RH_TEST_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python $(BIN)/python -m pytest -m ray
 
 # Real trackers of experiments and OpenTelemetry, which bring servers of their own.
@@ -89,11 +92,11 @@ $(TRACKERS_VENV)/.installed: pyproject.toml
 	$(TRACKERS_VENV)/bin/python -m pip install --quiet -e ".[track,wandb,tensorboard,otel]" tensorboard
 	touch $@
 
-test-trackers: $(VENV)/.test $(TRACKERS_VENV)/.installed
+test-trackers: $(VENV)/.test $(TRACKERS_VENV)/.installed  ## with real trackers and OpenTelemetry
 	RH_TEST_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(BIN)/python -m pytest -m trackers
 
 # The documentation as a site in build/site/site, with every link checked.
-site: $(VENV)/.run
+site: $(VENV)/.run  ## the documentation as a site
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	rm -rf build/site
 	mkdir -p build/site
@@ -103,24 +106,24 @@ site: $(VENV)/.run
 	cd build/site && $(abspath $(BIN))/zensical build --strict
 
 # The pictures of the README, from the real app.
-screenshots: $(VENV)/.test
+screenshots: $(VENV)/.test  ## pictures of the README
 	$(BIN)/python docs/make_screenshots.py
 
-check: $(VENV)/.test
+check: $(VENV)/.test  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(VENV)/.test
+format: $(VENV)/.test  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.test
+bench: $(VENV)/.test  ## all benchmarks
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
-docs: $(VENV)/.run
+docs: $(VENV)/.run  ## write docs/cli.md and docs/api.md
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_api.py
 
-clean:
+clean:  ## remove environments and caches
 	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(OPENRLHF_VENV) $(RAY_VENV) $(TRACKERS_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

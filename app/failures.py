@@ -1,9 +1,18 @@
-"""Messages and remedies for failed judgments. Pure: records in, markup out."""
+"""Messages and remedies for failed judgments and for errors of event handlers."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from functools import wraps
+from operator import attrgetter
+from typing import Any, ParamSpec
 
 from app.markup import block, callout, paragraph
+from rewardharness.errors import Description, HarnessError, describe
 from rewardharness.schema import Failure
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
 
 _FAILURES: Mapping[str, tuple[str, str]] = {
     "image": ("One of the images cannot be used", "Replace that image and compare again."),
@@ -35,6 +44,10 @@ _MODEL_FAILURES: Mapping[str, tuple[str, str]] = {
     "model_not_found": (
         "The server does not serve this model",
         "Correct the name in the section Judge; “Check” there lists what the server serves.",
+    ),
+    "wrong_address": (
+        "There is no model at this address",
+        "Check the base URL in the section Judge; it usually ends in /v1.",
     ),
     "timeout": (
         "The model did not answer in time",
@@ -100,3 +113,50 @@ def failure(reason: Failure, *, own_judge: bool = True, fixed: bool = False) -> 
         remedy = "Ask the owner of this app to correct it, or choose another judge in the section Judge."
     note = paragraph("No candidate got a score; a failure is never counted as a tie.", "faint")
     return block(callout("error", title, paragraph(reason.message), paragraph(remedy, "remedy"), note))
+
+
+def error_message(error: Description, hint: str = "") -> str:
+    """Format an error with its remedy and a hint."""
+    remedy = paragraph(error.next_step, "remedy")
+    return block(callout("error", error.title, paragraph(error.detail), remedy, paragraph(hint)))
+
+
+def explain(error: Exception, hint: str = "") -> str:
+    """Format an error for the page, so that the page stays usable. Log internal errors.
+
+    Args:
+        error: The error.
+        hint: Further help.
+    """
+    if not isinstance(error, HarnessError):
+        log.error("an event handler failed", exc_info=error)
+    return error_message(describe(error), hint)
+
+
+def explaining(handler: Callable[P, str]) -> Callable[P, str]:
+    """Let a handler that returns markup return its error as such."""
+
+    @wraps(handler)
+    def run(*args: P.args, **options: P.kwargs) -> str:
+        try:
+            return handler(*args, **options)
+        except Exception as error:
+            return explain(error)
+
+    return run
+
+
+def explaining_at(place: str) -> Callable[[Callable[..., dict[Any, Any]]], Callable[..., dict[Any, Any]]]:
+    """Let a method that returns updates return its error at a widget of its object, as in `panel.message`."""
+
+    def decorate(handler: Callable[..., dict[Any, Any]]) -> Callable[..., dict[Any, Any]]:
+        @wraps(handler)
+        def run(self: Any, *args: Any, **options: Any) -> dict[Any, Any]:
+            try:
+                return handler(self, *args, **options)
+            except Exception as error:
+                return {attrgetter(place)(self): explain(error)}
+
+        return run
+
+    return decorate

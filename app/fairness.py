@@ -50,6 +50,17 @@ def network_of(peer: str, forwarded: str = "") -> str:
     return str(getattr(found, "ipv4_mapped", None) or found)
 
 
+def address_of(request: Any, *, proxied: bool) -> str:
+    """Return the address that identifies the visitor of a request.
+
+    Args:
+        request: A request of Starlette or Gradio.
+        proxied: Whether a trusted proxy stands before the app.
+    """
+    forwarded = request.headers.get("x-forwarded-for", "") if proxied else ""
+    return network_of(request.client.host if request.client else "", forwarded)
+
+
 class FairQueue(Queue):  # type: ignore[misc]  # Gradio has no types for it
     """A queue whose places and workers are shared fairly.
 
@@ -117,8 +128,7 @@ class FairQueue(Queue):  # type: ignore[misc]  # Gradio has no types for it
         return min(free, key=lambda event: here[whose[event]], default=None)
 
     def _address(self, request: Request) -> str:
-        forwarded = request.headers.get("x-forwarded-for", "") if self._proxied else ""
-        return network_of(request.client.host if request.client else "", forwarded)
+        return address_of(request, proxied=self._proxied)
 
     def _remember(self, address: str, session: str) -> None:
         """Keep the sessions of an address within bounds: Gradio forgets the oldest of everybody's."""

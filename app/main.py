@@ -5,30 +5,34 @@ import tempfile
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
-from app.caching import CacheMiddleware
+from app.batch.page import build_batch_tab
+from app.benchmark.events import build_benchmark_tab
+from app.evolve.events import build_evolve_tab
+from app.library.page import build_library_tab
 from app.lineage.page import build_lineage_tab
-from app.page import Page
-from app.releases import DEFAULT_PLACES, Places
+from app.page import CacheMiddleware, Page
+from app.score.page import build_score_tab
+from app.score.releases import DEFAULT_PLACES, Places
 from app.services import AppServices, is_local
 from app.starting import started
-from app.tabs.batch import build_batch_tab
-from app.tabs.benchmark.layout import build_benchmark_tab
-from app.tabs.evolve.layout import build_evolve_tab
-from app.tabs.library import build_library_tab
-from app.tabs.score.layout import build_score_tab
-from app.tabs.vote import build_vote_tab
 from app.theme import make_theme
+from app.vote.page import build_vote_tab
 from rewardharness.errors import InputError
+from rewardharness.runs.stop import exit_within
 from rewardharness.serving.hosts import HostCheck, HostMiddleware
 from rewardharness.settings import Settings, export
 
 HOUR = 3600
+
+END_SECONDS = 2.0
+"""Seconds after SIGTERM after which the process ends at the latest."""
 
 PRESSED = {"click", "submit", "tick", "load"}
 """Names of events that are dropped while the same event is being answered."""
@@ -66,41 +70,31 @@ def build_app(services: AppServices) -> gr.Blocks:
     return blocks
 
 
-def launch(
-    settings: Settings,
-    *,
-    host: str = "",
-    port: int = 7860,
-    inbrowser: bool = False,
-    ready: Callable[[str], None] | None = None,
-    places: Places = DEFAULT_PLACES,
-    mcp: bool = False,
-) -> None:
+def launch(settings: Settings, *, ready: Callable[[str], None] | None = None, **options: Any) -> None:
     """Serve the app until it is interrupted.
 
     Args:
         settings: The settings.
-        host: Address to listen on. Empty: this computer only, or every address in a Hugging Face Space.
-        port: Port to listen on.
-        inbrowser: Open the page in the browser.
         ready: Called with the address once the page can be opened. Without it Gradio prints the address.
-        places: Addresses of the models of the release in the settings, if any.
-        mcp: Also serve the API as an MCP server, at `/gradio_api/mcp/`; needs the extra `mcp`.
+        options: Those of `serve`.
 
     Raises:
         InputError: If the port is taken.
         HarnessError: If the release cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="rewardharness-app-") as scratch:
-        quiet = ready is not None
-        options: dict[str, Any] = {"inbrowser": inbrowser, "quiet": quiet, "places": places, "mcp": mcp}
-        blocks = serve(settings, Path(scratch), host=host, port=port, **options)
-        # SIGTERM ends the app as Ctrl-C does, so that the scratch folder is removed.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        blocks = serve(settings, Path(scratch), quiet=ready is not None, **options)
+        signal.signal(signal.SIGTERM, _end)
         started()
         if ready is not None:
             ready(str(blocks.local_url))
         blocks.block_thread()
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the app as Ctrl-C does, so that the scratch folder is removed, but wait for no connection and no judgment."""
+    exit_within(END_SECONDS)
+    raise SystemExit(0)
 
 
 def serve(
@@ -108,7 +102,7 @@ def serve(
     scratch: Path,
     *,
     host: str = "",
-    port: int,
+    port: int = 7860,
     inbrowser: bool = False,
     quiet: bool = True,
     places: Places = DEFAULT_PLACES,
@@ -119,12 +113,12 @@ def serve(
     Args:
         settings: The settings.
         scratch: A private folder, removed by the caller afterwards.
-        host: See `launch`.
+        host: Address to listen on. Empty: this computer only, or every address in a Hugging Face Space.
         port: Port to listen on.
         inbrowser: Open the page in the browser.
         quiet: Do not print the address.
-        places: See `launch`.
-        mcp: See `launch`.
+        places: Addresses of the models of the release in the settings, if any.
+        mcp: Also serve the API as an MCP server, at `/gradio_api/mcp/`; needs the extra `mcp`.
 
     Raises:
         InputError: If the port is taken.

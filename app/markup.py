@@ -131,6 +131,21 @@ def callout(kind: str, title: str, *markup: str) -> str:
     return f'<section class="callout {kind}"><p class="title">{escape(title)}</p>{"".join(markup)}</section>'
 
 
+def notice(kind: str, title: str, *texts: str) -> str:
+    """A framed message of its own, with paragraphs of foreign or own text."""
+    return block(callout(kind, title, *map(paragraph, texts)))
+
+
+def faint(text: str) -> str:
+    """A quiet paragraph of its own, of foreign or own text."""
+    return block(paragraph(text, "faint"))
+
+
+def folded(title: str, markup: str) -> str:
+    """Markup behind a title that opens it; nothing for no markup. Foreign parts of both are escaped."""
+    return f"<details><summary>{title}</summary>{markup}</details>" if markup else ""
+
+
 def preformatted(text: str, style: str = "") -> str:
     """Foreign text with its lines kept, in a fixed-width font."""
     return f'<pre class="{style}">{_lines(text)}</pre>'

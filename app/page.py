@@ -1,5 +1,6 @@
 """The page as Gradio builds it, without work and bytes that this app does not need."""
 
+import re
 from copy import copy
 from typing import Any
 
@@ -7,6 +8,8 @@ import gradio as gr
 from gradio.blocks import BlockFunction
 from gradio.data_classes import BlocksConfigDict
 from gradio.state_holder import SessionState
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.fairness import FairQueue
 
@@ -62,3 +65,42 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
         made = await super().postprocess_data(given, values[0] if len(values) == 1 else values, state)
         updates = dict(zip(given.outputs, made, strict=True))
         return [updates.get(widget, None if widget.stateful else gr.skip()) for widget in block_fn.outputs]
+
+
+PUBLIC = "public, max-age=31536000, immutable"
+PRIVATE = "private, max-age=86400, immutable"
+
+_BUILT = re.compile(r"/assets/(?:[^/]+/)*[^/]+-[\w-]{8}\.(?:js|css|woff2?|ttf|svg|png|wasm)")
+"""Files of the page; the name ends in eight letters of a hash."""
+
+_UPLOADED = re.compile(r"/gradio_api/file=.*/[0-9a-f]{64}/[^/]+")
+"""Images of visitors and of samples; the folder is the hash of the content. Gradio removes them after a day."""
+
+
+def policy(path: str) -> str | None:
+    """Return the `Cache-Control` of a path; None for one whose content may change."""
+    if _BUILT.fullmatch(path):
+        return PUBLIC
+    return PRIVATE if _UPLOADED.fullmatch(path) else None
+
+
+class CacheMiddleware:
+    """Adds `Cache-Control` to successful answers.
+
+    Args:
+        app: The app.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        wanted = policy(str(scope.get("path", ""))) if scope["type"] == "http" else None
+
+        async def reply(message: Message) -> None:
+            if wanted is not None and message["type"] == "http.response.start" and message["status"] in {200, 206, 304}:
+                MutableHeaders(scope=message)["Cache-Control"] = wanted
+            await send(message)
+
+        await self._app(scope, receive, reply)

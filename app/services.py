@@ -1,39 +1,39 @@
 """Services of the tabs: plain functions from input values to records."""
 
+import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import gradio as gr
 from PIL import Image
 
-from app import sharing
-from app.batch_services import BatchServices
-from app.benchmark_services import BenchmarkServices
-from app.comparisons import Comparison
-from app.evolve_services import EvolveServices
-from app.feedback import Feedback, Stored
-from app.hub_services import HubServices, Visitor
-from app.judges import BY_MEASURING, JudgeChoice, Judges, Used, judge_choice
-from app.kept import KeptPages
-from app.libraries import BUILTIN, FOLDER, HUB, Choice, Libraries
+from app.batch.service import BatchServices
+from app.benchmark.service import BenchmarkServices
+from app.evolve.service import EvolveServices
+from app.fairness import address_of
+from app.library.libraries import BUILTIN, FOLDER, HUB, Choice, HubServices, Libraries, Visitor
 from app.lineage.services import LineageServices
-from app.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
-from app.results import Results
-from app.running import Running
-from app.samples import Sample, make_samples
-from app.sessions import Draft
-from app.uploaded import scalings
+from app.score import sharing
+from app.score.comparisons import Comparison, Draft, Running, scalings
+from app.score.judges import BY_MEASURING, JudgeChoice, Judges, Used, judge_choice
+from app.score.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
+from app.score.samples import Sample, make_samples
+from app.viewer.results import KeptPages, ResultFiles
+from app.vote.feedback import Feedback, Stored
 from rewardharness.critique import NO_CRITIQUE
+from rewardharness.data.votes import voter_id
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
+from rewardharness.judging.config import MEASURED
 from rewardharness.judging.measured import NAME, MeasuredJudge
-from rewardharness.judging.opening import MEASURED
-from rewardharness.measure.images import load_picture
-from rewardharness.measure.text import ocr_available
 from rewardharness.schema import LABELS, Example, Failure, ImageInput, Judgment
 from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
+
+_KEY = secrets.token_hex()
+"""Key of pseudonyms where the settings have none."""
 
 
 class MissingInputError(InputError):
@@ -65,57 +65,61 @@ class AppServices:
         self.judges = Judges(settings, local=local)
         self.feedback = Feedback(settings)
         self.kept = KeptPages(settings.home / "comparisons")
-        self.results = Results(scratch / "results")
+        self.results = ResultFiles(scratch / "results")
         self.hub = HubServices(settings, scratch, local=local)
         self.lineage = LineageServices(settings, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
         self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
         self.batches = BatchServices(settings, scratch, self.judges, local=local)
 
-    @property
-    def judge_name(self) -> str:
-        """Name of the pixel-based judge."""
-        return NAME
+    def visitor(
+        self,
+        token: gr.OAuthToken | None = None,
+        profile: gr.OAuthProfile | None = None,
+        request: gr.Request | None = None,
+    ) -> Visitor:
+        """Return the visitor, from Gradio's login; on a local computer there is none.
+
+        Args:
+            token: Used only in requests to the Hub, which verifies it.
+            profile: Names their account.
+            request: Gives the pseudonym of their address, which is not kept.
+        """
+        visitor = Visitor(profile.username if profile is not None else "", token.token if token is not None else "")
+        if self.local or request is None:
+            return visitor
+        address = address_of(request, proxied=self.settings.space)
+        owner = voter_id(f"address {address}", self.settings.feedback_salt or _KEY)
+        return replace(visitor, owner=owner or "")
 
     @property
     def batches_of_visitors(self) -> bool:
         """Whether visitors who are not at this computer may run batches; none are judged by a release."""
         return not self.local and self.fixed is None and self.settings.batch_pairs > 0
 
-    @property
-    def reads_text(self) -> bool:
-        """Whether text recognition is installed."""
-        return ocr_available()
-
     def start(
         self,
-        source: str | None,
-        candidates: Sequence[str | None],
-        instruction: str,
+        draft: Draft,
         choice: Choice,
         judge: JudgeChoice = BY_MEASURING,
         used: Used | None = None,
-        references: Sequence[str | None] = (),
         *,
         critique: bool = False,
     ) -> Running:
         """Start to judge candidates. A release that the app is fixed to overrides Library and judge.
 
         Args:
-            source: Path of the source image.
-            candidates: Paths of A, B, C and D; None for missing ones.
-            instruction: The instruction.
+            draft: The images and the instruction.
             choice: The Library.
             judge: The judge and its options.
             used: An idle model that this visitor has used before.
-            references: Paths of image 2, image 3 and image 4; None for missing ones.
             critique: Whether to say what is wrong with each candidate.
 
         Raises:
             HarnessError: If an input is missing, or Library or judge cannot be used. Errors of an image or a model
                 give a Judgment with a failure.
         """
-        example = _example(source, candidates, instruction, references)
+        example = _example(draft)
         if self.fixed is not None:
             opened, library, price = self.fixed.open(used), self.fixed.library, self.fixed.price
         else:
@@ -155,57 +159,25 @@ class AppServices:
         alone = replace(example, candidates=(example.candidates[example.labels.index(label)],))
         return MeasuredJudge(pictures=True).judge_now(alone, comparison.opened), alone.labels[0]
 
-    def is_current(
-        self,
-        comparison: Comparison,
-        source: str | None,
-        candidates: Sequence[str | None],
-        instruction: str,
-        choice: Choice,
-        judge: JudgeChoice,
-        references: Sequence[str | None] = (),
-    ) -> bool:
-        """Return whether a comparison has these inputs; see `start` for the arguments."""
+    def is_current(self, comparison: Comparison, draft: Draft, choice: Choice, judge: JudgeChoice) -> bool:
+        """Return whether a comparison has these inputs."""
         then, by = comparison.asked
         try:
-            if _example(source, candidates, instruction, references) != comparison.example:
-                return False
             same = choice == then or self.libraries.spelled(choice) == self.libraries.spelled(then)
         except HarnessError:
             return False
-        return same and (judge == by or judge.kind == by.kind == MEASURED)
+        return same and self.belongs(comparison, draft) and (judge == by or judge.kind == by.kind == MEASURED)
 
     def belongs(self, comparison: Comparison, draft: Draft) -> bool:
         """Return whether a comparison has these images and this instruction."""
         try:
-            example = _example(draft.source, draft.candidates, draft.instruction, draft.references)
+            return _example(draft) == comparison.example
         except HarnessError:
             return False
-        return example == comparison.example
 
-    def check_picture(self, name: str, path: str) -> None:
-        """Check that an image can be judged.
-
-        Args:
-            name: Its name in messages, as in `Candidate A`.
-            path: The file.
-
-        Raises:
-            HarnessError: If it cannot be read.
-        """
-        load_picture(ImageInput(name, Path(path)))
-
-    def compare(
-        self,
-        source: str | None,
-        candidates: Sequence[str | None],
-        instruction: str,
-        choice: Choice,
-        judge: JudgeChoice = BY_MEASURING,
-        references: Sequence[str | None] = (),
-    ) -> Comparison:
+    def compare(self, draft: Draft, choice: Choice, judge: JudgeChoice = BY_MEASURING) -> Comparison:
         """Judge candidates and wait for the result; see `start`."""
-        running = self.start(source, candidates, instruction, choice, judge, references=references)
+        running = self.start(draft, choice, judge)
         for _ in running.follow():
             pass
         comparison = self.finish(running, choice, judge)
@@ -266,13 +238,14 @@ class AppServices:
             raise InputError("Links are kept only on your own computer.", next_step="Download the report instead.")
         return self.kept.keep(sharing.page(comparison))
 
-    def give_feedback(self, comparison: Comparison, preference: str, name: str = "") -> Stored:
+    def give_feedback(self, comparison: Comparison, preference: str, name: str = "", session: str = "") -> Stored:
         """Store a preference as a labeled example.
 
         Args:
             comparison: The comparison.
             preference: A letter, or `tie` on a pair.
             name: Account of the visitor; empty if unknown.
+            session: Pseudonym of the visitor's address; empty if unknown.
 
         Raises:
             HarnessError: If it cannot be stored.
@@ -285,7 +258,7 @@ class AppServices:
             "preference": judgment.preference,
             **({"release": comparison.release} if comparison.release is not None else {}),
         }
-        return self.feedback.give(comparison.example, preference, name=name, context=context)
+        return self.feedback.give(comparison.example, preference, name=name, session=session, context=context)
 
     def warm_up(self) -> None:
         """Start the worker processes of the pixel-based judge, load text recognition and draw the samples, once.
@@ -305,14 +278,7 @@ class AppServices:
             for path, shade in zip(paths, (90, 150, 210), strict=True):
                 Image.new("RGB", (96, 96), (shade, 128, 128)).save(path)
             source, *candidates = map(str, paths)
-            running = Running(
-                self.judges.open(BY_MEASURING),
-                self.libraries.open(Choice()),
-                _example(source, candidates, "Make it red.", ()),
-                None,
-            )
-            for _ in running.follow():
-                pass
+            self.compare(Draft(source, tuple(candidates), (), "Make it red."), Choice())
             for sample in self.samples():
                 assert sample.images
         except Exception:  # a comparison of the visitor will say what is wrong
@@ -331,26 +297,25 @@ def is_local(settings: Settings, host: str) -> bool:
     return not settings.space and is_loopback(host)
 
 
-def _example(
-    source: str | None, candidates: Sequence[str | None], instruction: str, references: Sequence[str | None]
-) -> Example:
+def _example(draft: Draft) -> Example:
     """Make an example of the inputs; the error names the first missing one."""
+    source, candidates, references = draft.source, draft.candidates, draft.references
     if source is None:
         raise MissingInputError("The source image is missing.", next_step="Add the image before the edit.")
     given = [path for path in candidates if path is not None]
     further = [path for path in references if path is not None]
     if None in references[: len(further)]:
-        number = 2 + list(references).index(None)
+        number = 2 + references.index(None)
         raise MissingInputError(f"Image {number} is missing.", next_step=f"Add it, or move image {number + 1} there.")
     for label, path in zip(LABELS, candidates, strict=False):
         if path is None and (label in LABELS[:2] or given[LABELS.index(label) :]):
             remedy = f"Add an edited image as candidate {label}."
             raise MissingInputError(f"Candidate {label} is missing.", next_step=remedy)
-    if not instruction.strip():
+    if not draft.instruction.strip():
         raise MissingInputError("The instruction is missing.", next_step="Describe the requested edit.")
     return Example(
         id="app",
-        instruction=instruction.strip(),
+        instruction=draft.instruction.strip(),
         source=ImageInput("The source", Path(source)),
         candidates=tuple(
             ImageInput(f"Candidate {label}", Path(path)) for label, path in zip(LABELS, given, strict=False)

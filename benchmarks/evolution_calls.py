@@ -41,10 +41,10 @@ from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import UNLIMITED, Spent
 from rewardharness.judging.tool_calls import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
+from rewardharness.runs.spending import UNLIMITED, Spent
 from rewardharness.schema import Usage
 
 POOL, AUDIT, UNSEEN = 100, 25, 4000

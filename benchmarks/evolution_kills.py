@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rewardharness import Library, open_library
 from rewardharness.evolution.events import Decided, read_events
-from rewardharness.library.thin import without_every_second_criterion
+from rewardharness.library.new import without_every_second_criterion
 
 LIMIT_SECONDS = 180
 GAIN = 0.10

@@ -36,9 +36,9 @@ from rewardharness.evolution.job import evolve
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.report import credit
+from rewardharness.library.new import without_every_second_criterion
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library, RemoveEntry
-from rewardharness.library.thin import without_every_second_criterion
 from rewardharness.schema import Example
 
 
@@ -118,21 +118,21 @@ def run_split(
         chosen = tuple(replace(example, preference=coin.choice(example.labels)) for example in chosen)
     dataset = Dataset.of(f"split {number}", chosen)
     outcome = evolve(dataset, library=library, judge=judge, seed=seed, folder=folder / f"run-{number}", restart=True)
-    regression = outcome.report["regression"]
+    regression = outcome.report.regression
 
     def accuracy(used: Library) -> float:
         return float(np.mean([credit(example, judge.judge_now(example, used)) for example in unseen]))
 
     return SplitResult(
         number,
-        outcome.report["pool"]["start"]["n"],
+        outcome.report.pool.start.n,
         len(unseen),
         accuracy(library),
         accuracy(outcome.library),
         changed=outcome.library.id != library.id,
-        accepted=sum(edit["evidence"]["decision"] == "accept" for edit in outcome.report["edits"]),
-        regression_start=(regression.get("start") or {}).get("accuracy"),
-        regression_final=(regression.get("final") or {}).get("accuracy"),
+        accepted=outcome.report.accepted,
+        regression_start=regression.start.accuracy,
+        regression_final=regression.final.accuracy,
     )
 
 

@@ -177,10 +177,10 @@ def resident_mb() -> float:
 def measure_ours(case: Case, folder: Path, url: str) -> dict[str, float]:
     """Judge with the Sub-Agent, as `rh score` does with a server that remembers no image."""
     from rewardharness.judging.evaluate import evaluate
+    from rewardharness.judging.model_config import ModelJudgeConfig
     from rewardharness.judging.subagent import SubAgent
-    from rewardharness.judging.subagent_settings import SubAgentSettings
     from rewardharness.library.store import EMPTY
-    from rewardharness.models.open import ModelSettings, open_model
+    from rewardharness.models.open import open_model
     from rewardharness.schema import Example, ImageInput, Judgment
 
     def examples(number: int) -> Iterator[Example]:
@@ -188,8 +188,8 @@ def measure_ours(case: Case, folder: Path, url: str) -> dict[str, float]:
             images = [ImageInput(path.name, path) for path in triple(folder, case.kind, each)]
             yield Example(f"e{each}", "make the box in the middle red", images[0], tuple(images[1:]))
 
-    settings = SubAgentSettings(protocol="direct", both_orders=case.orders == 2)
-    model = open_model(f"vllm:judge@{url}", ModelSettings(most_in_flight=max(256, case.in_flight * case.orders)))
+    settings = ModelJudgeConfig(protocol="direct", one_order=case.orders == 1)
+    model = open_model(f"vllm:judge@{url}", most_in_flight=max(256, case.in_flight * case.orders))
     agent = SubAgent(model, settings)
     sizes: list[float] = []
     judged = 0

@@ -30,7 +30,8 @@ from pathlib import Path
 
 from measured_judge import draw, time_pairs, without_ocr
 
-from rewardharness.benchmark.calibrating import LabeledJudgment, cross_validate, fit_calibration, measure_error
+from rewardharness.benchmark.calibrating import cross_validate, fit_calibration, measure_error
+from rewardharness.benchmark.calibration import GradedJudgment
 from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset
@@ -123,7 +124,7 @@ class LabeledConfidence:
     """A labeled judgment and its kind of label."""
 
     label: str
-    judged: LabeledJudgment
+    judged: GradedJudgment
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class Confidence:
                 assert judgment.margin is not None
                 right, source = judgment.preference == example.preference, f"{dataset.name}/{example.source_id}"
                 kind = edit_kind(example, judgment)
-                row = LabeledJudgment(kind, judgment.margin, right, source, judgment.confidence)
+                row = GradedJudgment("", float(right), judgment.confidence, judgment.margin, kind, source)
                 self.rows.append(LabeledConfidence(example.label_kind or "label", row))
                 counts[example.label_kind or "label"] += 1
         self.data.append(CalibrationData(dataset.name, dataset.digest, counts.total(), dict(counts)))
@@ -170,17 +171,17 @@ class Confidence:
     def table(self) -> list[ConfidenceRow]:
         """Return a row per kind of label."""
         chances = cross_validate([each.judged for each in self.rows])
-        parts: dict[str, list[tuple[LabeledJudgment, float]]] = {}
+        parts: dict[str, list[tuple[GradedJudgment, float]]] = {}
         for each, chance in zip(self.rows, chances, strict=True):
             parts.setdefault(each.label, []).append((each.judged, chance))
         return [_confidence_row(label, part) for label, part in sorted(parts.items())]
 
 
-def _confidence_row(label: str, part: Sequence[tuple[LabeledJudgment, float]]) -> ConfidenceRow:
+def _confidence_row(label: str, part: Sequence[tuple[GradedJudgment, float]]) -> ConfidenceRow:
     judged = [each for each, _ in part]
     before = measure_error(judged, [each.confidence or 0.0 for each in judged])
     after = measure_error(judged, [chance for _, chance in part])
-    sure = [each.correct for each, chance in part if chance >= SURE]
+    sure = [each.correct == 1 for each, chance in part if chance >= SURE]
     return ConfidenceRow(label, before, after, len(sure), sum(sure))
 
 
@@ -220,7 +221,9 @@ def _row(data: str, label: str, judge: Judge, part: Sequence[tuple[Example, Judg
     )
     judged = sum(judgment.judged for _, judgment in part)
     bounds = interval.low, interval.high
-    return Row(data, label, judge.name, len(part), judged, correct, bounds, gradable if judge.uses_library else None)
+    return Row(
+        data, label, judge.name, len(part), judged, correct, bounds, gradable if judge.traits.uses_library else None
+    )
 
 
 def _line(row: Row) -> str:

@@ -47,7 +47,7 @@ from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import Exhausted, SpendingLimits, Spent
+from rewardharness.evolution.stop import Exhausted
 from rewardharness.judging.chain import observation, tool
 from rewardharness.judging.criteria import applicable, make_measured_scores, make_scores
 from rewardharness.judging.instruction import read_instruction
@@ -55,11 +55,12 @@ from rewardharness.judging.measured import decide
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import route
 from rewardharness.library.entry import Entry
+from rewardharness.library.new import without_every_second_criterion
 from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
-from rewardharness.library.thin import without_every_second_criterion
 from rewardharness.measure.table import known_measures
+from rewardharness.runs.spending import SpendingLimits, Spent
 from rewardharness.schema import TIE, Example, Failure, ImageInput, Judgment
 
 MEASURES = ("sharpness", "seam", "edit_extent", "added_structure", "noise", "structure_kept", "preservation")

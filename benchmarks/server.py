@@ -122,7 +122,7 @@ class BenchJudge(Judge):
 
     async def judge(self, example: Any, library: Any) -> Any:
         """Judge, or fail."""
-        from rewardharness.judging.judge import unjudged
+        from rewardharness.judging.interface import unjudged
         from rewardharness.schema import Failure, Judgment, Scores
 
         if self.name == "slow":

@@ -13,7 +13,9 @@ PAGE = Path(__file__).parent / "api.md"
 HEAD = """# Python API
 
 Generated from docstrings by `make docs`. `import rewardharness as rh` is instant: names are imported on first use.
-Everything works inside a running event loop. Every error is a `rh.HarnessError`, whose text includes the next step.
+Everything works inside a running event loop. An error in data, files, Libraries, endpoints or settings is a
+`rh.HarnessError`, whose text includes the next step. An argument of a wrong type can also raise `TypeError` or
+`ValueError`, and a disk `OSError`.
 """
 
 

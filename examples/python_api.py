@@ -19,7 +19,7 @@ def main(folder: Path, repo: str = "", *, pairs: int = 24, side: int = 256, prop
     example = read_folder(folder / "data").examples[0]
     source, (a, b) = example.source, example.candidates
 
-    judge = rh.open_judge("measured")  # or "vllm:NAME@URL", "openai:NAME", "gemini:NAME"
+    judge = rh.open_judge("measured")  # or "vllm:NAME@URL", "hf:NAME", "openrouter:NAME", "gemini:NAME"
     result = judge.score(source, [a, b], "make the chair red")  # path, bytes, Pillow image or array
     print(result.preference, result.margin, result.scores["A"].reward)
 
@@ -29,7 +29,7 @@ def main(folder: Path, repo: str = "", *, pairs: int = 24, side: int = 256, prop
 
     run = rh.evolve(folder / "data", library=lib, judge=judge, orchestrator="builtin", proposals=proposals)
     run.library.save_pretrained(folder / "library")
-    print(run.report["ending"], run.folder)
+    print(run.report.ending, run.folder)
 
     report = rh.benchmark(folder / "data", judge=judge, library=run.library)  # or "genai-bench", ...
     print(report)

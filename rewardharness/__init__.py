@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from rewardharness.judgments import judgment_json
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import Library
-    from rewardharness.schema import Example, FramesInput, ImageInput, Judgment, Report, Scores, TextInput
-    from rewardharness.serving.client import RewardClient
+    from rewardharness.schema import Agreement, Example, FramesInput, ImageInput, Judgment, Scores, TextInput
+    from rewardharness.serving.client import Ask, RewardClient
     from rewardharness.serving.trl import AsyncEditReward, EditReward
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Ask": "serving.client",
     "AsyncEditReward": "serving.trl",
     "BenchmarkReport": "benchmark.job",
     "EditReward": "serving.trl",
@@ -39,7 +40,7 @@ _HOMES = {
     "Judgment": "schema",
     "Library": "library.store",
     "MeasuredJudge": "judging.measured",
-    "Report": "schema",
+    "Agreement": "schema",
     "RewardClient": "serving.client",
     "ScoredDataset": "judging.judge",
     "Scores": "schema",
@@ -54,6 +55,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "Agreement",
+    "Ask",
     "AsyncEditReward",
     "BenchmarkReport",
     "EditReward",
@@ -66,7 +69,6 @@ __all__ = [
     "Judgment",
     "Library",
     "MeasuredJudge",
-    "Report",
     "RewardClient",
     "ScoredDataset",
     "Scores",

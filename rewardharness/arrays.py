@@ -38,7 +38,7 @@ def picture(image: Any, what: str) -> bytes:
 
     Args:
         image: An array or tensor of three dimensions, CHW or HWC: floats in [0, 1] or uint8. Or a picture of Pillow,
-            or the bytes of an image file, which are taken as they are.
+            or the bytes of an image file or a file that is open, which are taken as they are.
         what: What messages call it.
 
     Raises:
@@ -48,6 +48,11 @@ def picture(image: Any, what: str) -> bytes:
         return image
     if isinstance(image, bytearray | memoryview):
         return bytes(image)
+    if hasattr(image, "getvalue") or hasattr(image, "read"):  # `io.BytesIO`, which can be read again, or an open file
+        content = image.getvalue() if hasattr(image, "getvalue") else image.read()
+        if isinstance(content, bytes):
+            return content
+        raise ImageError(f"{what} is open as text.", next_step='Open the file with the mode "rb".')
     if hasattr(image, "save"):
         buffer = io.BytesIO()
         try:

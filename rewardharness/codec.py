@@ -1,7 +1,8 @@
 """Conversion of frozen dataclasses to JSON and back, strictly, with `msgspec`.
 
 A field may be of a plain type, a `Literal`, a dataclass, a tuple, a mapping, `Annotated` with `msgspec.Meta`, or any of
-these `| None`. Reading rejects unknown keys, missing keys and values of another type; the error names the place.
+these `| None`. A field with the value `UNSET` is omitted. Reading rejects unknown keys, missing keys and values of
+another type; the error names the place.
 """
 
 import math
@@ -20,12 +21,25 @@ T = TypeVar("T")
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 _OBJECTS, _ARRAYS = (dict, Mapping), (list, tuple)  # the usual type first, as checks of abstract types are slow
 
+UNSET = msgspec.UNSET
+"""The value of a field that is omitted."""
+UnsetType = msgspec.UnsetType
+"""Its type."""
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 """A string that is not blank."""
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 """A SHA-256 digest in 64 hexadecimal digits."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 """A whole number from 0."""
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+"""A whole number from 1."""
+Unsigned = Annotated[float, msgspec.Meta(ge=0)]
+"""A number from 0."""
+
+
+READS, WRITES, SENDS, TEXT = ({"use": use} for use in ("reads", "writes", "sends", "text"))
+"""Metadata of the fields of a configuration that hold free text or a path: what is named is read, is written to, gets
+data (a model, an address), or nothing is named."""
 
 
 class ValidationError(InputError):
@@ -58,6 +72,11 @@ def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
     if unknown:
         raise ValidationError(f"unknown key {unknown}")
     return found
+
+
+def named(kind: Any, use: Mapping[str, str]) -> list[str]:
+    """Return the fields of a configuration with a use, such as `WRITES`."""
+    return [field.name for field in fields(kind) if field.metadata == use]
 
 
 def decode(data: bytes, kind: Any = Any) -> Any:

@@ -10,12 +10,25 @@ Every error that a user can cause or meet is a `HarnessError`. Its message names
     │   └── DataError         a dataset, row or label that cannot be read
     ├── LibraryError          a Library or entry that breaks the format
     ├── ReleaseError          a reward release that was changed, or that cannot be kept to here
+    ├── JudgmentError         an edit that was not judged, raised on request
     ├── RunError              a run folder that cannot be used
     ├── SettingsError         an environment variable with an unusable value
     └── MissingPackageError   an optional package that is not installed
 """
 
+import shlex
 from dataclasses import dataclass
+
+
+def shell(text: str, *values: object) -> str:
+    """Return a command to paste into a shell.
+
+    Args:
+        text: The command; each `{}` stands for a value.
+        values: The values, which are quoted; a list or tuple is several words.
+    """
+    words = (value if isinstance(value, list | tuple) else [value] for value in values)
+    return text.format(*(shlex.join(map(str, each)) for each in words))
 
 
 class HarnessError(Exception):
@@ -65,6 +78,12 @@ class ReleaseError(HarnessError):
     """A reward release that was changed after it was made, or that cannot be kept to here."""
 
     title = "This release cannot be used"
+
+
+class JudgmentError(HarnessError):
+    """An edit that was not judged; see `Judgment.raise_for_failure`."""
+
+    title = "Not judged"
 
 
 class RunError(HarnessError):

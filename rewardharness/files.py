@@ -7,6 +7,7 @@ the middle of it; a line appended to a jsonl file is either complete or is recog
 import ctypes
 import fcntl
 import hashlib
+import io
 import json
 import os
 import re
@@ -52,14 +53,28 @@ def data_files(folder: Path) -> Iterator[Path]:
         yield from (path for path in (Path(where, name) for name in names) if path.is_file())
 
 
-def read_text(path: Path) -> str:
+MAX_READ = 1 << 30
+"""Default limit of the size of a text file that is read as a whole, in bytes."""
+
+
+def read_text(path: Path, limit: int = MAX_READ) -> str:
     """Read a UTF-8 text file.
 
+    Args:
+        path: The file. A device is read up to the limit.
+        limit: Maximum size in bytes.
+
     Raises:
-        DataError: If the file is missing or is not UTF-8.
+        DataError: If the file is missing, too large or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            data = b"" if size > limit else stream.read((size or limit) + 1)
+        if size > limit or len(data) > limit:
+            message = f"{path} is larger than {megabytes(limit)} MB, the maximum for a file of this kind."
+            raise DataError(message, next_step="Name another file, or make it smaller.")
+        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig").read()
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.", next_step="Check the path.") from None
     except UnicodeDecodeError as error:

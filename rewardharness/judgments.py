@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from rewardharness.codec import ValidationError, decode, from_json, to_json
-from rewardharness.schema import TIE, ChainStep, Json, Judgment, StepKind
+from rewardharness.schema import TIE, ChainStep, Example, Json, Judgment, StepKind
 
 MAX_BYTES = 16 << 20
 """Maximum size of the steps of one judgment in bytes."""
@@ -40,6 +40,17 @@ def judgment_json(judgment: Judgment) -> Json:
     if not judgment.critiques:
         del value["critiques"]
     return {"id": value.pop("example_id"), **value, "inconsistent": judgment.inconsistent}
+
+
+def judgment_row(example: Example, judgment: Judgment) -> Json:
+    """Return a judgment as one flat row of a table, with a column per candidate for rewards and scores."""
+    names, failure = ("reward", "instruction", "quality"), judgment.failure
+    scores = {f"{name}_{label}": getattr(each, name) for name in names for label, each in judgment.scores.items()}
+    own = {name: getattr(judgment, name) for name in ("margin", "confidence", "reward", "judged")}
+    preference = None if judgment.inconsistent else judgment.preference
+    about = {"id": judgment.example_id, "instruction": example.instruction, "label": example.preference}
+    failed = {"failure": failure.code if failure else None, "message": failure.message if failure else None}
+    return {**about, "preference": preference, **own, **scores, **failed}
 
 
 def result_line(judgment: Judgment) -> Json:

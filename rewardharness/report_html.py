@@ -36,6 +36,11 @@ SIDE, LEFT, RIGHT, TOP, BOTTOM = 340, 46, 24, 30, 44
 """Size of a chart and of its margins, in pixels."""
 
 
+def render_fragment(title: str, *blocks: Block) -> str:
+    """Render blocks as a part of a page, such as a cell of a notebook."""
+    return "\n".join([f"<h3>{text(title)}</h3>", *map(_block, blocks)])
+
+
 def render_html(report: Report, title: str) -> str:
     """Render a report as a page.
 

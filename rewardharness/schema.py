@@ -1,7 +1,4 @@
-"""The values that travel through RewardHarness. Frozen, plain, without behaviour of their own.
-
-They know nothing of files on disk beyond a path, of models, or of how a judgment is made.
-"""
+"""The values that travel through RewardHarness: frozen, and independent of files, models and how a judgment is made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +9,7 @@ from rewardharness.arrays import picture
 from rewardharness.certainty import CalibratedBy, InstructionPart
 from rewardharness.critique import Critique
 from rewardharness.errors import ImageError, InputError
+from rewardharness.views import JudgmentViews, ReportViews
 
 PAIRS = "pairs.jsonl"
 """File with the pairs of an example folder."""
@@ -286,12 +284,12 @@ class RoutedEntry:
     """In words: `always`, the trigger that matched, or the similarity that passed its threshold."""
 
 
-StepKind = Literal["think", "tool", "obs", "answer"]
+StepKind = Literal["think", "tool", "obs", "answer", "reply"]
 
 
 @dataclass(frozen=True)
 class ChainStep:
-    """One tagged block of a reasoning chain."""
+    """One tagged block of a reasoning chain; `reply` is the raw text of a model that could not be read."""
 
     kind: StepKind
     text: str
@@ -335,8 +333,8 @@ class Failure:
     """One sentence for a person."""
 
 
-@dataclass(frozen=True)
-class Judgment:
+@dataclass(frozen=True, repr=False)
+class Judgment(JudgmentViews):
     """The record of one judgment: a preference with its grounds, or a reason why there is none.
 
     A single candidate is scored and compared with nothing: it has a ranking of one, and neither preference nor margin.
@@ -363,6 +361,9 @@ class Judgment:
     """What the confidence was calibrated on; None if it is not calibrated."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     entries: tuple[RoutedEntry, ...] = ()
+    """The entries of the Library that were consulted."""
+    consulted: tuple[int, int] | None = None
+    """Number of consulted entries of the Library, and of all; None if no Library was read."""
     parts: tuple[InstructionPart, ...] = ()
     """Parts of the instruction and what graded them; empty for a judge that reads the instruction as a whole."""
     steps: tuple[ChainStep, ...] = ()
@@ -425,8 +426,8 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Report:
-    """Judgments of a dataset, and the report on them."""
+class Agreement(ReportViews):
+    """Agreement of the judgments of a dataset with its labels, with coverage, failures and usage."""
 
     n: int
     judged: int
@@ -436,9 +437,9 @@ class Report:
     """Groups of three and four: whether the best candidate was found."""
     position_consistent: tuple[int, int]
     """Judgments with the same preference in both orders, and how many were tried."""
-    failures: Mapping[str, int]
-    """Number of failures per code."""
+    failures: Mapping[str, int]  # by code
     usage: Usage
+    consulted: Mapping[str, int] = field(default_factory=dict)  # judgments by consulted entries, as in `2 of 3`
     ties_left_out: int = 0
     """Judged examples labelled `tie` that no accuracy counts, as ties were not offered to the judge."""
 

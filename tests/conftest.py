@@ -1,9 +1,11 @@
 """Every test runs with a home of its own, a clean environment and no network beyond this machine."""
 
+import logging
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from halting import Halt
@@ -15,6 +17,9 @@ CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("anew", **CALM)  # type: ignore[arg-type]
 settings.register_profile("calm", derandomize=True, **CALM)  # type: ignore[arg-type]
 settings.load_profile("calm")
+
+if TYPE_CHECKING:
+    from hub_parts import Hub
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Data made by other people, beside the checkout on machines that have it; never part of this repository."""
@@ -71,3 +76,16 @@ def real_data() -> Path:
     if not REAL_DATA.is_dir():
         pytest.skip("no real data beside this checkout")
     return REAL_DATA
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Hub]":
+    """A Hub on this machine."""
+    from hub_parts import running_hub
+
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it tells of every attempt
+    with running_hub(tmp_path, monkeypatch) as running:
+        yield running
+    logger.setLevel(level)

@@ -107,6 +107,11 @@ class Call:
         return "\n".join(texts)
 
     @property
+    def is_probe(self) -> bool:
+        """Whether it is the request with all fields that a probe sends."""
+        return "Answer with one word." in self.text
+
+    @property
     def images(self) -> list[tuple[str | None, str | None]]:
         """Data URL (None where only the uuid was sent) and uuid of every image."""
         found = []
@@ -156,7 +161,7 @@ class ModelServer:
         self.uuid_cache = uuid_cache
         self.static = static
         self.calls: list[Call] = []
-        self.cached: set[str] = set()
+        self.cached: dict[str, int] = {}
         self.requests = 0
         self.received = 0
         self.in_flight = 0
@@ -274,14 +279,16 @@ class ModelServer:
             if url is None and (uuid not in self.cached or not self.uuid_cache):
                 text = f"Cache miss for image at index {index} but data is not provided."
                 return error(400, text, "BadRequestError")
-        self.cached |= {uuid for url, uuid in call.images if uuid and self.uuid_cache}
+        sizes = [len(url) if url else self.cached[uuid or ""] for url, uuid in call.images]
+        if self.uuid_cache:
+            self.cached |= {uuid: size for (_, uuid), size in zip(call.images, sizes, strict=True) if uuid}
         text = "Once upon a time there was a server."
         if "response_format" in body:
             text = json.dumps(instance(body["response_format"]["json_schema"]["schema"]))
         elif "structured_outputs" in body:
             text = body["structured_outputs"]["choice"][0]
         tops = body.get("top_logprobs", 0) if body.get("logprobs") else 0
-        prompt = 10 + len(call.text.split()) + 9 * len(call.images)
+        prompt = 10 + len(call.text.split()) + sum(9 + size // 200 for size in sizes)
         return completion(text, self.model, prompt_tokens=prompt, top_logprobs=tops)
 
 

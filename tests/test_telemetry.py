@@ -19,10 +19,10 @@ from PIL import Image
 
 from rewardharness.errors import HarnessError
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.opening import open_judge
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, Message, ModelError
-from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.models.open import open_model
 from rewardharness.schema import Example, ImageInput, Judgment
 from rewardharness.settings import Settings
 from rewardharness.telemetry import current_tracer, without_file
@@ -51,8 +51,7 @@ def judge_one(server: ModelServer, respond_key: str = "a-secret-key") -> Judgmen
         ImageInput.of(picture, "source"),
         (ImageInput.of(picture, "a"), ImageInput.of(Image.new("RGB", (16, 16), "blue"), "b")),
     )
-    options = JudgeOptions(api_key=respond_key, attempts=1, cache=False)
-    judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), options)
+    judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), api_key=respond_key, retries=0, no_cache=True)
     [(_, judgment)] = evaluate(judge, EMPTY, [example])
     return judgment
 
@@ -114,7 +113,7 @@ def test_a_failure_is_named_by_its_code(spans: InMemorySpanExporter) -> None:
 
 def test_a_canceled_request_ends_its_span(spans: InMemorySpanExporter) -> None:
     async def main(url: str) -> None:
-        model = open_model(f"vllm:judge@{url}", ModelSettings(attempts=1))
+        model = open_model(f"vllm:judge@{url}", retries=0)
         task = asyncio.ensure_future(model.ask(ChatRequest((Message.of("user", "hello"),))))
         while not server.calls:
             await asyncio.sleep(0)
@@ -141,7 +140,7 @@ def test_without_a_provider_there_are_no_spans_and_nothing_is_imported() -> None
 
 def test_the_error_of_a_model_is_the_same_with_spans(spans: InMemorySpanExporter) -> None:
     async def main(url: str) -> None:
-        model = open_model(f"openai:judge@{url}", ModelSettings(attempts=1))
+        model = open_model(f"openai:judge@{url}", retries=0)
         try:
             await model.ask(ChatRequest((Message.of("user", "hello"),)))
         finally:

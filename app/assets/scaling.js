@@ -1,7 +1,7 @@
 () => {
   // Photographs with a side of more than SIDE pixels are scaled down before they are sent, whichever field they are for
   // and however they came there; all others are sent as they are. The name of the file records the size: see
-  // app/uploaded.py.
+  // app/score/uploaded.py.
   const SIDE = 2048, MOST = 20 * 1024 * 1024;
   const send = window.fetch;
 

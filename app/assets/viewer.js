@@ -1,5 +1,5 @@
 () => {
-  // The viewer of two images: see app/viewer.py for its markup.
+  // The viewer of two images: see app/viewer/images.py for its markup.
   const states = new WeakMap();
   const state = (viewer) => {
     if (!states.has(viewer)) states.set(viewer, { zoom: 1, x: 0, y: 0, back: false });

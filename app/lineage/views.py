@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.lineage.services import LineageView
-from app.markup import block, bullets, callout, escape, hashed, paragraph, preformatted, table
+from app.markup import block, bullets, callout, escape, faint, hashed, notice, paragraph, preformatted, table
+from rewardharness.errors import shell
 from rewardharness.lineage.graph import Graph, Node, mermaid
 from rewardharness.lineage.records import EvalComparison, MetricDifference
 from rewardharness.lineage.store import Record
@@ -31,7 +32,7 @@ def introduction(*, local: bool) -> str:
         if local
         else "How a Library evolved: the examples behind each edit, what it fixed and broke, and the versions."
     )
-    return block(paragraph(text, "faint"))
+    return faint(text)
 
 
 def no_records(folder: str) -> str:
@@ -50,7 +51,8 @@ def no_records(folder: str) -> str:
             "record-eval after --artifact grpo-1/last --benchmark edits --metric accuracy,higher,correct=71,judged=98",
         ),
     ]
-    lines = [f'{text} <code class="command">rh lineage {escape(words)}</code>' for text, words in steps]
+    pasted = [(text, escape(shell("rh lineage {}", words.split()))) for text, words in steps]
+    lines = [f'{text} <code class="command">{command}</code>' for text, command in pasted]
     begin = paragraph(f"There are no records in {folder}. Create them on the command line:")
     other = paragraph("To see how a Library evolved, choose a Library above; this needs no records.")
     return block(callout("note", "No records yet", begin, bullets(lines), other))
@@ -59,7 +61,7 @@ def no_records(folder: str) -> str:
 def no_lineage(name: str) -> str:
     """Return the empty state of a Library without lineage."""
     text = f"{name} has no lineage. Evolution adds a line to lineage.jsonl for every accepted edit."
-    return block(callout("empty", "This Library has no lineage", paragraph(text)))
+    return notice("empty", "This Library has no lineage", text)
 
 
 def diagram(view: LineageView) -> str:
@@ -72,7 +74,7 @@ def hidden(view: LineageView) -> str:
     if not view.hidden:
         return ""
     text = f"{view.hidden} more are not drawn. Choose one under About to see what is connected to it."
-    return block(paragraph(text, "faint"))
+    return faint(text)
 
 
 def as_table(graph: Graph) -> str:

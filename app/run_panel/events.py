@@ -1,20 +1,20 @@
 """Events of the run panel: from clicks and ticks to services, and from the status of a run to the page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Generic, TypeVar
 
 import gradio as gr
 
-from app.following import MOVING, RESUMABLE
-from app.new_jobs import Keys
+from app.failures import explain, explaining_at
 from app.run_panel import views
+from app.run_panel.following import MOVING, RESUMABLE
+from app.run_panel.new_jobs import Keys
 from app.run_panel.page import JobForm, RunPanel
 from app.run_panel.service import Expected, Listed, RunService, S
 from app.services import AppServices
-from app.tabs.guard import explain
-from app.tabs.parts import QUIET, Updates, Widgets, announced, waiting_at
-from app.tabs.visitors import visitor_of
+from app.widgets import QUIET, Updates, Widgets, announced, waiting_at
 from rewardharness.errors import InputError
 
 MAX_HELD = 12
@@ -33,23 +33,13 @@ TO_RUN = "() => document.querySelector('#NAME-run').scrollIntoView({behavior: 's
 """Scrolls to the run, because the form above it is long."""
 
 Known = tuple[tuple[object, ...], Any]
-"""What the page shows of a run: `RunStatus.mark`, and a value of the job type."""
+"""What the page shows of a run: `FollowedRun.mark`, and a value of the job type."""
 
 
-class RunTexts(Protocol[S]):
-    """The module with the texts of a job type."""
-
-    def expected(self, preview: Mapping[str, Any], /) -> str:
-        """Return the text of a preview."""
-
-    def run_status(self, run: S, /) -> str:
-        """Return the status of a run."""
-
-    def run_choices(self, listed: Sequence[Listed[S]], /) -> list[tuple[str, str]]:
-        """Return the choices of the list: text and name of each run."""
+V = TypeVar("V", bound=Widgets)
 
 
-class RunEvents(ABC, Generic[S]):
+class RunEvents(ABC, Generic[S, V]):
     """Handlers of the run panel. Holds nothing of any visitor.
 
     Args:
@@ -66,13 +56,14 @@ class RunEvents(ABC, Generic[S]):
     """Title of the tab."""
     parameter = ""
     """Parameter of the address that names a run."""
-    texts: RunTexts[S]
+    texts: ModuleType
+    """The module with `expected`, `run_status` and `run_choices`: texts of a preview, a run and the list of runs."""
 
     def __init__(
-        self, services: AppServices, service: RunService[S, Any], form: JobForm, panel: RunPanel, view: Widgets
+        self, services: AppServices, service: RunService[S, Any], form: JobForm, panel: RunPanel, view: V
     ) -> None:
         self.services, self.service = services, service
-        self.form, self.panel, self.details = form, panel, view.parts
+        self.form, self.panel, self.view = form, panel, view
         self.look: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": f"{self.name}-look", **QUIET}
 
     @property
@@ -80,13 +71,14 @@ class RunEvents(ABC, Generic[S]):
         """All widgets that events may change."""
         form = self.form
         judge = form.judge.parts if form.judge else []
-        start = [*vars(form.start).values(), *form.secrets]
-        return [form.section, *start, *judge, *self.panel.parts, *self.details]
+        return [form.section, *form.start.parts, *form.secrets, *judge, *self.panel.parts, *self.view.parts]
 
     # Hooks of the job types.
 
-    tick_inputs: Sequence[Any] = ()
-    """Widgets whose values `show_details` takes."""
+    @property
+    def tick_inputs(self) -> Sequence[Any]:
+        """Widgets whose values `show_details` takes."""
+        return ()
 
     @abstractmethod
     def show_new(self, status: S) -> Updates:
@@ -115,26 +107,25 @@ class RunEvents(ABC, Generic[S]):
     def previewing(self) -> Updates:
         """Show that a preview is prepared."""
         start = self.form.start
-        return {start.cost: views.previewing(), start.start: gr.Button(visible=False), start.prepared: None}
+        return {start.cost: views.PREVIEWING, start.start: gr.Button(visible=False), start.prepared: None}
 
-    def preview(self, token: gr.OAuthToken | None, *values: Any) -> Updates:
+    def preview(self, token: gr.OAuthToken | None, request: gr.Request, *values: Any) -> Updates:
         """Preview a run, and offer to start it."""
         start, hidden = self.form.start, self.form.put_away(values)
         try:
-            expected = self.service.expect(self.form.read(self.services, values), visitor_of(token, None))
+            visitor = self.services.visitor(token, request=request)
+            expected = self.service.expect(self.form.read(self.services, values, visitor), visitor)
         except Exception as error:  # any error is shown, so that the page stays usable
             return {start.cost: explain(error), start.prepared: None, **hidden}
         shown = {start.cost: self.texts.expected(expected.preview), start.start: gr.Button(visible=True)}
         return {**shown, start.prepared: expected, **hidden}
 
+    @explaining_at("form.start.cost")
     def start(self, expected: Expected | None, held: object) -> Updates:
         """Start the previewed run."""
-        try:
-            if expected is None:
-                raise InputError("The preview has expired.", next_step="Preview the run again.")
-            name = self.service.start(expected)
-        except Exception as error:
-            return {self.form.start.cost: explain(error)}
+        if expected is None:
+            raise InputError("The preview has expired.", next_step="Preview the run again.")
+        name = self.service.start(expected)
         cleared = {**self.form.start.without_preview(), **dict.fromkeys(self.form.secrets, "")}
         return {**cleared, **self.open(name, held)}
 
@@ -155,6 +146,7 @@ class RunEvents(ABC, Generic[S]):
         names = _with(shown, names)
         return {self.panel.browser: names, **self._listed(shown, names)}
 
+    @explaining_at("panel.message")
     def open(self, name: str | None, held: object) -> Updates:
         """Show a run.
 
@@ -165,20 +157,16 @@ class RunEvents(ABC, Generic[S]):
         panel = self.panel
         if not name:
             return {panel.message: ""}
-        try:
-            status = self.service.look(name)
-            names = _with(name, _names(held))
-            return {
-                panel.current: name,
-                **({panel.browser: names} if held is not None else {}),
-                panel.message: "",
-                self.form.section: gr.Accordion(open=False),
-                **self.show_new(status),
-                **self._listed(name, names),
-                **self._shown(status, None, names, *([""] * len(self.tick_inputs))),
-            }
-        except Exception as error:
-            return {panel.message: explain(error)}
+        status, names = self.service.look(name), _with(name, _names(held))
+        return {
+            panel.current: name,
+            **({panel.browser: names} if held is not None else {}),
+            panel.message: "",
+            self.form.section: gr.Accordion(open=False),
+            **self.show_new(status),
+            **self._listed(name, names),
+            **self._shown(status, None, names, *([""] * len(self.tick_inputs))),
+        }
 
     def tick(self, name: str, known: Known | None, held: object, *values: Any) -> Updates:
         """Show what is new in the shown run."""
@@ -193,27 +181,35 @@ class RunEvents(ABC, Generic[S]):
         except Exception as error:
             return {panel.message: explain(error), panel.timer: gr.Timer(active=False)}
 
+    @explaining_at("panel.message")
     def stop(self, name: str) -> Updates:
         """Ask the shown run to stop."""
-        return self._act(lambda: self.service.stop(name))
+        return self._acted(self.service.stop(name))
 
-    def resume(self, token: gr.OAuthToken | None, name: str, judge_key: str, orchestrator_key: str) -> Updates:
+    def resume(
+        self,
+        token: gr.OAuthToken | None,
+        request: gr.Request,
+        name: str,
+        judge_key: str,
+        orchestrator_key: str,
+        confirmed: bool,
+    ) -> Updates:
         """Resume the shown run."""
-        keys = Keys(judge_key or "", orchestrator_key or "")
-        updates = self._act(lambda: self.service.resume(name, keys, visitor_of(token, None)))
-        return {**updates, self.panel.judge_key: "", self.panel.orchestrator_key: ""}
+        panel, keys = self.panel, Keys(judge_key or "", orchestrator_key or "")
+        try:
+            visitor = self.services.visitor(token, request=request)
+            updates = self._acted(self.service.resume(name, keys, visitor, confirmed=confirmed is True))
+        except Exception as error:
+            updates = {panel.message: explain(error)}
+        return {**updates, panel.judge_key: "", panel.orchestrator_key: ""}
 
     def list_runs(self, current: str, held: object) -> Updates:
         """Refresh the list of runs."""
         return self._listed(current, _names(held))
 
-    def _act(self, act: Callable[[], S]) -> Updates:
-        panel = self.panel
-        try:
-            status = act()
-            return {panel.message: "", **self._actions(status), panel.timer: gr.Timer(active=True)}
-        except Exception as error:
-            return {panel.message: explain(error)}
+    def _acted(self, status: S) -> Updates:
+        return {self.panel.message: "", **self._actions(status), self.panel.timer: gr.Timer(active=True)}
 
     def _shown(self, status: S, known: Known | None, held: Sequence[str], *values: Any) -> Updates:
         panel = self.panel
@@ -230,10 +226,12 @@ class RunEvents(ABC, Generic[S]):
         panel = self.panel
         resumable = status.state in RESUMABLE and self.service.is_resumable(status.name)
         judge, orchestrator = self.service.models(status.name) if resumable else ("", "")
+        places = self.service.foreign_places(status.name) if resumable else []
         return {
             panel.status: self.texts.run_status(status),
             panel.stop: gr.Button(visible=status.state == "running"),
             panel.resume: gr.Button(visible=resumable),
+            panel.confirmed: gr.Checkbox(False, label=views.sends(places), visible=bool(places)),
             panel.keys: gr.Row(visible=bool(judge or orchestrator)),
             panel.judge_key: gr.Textbox(visible=bool(judge)),
             panel.orchestrator_key: gr.Textbox(visible=bool(orchestrator)),
@@ -279,7 +277,7 @@ class RunEvents(ABC, Generic[S]):
         panel.timer.tick(self.tick, watched, everything, **self.look)
         panel.stop.click(self.stop, panel.current, everything, **quick)
         keys = [panel.judge_key, panel.orchestrator_key]
-        panel.resume.click(self.resume, [panel.current, *keys], everything, **slow)
+        panel.resume.click(self.resume, [panel.current, *keys, panel.confirmed], everything, **slow)
         panel.choices.input(self.open, [panel.choices, panel.browser], everything, **self.look).then(**to_run)
         panel.refresh.click(self.list_runs, [panel.current, panel.browser], everything, **QUIET)
         to_tab = TO_TAB.replace("PARAMETER", self.parameter).replace("TITLE", self.title)

@@ -10,12 +10,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from app.following import R, RunReaders, RunStatus
-from app.hub_services import ANONYMOUS, Visitor
-from app.jobs import NAME, VISITOR, Jobs
-from app.judges import Judges
-from app.new_jobs import NO_KEYS, NO_OWN_KEYS, Keys, NewJob, PreparedJob, keys_of, models_of, prepare, settings_with
-from app.remote_jobs import expect_remote, is_remote, token_of
+from app.library.libraries import ANONYMOUS, Visitor
+from app.run_panel.following import F, FollowedRun, Followers
+from app.run_panel.jobs import NAME, VISITOR, Jobs
+from app.run_panel.new_jobs import (
+    NO_KEYS,
+    NO_OWN_KEYS,
+    Keys,
+    NewJob,
+    PreparedJob,
+    keys_of,
+    models_of,
+    prepare,
+    settings_with,
+)
+from app.run_panel.remote_jobs import expect_remote, is_remote, token_of
+from app.score.judges import Judges
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.files import write_text
 from rewardharness.jobs import JobConfig
@@ -30,7 +40,7 @@ MAX_LISTED = 60
 MAX_PAGES = 20
 """Maximum number of report pages that are kept for download."""
 
-S = TypeVar("S", bound=RunStatus)
+S = TypeVar("S", bound=FollowedRun)
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,8 @@ class Expected:
     job: PreparedJob
     preview: Mapping[str, Any]
     """The preview: data, judge, cost estimate."""
+    owner: str = ""
+    """See `Visitor.owner`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,7 @@ class Listed(Generic[S]):
     """Why the run cannot be read; then the status is unknown."""
 
 
-class RunService(ABC, Generic[S, R]):
+class RunService(ABC, Generic[S, F]):
     """Runs of one job type. Holds nothing of any visitor.
 
     Args:
@@ -66,13 +78,13 @@ class RunService(ABC, Generic[S, R]):
     job: ClassVar[str]
     """The job type."""
     kind: ClassVar[type[Any]]
-    """Class of the readers of its runs."""
+    """Class of the followers of its runs."""
 
     def __init__(self, settings: Settings, scratch: Path, judges: Judges, *, local: bool) -> None:
         self.local = local
         self._settings, self._scratch, self._judges = settings, scratch, judges
-        self._jobs = Jobs(settings.home)
-        self._readers: RunReaders[R] = RunReaders(self._jobs, self.kind)
+        self._jobs = Jobs(settings.home, settings.batch_hours)
+        self._followers: Followers[F] = Followers(self._jobs, self.kind)
 
     @abstractmethod
     def _preview(self, config: Any, settings: Settings) -> Json:
@@ -114,7 +126,7 @@ class RunService(ABC, Generic[S, R]):
                 raise
             log.warning("the run of a visitor cannot start: %s", error.message)
             raise self._public(error, prepared) from None
-        return Expected(prepared, preview)
+        return Expected(prepared, preview, visitor.owner)
 
     def _public(self, error: HarnessError, prepared: PreparedJob) -> HarnessError:
         """Return the error for a visitor; the original message may contain paths."""
@@ -130,12 +142,12 @@ class RunService(ABC, Generic[S, R]):
         Raises:
             HarnessError: If it cannot start.
         """
-        name = self._new_name(expected.preview) if self.local else self._jobs.visitor_name()
+        name = self._new_name(expected.preview) if self.local else self._jobs.new_name(None)
         job = expected.job
         config = job.config if job.where.is_remote else self._final_config(name, expected)
         # A job on the Hub takes no time of this computer, so visitors need not wait for each other.
-        visitor = not self.local and not job.where.is_remote
-        self._jobs.start(name, self.job, config, job.environment, visitor=visitor, remote=job.where)
+        visitor = None if self.local or job.where.is_remote else expected.owner
+        self._jobs.start(name, self.job, config, job.environment, visitor=visitor, remote=job.where.words)
         return name
 
     def look(self, name: str) -> S:
@@ -145,7 +157,7 @@ class RunService(ABC, Generic[S, R]):
             HarnessError: If there is no such run, the visitor may not see it, or it cannot be read.
         """
         self._check(name)
-        status: S = self._readers[name].look()
+        status: S = self._followers[name].look()
         # Messages may contain paths of this computer.
         return status if self.local else replace(status, error=None, reason="")
 
@@ -155,23 +167,33 @@ class RunService(ABC, Generic[S, R]):
         self._jobs.stop(name)
         return self.look(name)
 
-    def resume(self, name: str, keys: Keys = NO_KEYS, visitor: Visitor = ANONYMOUS) -> S:
+    def foreign_places(self, name: str) -> list[str]:
+        """Return where a run would send data as only its folder says. The runs of visitors are the app's own."""
+        return self._jobs.foreign_places(name, self._settings.judge) if self.local else []
+
+    def resume(self, name: str, keys: Keys = NO_KEYS, visitor: Visitor = ANONYMOUS, *, confirmed: bool = False) -> S:
         """Resume a run with its configuration.
 
         Args:
             name: The run.
             keys: Keys of its models, as typed.
             visitor: Who pays for a job on the Hub.
+            confirmed: Whether data may go to `foreign_places`.
 
         Raises:
             HarnessError: If it cannot be resumed.
         """
         self._check(name)
+        if not confirmed and (places := self.foreign_places(name)):
+            message = (
+                f"The run folder names {', '.join(places)}, which would get your images, and the key if you give one."
+            )
+            raise RunError(message, next_step="If you trust it, confirm it next to Resume.")
         changes = keys_of(self._jobs.config(name)[1], keys, self._settings) if self.local else NO_OWN_KEYS
         remote = is_remote(self._jobs.folder(name))
         if remote and not self.local:
             changes = token_of(visitor)
-        self._jobs.resume(name, changes, visitor=not self.local and not remote)
+        self._jobs.resume(name, changes, None if self.local or remote else visitor.owner)
         return self.look(name)
 
     def is_resumable(self, name: str) -> bool:
@@ -214,7 +236,7 @@ class RunService(ABC, Generic[S, R]):
                 listed.append(Listed(self.look(name), self._row(self._jobs.folder(name))))
             except (HarnessError, OSError) as error:
                 message = error.message if isinstance(error, HarnessError) else "A file cannot be read."
-                listed.append(Listed(self._readers[name].without_manifest("failed"), error=message))
+                listed.append(Listed(self._followers[name].made("failed"), error=message))
             if len(listed) == MAX_LISTED:
                 break
         return listed

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from rewardharness.benchmark.complete_groups import GroupPair, pairs_of_ranking
-from rewardharness.benchmark.conventions import COMPASS_TIE
 from rewardharness.benchmark.correlation import Rating
 from rewardharness.benchmark.items import Question
-from rewardharness.benchmark.metrics import UNDECIDED, LabeledAnswer, ScoredPair, choice_of
+from rewardharness.benchmark.metrics import UNDECIDED, LabeledAnswer, choice_of
 from rewardharness.schema import LABELS, TIE, Judgment, Scores
 
-LEVEL = COMPASS_TIE
-"""Scores of candidates judged alone that differ by less than this are tied."""
+LEVEL = 1e-5
+"""Scores of candidates judged alone that differ by less are tied, as in EditReward-Compass (arXiv 2605.13062)."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,15 @@ class QuestionAnswer:
     failure: str = ""
     """Code of the failure; empty for an answered question."""
 
-    @property
+    @cached_property
     def answer(self) -> LabeledAnswer:
-        """The answer in the form that metrics over labels take."""
+        """The answer in the form that metrics over labels and scores take: its scores differ by the margin."""
         question = self.question
+        first = second = None
+        if self.margin is not None and self.choice is not None:
+            available = [value for value in self.values if value is not None]
+            center = sum(available) / len(available) if len(available) == 2 else 0.5
+            first, second = center + self.margin / 2, center - self.margin / 2
         return LabeledAnswer(
             question.id,
             str(question.truth),
@@ -42,43 +46,18 @@ class QuestionAnswer:
             dimension=question.dimension,
             cluster=question.cluster,
             pair=question.pair,
+            group=question.group,
+            first=first,
+            second=second,
         )
 
     @property
     def forced(self) -> LabeledAnswer:
         """The answer if ties are not allowed: the candidate with the higher score, by any margin."""
-        answer = self.answer
         if self.choice is None or self.margin is None:
-            return answer
+            return self.answer
         choice = "A" if self.margin > 0 else "B" if self.margin < 0 else UNDECIDED
-        return replace(answer, choice=choice)
-
-    @property
-    def scored(self) -> ScoredPair:
-        """The answer in the form that metrics over scores take: two scores that differ by the margin."""
-        question = self.question
-        first = second = None
-        if self.margin is not None and self.choice is not None:
-            available = [value for value in self.values if value is not None]
-            center = sum(available) / len(available) if len(available) == 2 else 0.5
-            first, second = center + self.margin / 2, center - self.margin / 2
-        return ScoredPair(
-            question.id,
-            str(question.truth),
-            first,
-            second,
-            category=question.category,
-            dimension=question.dimension,
-            cluster=question.cluster,
-        )
-
-    @property
-    def group_pair(self) -> GroupPair:
-        """The answer in the form that the metric over complete groups takes, with letters within the group."""
-        places = dict(zip(LABELS, self.question.letters, strict=False))
-        first, second = self.question.letters
-        choice = places.get(self.choice, self.choice) if self.choice is not None else None
-        return GroupPair(self.question.group, first, second, places.get(str(self.question.truth), TIE), choice)
+        return replace(self.answer, choice=choice)
 
     @property
     def rating(self) -> Rating:
@@ -151,10 +130,13 @@ def _from_ranking(
     ties: bool,
 ) -> QuestionAnswer:
     """Read the answer about a pair from a ranking of more candidates."""
-    pairs = pairs_of_ranking(judgment.ranking, TIE if judgment.ties_offered and ties else UNDECIDED)
+    places = {letter: place for place, level in enumerate(judgment.ranking) for letter in level}
     first, second = (letter for _, letter in question.asks)
-    choice = pairs[min(first, second), max(first, second)]
-    return QuestionAnswer(question, letters.get(choice, choice), None, values, 2)
+    if places[first] == places[second]:
+        choice = TIE if judgment.ties_offered and ties else UNDECIDED
+    else:
+        choice = letters[min(first, second, key=places.__getitem__)]
+    return QuestionAnswer(question, choice, None, values, 2)
 
 
 def _lead(judgment: Judgment, letters: Mapping[str, str]) -> float | None:

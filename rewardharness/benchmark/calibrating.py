@@ -1,6 +1,7 @@
 """Fitting of calibrations on labeled judgments, and their cross-validated error.
 
-The curve of a kind of edit is shrunken toward that of all kinds, which is shrunken toward one half:
+The category of a judgment is the kind of its edit. The curve of a kind is shrunken toward that of all kinds, which is
+shrunken toward one half:
 
     min  sum_i log-loss_i + STRENGTH / 2 * |(intercept, slope) - prior|^2,   slope >= 0
 
@@ -11,14 +12,13 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from rewardharness.benchmark.calibration import GradedJudgment, calibration
 from rewardharness.benchmark.items import REVERSE, BenchmarkData
 from rewardharness.benchmark.metrics import TWO_WAY
-from rewardharness.benchmark.numbers import credit
-from rewardharness.benchmark.result import make_sheet
+from rewardharness.benchmark.numbers import credit, make_sheet
 from rewardharness.errors import InputError
 from rewardharness.judging.calibration import (
     ALL_KINDS,
@@ -49,35 +49,22 @@ PEOPLE = "human"
 """Beginning of the kinds of labels that people gave."""
 
 
-@dataclass(frozen=True)
-class LabeledJudgment:
-    """One labeled preference between two candidates."""
-
-    kind: str
-    margin: float
-    correct: bool
-    source: str
-    """Source image."""
-    confidence: float | None
-    """The judge's own confidence."""
-
-
-def fit_curves(rows: Sequence[LabeledJudgment]) -> dict[str, Curve]:
+def fit_curves(rows: Sequence[GradedJudgment]) -> dict[str, Curve]:
     """Fit the curve of all kinds, and of each kind of edit with enough examples."""
     pooled = fit_curve(rows, (0.0, 0.0))
     prior = pooled.intercept, pooled.slope
-    kinds = Counter(row.kind for row in rows)
+    kinds = Counter(row.category for row in rows)
     own = {
-        kind: fit_curve([row for row in rows if row.kind == kind], prior)
+        kind: fit_curve([row for row in rows if row.category == kind], prior)
         for kind, n in sorted(kinds.items())
         if n >= ENOUGH
     }
     return {ALL_KINDS: pooled, **own}
 
 
-def fit_curve(rows: Sequence[LabeledJudgment], prior: tuple[float, float]) -> Curve:
+def fit_curve(rows: Sequence[GradedJudgment], prior: tuple[float, float]) -> Curve:
     """Fit one curve by Newton steps with a slope of at least 0."""
-    points = [(math.sqrt(row.margin), float(row.correct)) for row in rows]
+    points = [(math.sqrt(row.margin or 0.0), row.correct or 0.0) for row in rows]
     intercept, slope = _newton(points, prior, None)
     if slope < 0:
         intercept, slope = _newton(points, prior, 0.0)
@@ -112,7 +99,7 @@ def _newton(
     return a, b
 
 
-def cross_validate(rows: Sequence[LabeledJudgment]) -> list[float]:
+def cross_validate(rows: Sequence[GradedJudgment]) -> list[float]:
     """Return the probability of each example by curves that were fitted without its source image."""
     fold_of = _folds(rows)
     found = [0.0] * len(rows)
@@ -120,11 +107,11 @@ def cross_validate(rows: Sequence[LabeledJudgment]) -> list[float]:
         curves = fit_curves([row for row in rows if fold_of[row.source] != fold])
         for number, row in enumerate(rows):
             if fold_of[row.source] == fold:
-                found[number] = curves.get(row.kind, curves[ALL_KINDS]).probability(row.margin)
+                found[number] = curves.get(row.category, curves[ALL_KINDS]).probability(row.margin or 0.0)
     return found
 
 
-def _folds(rows: Sequence[LabeledJudgment]) -> dict[str, int]:
+def _folds(rows: Sequence[GradedJudgment]) -> dict[str, int]:
     """Assign source images to folds of about equal size."""
     sizes = Counter(row.source for row in rows)
     names = sorted(sizes)
@@ -138,15 +125,15 @@ def _folds(rows: Sequence[LabeledJudgment]) -> dict[str, int]:
     return fold_of
 
 
-def measure_error(rows: Sequence[LabeledJudgment], confidences: Sequence[float]) -> MeasuredError:
+def measure_error(rows: Sequence[GradedJudgment], confidences: Sequence[float]) -> MeasuredError:
     """Return the expected calibration error of confidences, with a bootstrap interval over source images."""
     by_source: dict[str, list[GradedJudgment]] = defaultdict(list)
     for row, confidence in zip(rows, confidences, strict=True):
-        by_source[row.source].append(GradedJudgment("", float(row.correct), confidence))
+        by_source[row.source].append(replace(row, confidence=confidence))
     parts = [by_source[name] for name in sorted(by_source)]
 
     def error(chosen: Sequence[Sequence[GradedJudgment]]) -> float:
-        return calibration([each for part in chosen for each in part]).error or 0.0
+        return calibration([row for part in chosen for row in part]).expected_calibration_error or 0.0
 
     draw = random.Random(0)
     drawn = sorted(error(draw.choices(parts, k=len(parts))) for _ in range(RESAMPLES))
@@ -155,7 +142,7 @@ def measure_error(rows: Sequence[LabeledJudgment], confidences: Sequence[float])
 
 
 def fit_calibration(
-    rows: Sequence[LabeledJudgment], identity: JudgeIdentity, data: Sequence[CalibrationData], *, people: bool
+    rows: Sequence[GradedJudgment], identity: JudgeIdentity, data: Sequence[CalibrationData], *, people: bool
 ) -> ConfidenceCalibration:
     """Fit a calibration, with its cross-validated error.
 
@@ -205,9 +192,9 @@ def calibrate_benchmark(
     Raises:
         InputError: If there are too few preferences with labels.
     """
-    rows: list[LabeledJudgment] = []
+    rows: list[GradedJudgment] = []
     parts: Counter[str] = Counter()
-    sheet = make_sheet(data.to_json(), judgments)
+    sheet = make_sheet(data.record, judgments)
     for reply in sheet.counting:
         question = reply.question
         names = {item for item, _ in question.asks}
@@ -219,12 +206,13 @@ def calibrate_benchmark(
             continue
         example = data.items[judgment.example_id].example
         rows.append(
-            LabeledJudgment(
-                edit_kind(example, judgment),
-                abs(judgment.margin or 0.0),
-                correct >= 1,
-                question.cluster,
+            GradedJudgment(
+                question.id,
+                float(correct >= 1),
                 judgment.own_confidence,
+                abs(judgment.margin or 0.0),
+                edit_kind(example, judgment),
+                question.cluster,
             )
         )
         parts[question.part] += 1

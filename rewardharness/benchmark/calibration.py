@@ -8,20 +8,19 @@ Judgments that failed or have no confidence are left out of all three and counte
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from rewardharness.benchmark.metrics import bounds, share_json, split
+from rewardharness.benchmark.metrics import Bounds, Share, bounds, split
 from rewardharness.errors import InputError
 from rewardharness.judging.report import wilson
-from rewardharness.schema import Accuracy, Json
-
-Scheme = Literal["width", "mass"]
-"""How bins are formed: of equal width, as in publications, or with about equal numbers of judgments."""
+from rewardharness.schema import Accuracy
 
 BINS = 10
-"""Default number of bins of a reliability curve."""
+"""Number of bins of a reliability curve."""
+
+QUANTILES = 4
+"""Number of quantiles of the margins."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,19 @@ class GradedJudgment:
     margin: float | None = None
     """Margin of the preferred candidate, 0 or more; None if not available."""
     category: str = ""
+    """Category of the edit."""
+    source: str = ""
+    """Source image."""
 
     def __post_init__(self) -> None:
-        for name, value, top in (("confidence", self.confidence, 1.0), ("agreement", self.correct, 1.0)):
-            if value is not None and not 0 <= value <= top:
-                raise InputError(f"{self.id}: the {name} {value} is not in [0, 1].", next_step="Correct it.")
-        if self.margin is not None and not (math.isfinite(self.margin) and self.margin >= 0):
-            raise InputError(f"{self.id}: the margin {self.margin} is not a number >= 0.", next_step="Correct it.")
+        for name, value, top in (
+            ("confidence", self.confidence, 1.0),
+            ("agreement", self.correct, 1.0),
+            ("margin", self.margin, math.inf),
+        ):
+            if value is not None and not (0 <= value <= top and math.isfinite(value)):
+                limits = "a number >= 0" if name == "margin" else "in [0, 1]"
+                raise InputError(f"{self.id}: the {name} {value} is not {limits}.", next_step="Correct it.")
 
 
 @dataclass(frozen=True)
@@ -52,166 +57,87 @@ class Bin:
     low: float
     high: float
     """Bounds of the confidences: (low, high], the first bin [low, high]. For margins: smallest and largest value."""
-    accuracy: Accuracy
-    """Accuracy of the judgments in the bin; all of them count as judged."""
+    n: int
     mean: float | None
     """Mean confidence or margin; None for an empty bin."""
-
-    def to_json(self) -> Json:
-        """Return the bin as JSON."""
-        count = self.accuracy
-        return {
-            "low": self.low,
-            "high": self.high,
-            "n": count.n,
-            "mean": self.mean,
-            "accuracy": count.value,
-            "interval": bounds(wilson(count.correct, count.judged)),
-        }
+    accuracy: float | None
+    interval: Bounds | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Calibration:
     """Relation between confidence and accuracy."""
 
-    bins: tuple[Bin, ...]
-    scheme: Scheme
     n: int
     """Labeled examples."""
     used: int
     """Examples with a judgment and a confidence; all other values refer to these."""
-    error: float | None
-    """Expected calibration error; None without such examples."""
-    brier: float | None
-    confidence: float | None
+    expected_calibration_error: float | None = None
+    """None without such examples."""
+    brier: float | None = None
+    confidence: float | None = None
     """Mean confidence. A value above `accuracy` means that the judge is overconfident."""
-    accuracy: float | None
-
-    def to_json(self) -> Json:
-        """Return the calibration as JSON."""
-        return {
-            "n": self.n,
-            "used": self.used,
-            "expected_calibration_error": self.error,
-            "brier": self.brier,
-            "confidence": self.confidence,
-            "accuracy": self.accuracy,
-            "scheme": self.scheme,
-            "bins": [bin_.to_json() for bin_ in self.bins],
-        }
+    accuracy: float | None = None
+    scheme: str = "width"
+    """The bins are of equal width, as in publications."""
+    bins: tuple[Bin, ...]
 
 
-@dataclass
-class _Tally:
-    """Sums over the judgments of one bin."""
-
-    values: list[float] = field(default_factory=list)
-    correct: list[float] = field(default_factory=list)
-
-    def add(self, value: float, correct: float) -> None:
-        self.values.append(value)
-        self.correct.append(correct)
-
-    def to_bin(self, low: float, high: float) -> Bin:
-        n = len(self.values)
-        return Bin(low, high, Accuracy(n, n, math.fsum(self.correct)), math.fsum(self.values) / n if n else None)
-
-
-def calibration(forecasts: Iterable[GradedJudgment], bins: int = BINS, scheme: Scheme = "width") -> Calibration:
-    """Measure calibration: the reliability curve, its expected error, and the Brier score.
-
-    Args:
-        forecasts: Judgments of labeled examples.
-        bins: Number of bins, at least 1. Equal confidences share a bin, so there may be fewer bins of equal mass.
-        scheme: How bins are formed.
-
-    Raises:
-        InputError: If `bins` is less than 1.
-    """
-    rows = list(forecasts)
-    rows_used = sorted((r.confidence, r.correct) for r in rows if r.confidence is not None and r.correct is not None)
-    bins_made = _bins_of_width(rows_used, _at_least_one(bins)) if scheme == "width" else _bins_of_mass(rows_used, bins)
-    n = len(rows_used)
+def calibration(judgments: Iterable[GradedJudgment], bins: int = BINS) -> Calibration:
+    """Measure calibration: the reliability curve, its expected error, and the Brier score."""
+    rows = list(judgments)
+    used = sorted((r.confidence, r.correct) for r in rows if r.confidence is not None and r.correct is not None)
+    edges = [place / bins for place in range(bins + 1)]
+    filled: list[list[tuple[float, float]]] = [[] for _ in range(bins)]
+    place = 0
+    for confidence, correct in used:
+        while confidence > edges[place + 1]:
+            place += 1
+        filled[place].append((confidence, correct))
+    made = tuple(_bin(low, high, part) for low, high, part in zip(edges[:-1], edges[1:], filled, strict=True))
+    n = len(used)
     if not n:
-        return Calibration(bins_made, scheme, len(rows), 0, None, None, None, None)
-    gaps = [
-        bin_.accuracy.n * abs((bin_.accuracy.value or 0.0) - bin_.mean) for bin_ in bins_made if bin_.mean is not None
-    ]
+        return Calibration(n=len(rows), used=0, bins=made)
+    gaps = [each.n * abs((each.accuracy or 0.0) - each.mean) for each in made if each.mean is not None]
     return Calibration(
-        bins_made,
-        scheme,
-        len(rows),
-        n,
-        error=math.fsum(gaps) / n,
-        brier=math.fsum((confidence - correct) ** 2 for confidence, correct in rows_used) / n,
-        confidence=math.fsum(confidence for confidence, _ in rows_used) / n,
-        accuracy=math.fsum(correct for _, correct in rows_used) / n,
+        n=len(rows),
+        used=n,
+        expected_calibration_error=math.fsum(gaps) / n,
+        brier=math.fsum((confidence - correct) ** 2 for confidence, correct in used) / n,
+        confidence=math.fsum(confidence for confidence, _ in used) / n,
+        accuracy=math.fsum(correct for _, correct in used) / n,
+        bins=made,
     )
 
 
-def by_margin(forecasts: Iterable[GradedJudgment], parts: int = 4) -> tuple[Bin, ...]:
+def by_margin(judgments: Iterable[GradedJudgment], quantiles: int = QUANTILES) -> tuple[Bin, ...]:
     """Return the accuracy per quantile of the margin. For an informative margin, accuracy grows with it.
 
-    Args:
-        forecasts: Judgments of labeled examples; those without a judgment or a margin are left out.
-        parts: Number of quantiles, at least 1. Equal margins always share a quantile, so there may be fewer.
-
-    Raises:
-        InputError: If `parts` is less than 1.
+    Judgments without a margin are left out. Equal margins share a quantile, so there may be fewer.
     """
-    rows = sorted((r.margin, r.correct) for r in forecasts if r.margin is not None and r.correct is not None)
-    return _bins_of_mass(rows, _at_least_one(parts))
-
-
-def by_category(forecasts: Iterable[GradedJudgment]) -> dict[str, Accuracy]:
-    """Return the accuracy per category, in alphabetical order; failures lower the coverage of their category."""
-    counts = {}
-    for name, part in split(forecasts, lambda judgment: judgment.category).items():
-        judged = [judgment.correct for judgment in part if judgment.correct is not None]
-        counts[name] = Accuracy(len(part), len(judged), math.fsum(judged))
-    return counts
-
-
-def calibration_json(forecasts: Sequence[GradedJudgment], bins: int = BINS, parts: int = 4) -> Json:
-    """Return calibration and accuracy by margin and category as JSON."""
-    categories: Mapping[str, Accuracy] = by_category(forecasts)
-    return {
-        "calibration": calibration(forecasts, bins).to_json(),
-        "by_margin": [judgment.to_json() for judgment in by_margin(forecasts, parts)],
-        "by_category": {name: share_json(count) for name, count in categories.items()},
-    }
-
-
-def _bins_of_width(rows: Sequence[tuple[float, float]], bins: int) -> tuple[Bin, ...]:
-    edges = [place / bins for place in range(bins + 1)]
-    tallies = [_Tally() for _ in range(bins)]
-    place = 0
-    for confidence, correct in rows:
-        while confidence > edges[place + 1]:
-            place += 1
-        tallies[place].add(confidence, correct)
-    return tuple(tally.to_bin(edges[i], edges[i + 1]) for i, tally in enumerate(tallies))
-
-
-def _bins_of_mass(rows: Sequence[tuple[float, float]], bins: int) -> tuple[Bin, ...]:
-    """Split sorted rows into parts of about equal size, never between equal values."""
+    rows = sorted((r.margin, r.correct) for r in judgments if r.margin is not None and r.correct is not None)
     made = []
     begin = 0
-    for part in range(1, _at_least_one(bins) + 1):
-        end = max(begin, round(part * len(rows) / bins))
+    for part in range(1, quantiles + 1):
+        end = max(begin, round(part * len(rows) / quantiles))
         while 0 < end < len(rows) and rows[end][0] == rows[end - 1][0]:
             end += 1
-        if end == begin:
-            continue
-        tally = _Tally()
-        for value, correct in rows[begin:end]:
-            tally.add(value, correct)
-        made.append(tally.to_bin(rows[begin][0], rows[end - 1][0]))
-        begin = end
+        if end > begin:
+            made.append(_bin(rows[begin][0], rows[end - 1][0], rows[begin:end]))
+            begin = end
     return tuple(made)
 
 
-def _at_least_one(number: int) -> int:
-    if number < 1:
-        raise InputError(f"The number of bins must be at least 1, not {number}.", next_step="Use 1 or more.")
-    return number
+def by_category(judgments: Iterable[GradedJudgment]) -> dict[str, Share]:
+    """Return the accuracy per category, in alphabetical order; failures lower the coverage of their category."""
+    shares = {}
+    for name, part in split(judgments, lambda judgment: judgment.category).items():
+        judged = [judgment.correct for judgment in part if judgment.correct is not None]
+        shares[name] = Share.of(Accuracy(len(part), len(judged), math.fsum(judged)))
+    return shares
+
+
+def _bin(low: float, high: float, rows: Sequence[tuple[float, float]]) -> Bin:
+    n, correct = len(rows), math.fsum(correct for _, correct in rows)
+    mean = math.fsum(value for value, _ in rows) / n if n else None
+    return Bin(low, high, n, mean, correct / n if n else None, bounds(wilson(correct, n)))

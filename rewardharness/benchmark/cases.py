@@ -23,32 +23,41 @@ Row = Mapping[str, Any]
 NOT_JUDGED = "not judged"
 """Consequence for a row that cannot be used."""
 
+MOST_IDS = 20
+"""Maximum number of ids that a problem lists."""
+
 _PLACEHOLDER = re.compile(r"<image(?:_(\d+))?>")
 _SWAPPED = {"A": "B", "B": "A"}
 
 
-@dataclass(frozen=True)
-class BenchmarkCase:
-    """One valid row."""
+@dataclass(frozen=True, kw_only=True)
+class CaseFacts:
+    """What a row and a question about it have in common."""
 
     id: str
     """Unique id within the task, prefixed with the part."""
     part: str
-    instruction: str
-    source: ImageInput | FramesInput | None
-    """As in `Example`."""
-    candidates: tuple[Candidate, ...]
+    instruction: str = ""
     truth: str | float | None
     """Letter of the best candidate by position, `tie`, `both bad`, a human score, or None without a label."""
     group: str = ""
-    """Id of the group, prefixed with the part; empty for a case without a group."""
+    """Id of the group, prefixed with the part; empty without a group."""
     letters: tuple[str, ...] = LABELS[:2]
     """Letters of the candidates within their group."""
     category: str = ""
     dimension: str = ""
     editors: tuple[str, ...] = ()
     excluded: str = ""
-    """Why the case is judged but not counted; empty for a case that counts."""
+    """Why it is judged but not counted; empty for one that counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkCase(CaseFacts):
+    """One valid row."""
+
+    source: ImageInput | FramesInput | None
+    """As in `Example`."""
+    candidates: tuple[Candidate, ...]
     references: tuple[ImageInput, ...] = ()
     """Images 2, 3, ... of the instruction."""
 
@@ -83,6 +92,12 @@ class DataProblem:
     """How the affected rows are treated, such as `not counted`."""
     ids: tuple[str, ...] = ()
     """First affected ids."""
+
+
+def list_problem(code: str, part: str, message: str, names: Sequence[str], consequence: str) -> DataProblem:
+    """Return a problem of some rows or groups, with the first of their names."""
+    text = f"{message}: {', '.join(names[:3])}"
+    return DataProblem(code, part, text, len(names), consequence, tuple(names[:MOST_IDS]))
 
 
 class _UnusableRow(Exception):
@@ -137,7 +152,7 @@ def read_part(
             rows_of_kind[0][1],
             len(rows_of_kind),
             NOT_JUDGED,
-            tuple(name for name, _ in rows_of_kind[:20]),
+            tuple(name for name, _ in rows_of_kind[:MOST_IDS]),
         )
         for code, rows_of_kind in unusable.items()
     ]
@@ -185,18 +200,16 @@ def _case(task: Task, part: TaskPart, name: str, row: Row, human: Mapping[Edit, 
     if len(candidates) != wanted:
         raise _UnusableRow("wrong number of candidates", f"{name} has {len(candidates)} candidates instead of {wanted}")
     letters = _letters(task.label, row, name)
-    truth: str | float
-    if task.label.rule == "raters":
-        truth = _rated(task.label, row, name, human)
-    else:
-        truth = _truth(task.label, part, row, letters, name)
+    truth = _truth(task.label, row, letters, name, human)
+    if isinstance(truth, str) and truth not in part.labels:
+        raise _misread(name, f"the label {truth!r} is none of {', '.join(part.labels)}")
     return BenchmarkCase(
-        name,
-        part.name,
-        instruction,
-        sources[0],
-        candidates,
-        truth,
+        id=name,
+        part=part.name,
+        instruction=instruction,
+        source=sources[0],
+        candidates=candidates,
+        truth=truth,
         group=f"{part.name}/{_group(part, row)}" if part.group else "",
         letters=letters[: len(candidates)],
         category=_words(row.get(columns.category)) if columns.category else "",
@@ -243,20 +256,19 @@ def _letters(label: Label, row: Row, name: str) -> tuple[str, str]:
     text = _words(row.get(label.letters))
     first, _, second = text.partition("vs")
     if first not in LABELS or second not in LABELS or first == second:
-        raise _UnusableRow("label not understood", f"{name}: {text!r} does not name two candidates")
+        raise _misread(name, f"{text!r} does not name two candidates")
     return first, second
 
 
-def _truth(label: Label, part: TaskPart, row: Row, letters: tuple[str, str], name: str) -> str | float:
-    truth = _read_truth(label, row, letters, name)
-    if isinstance(truth, str) and truth not in part.labels:
-        raise _UnusableRow("label not understood", f"{name}: the label {truth!r} is none of {', '.join(part.labels)}")
-    return truth
-
-
-def _read_truth(label: Label, row: Row, letters: tuple[str, str], name: str) -> str | float:
+def _truth(label: Label, row: Row, letters: tuple[str, str], name: str, human: Mapping[Edit, float]) -> str | float:
+    """Return the label of a row by the rule of its task."""
     if label.rule == "first":
         return "A"
+    if label.rule == "raters":
+        editor, item = (_words(row.get(column)) for column in label.columns)
+        if (editor, item) not in human:
+            raise _UnusableRow("no human score", f"{name}: the raters' tables have no score of {editor!r} for {item!r}")
+        return human[editor, item]
     if label.rule == "human":
         return fmean(_number(row.get(column), name) for column in label.columns)
     if label.rule == "scores":
@@ -265,33 +277,20 @@ def _read_truth(label: Label, row: Row, letters: tuple[str, str], name: str) -> 
     raw = _words(row.get(label.column)).strip()
     if label.rule == "values":
         if raw not in label.values:
-            raise _UnusableRow("label not understood", f"{name}: the label {raw!r} is not in the declaration")
+            raise _misread(name, f"the label {raw!r} is not in the declaration")
         return label.values[raw]
-    first_letter, second_letter = letters
-    compact = raw.replace(" ", "")
-    truths = {
-        f"{first_letter}>{second_letter}": "A",
-        f"{second_letter}<{first_letter}": "A",
-        f"{second_letter}>{first_letter}": "B",
-        f"{first_letter}<{second_letter}": "B",
-        f"{first_letter}={second_letter}": TIE,
-        f"{second_letter}={first_letter}": TIE,
-        f"{first_letter}={second_letter}=Good": TIE,
-        f"{first_letter}={second_letter}=Bad": BOTH_BAD,
-    }
-    if compact not in truths:
-        raise _UnusableRow(
-            "label not understood", f"{name}: {raw!r} is not a ranking of {first_letter} and {second_letter}"
-        )
-    return truths[compact]
+    one, other = letters
+    truths: dict[str, str] = {}
+    for a, b, better, worse in ((one, other, "A", "B"), (other, one, "B", "A")):
+        truths |= {f"{a}>{b}": better, f"{a}<{b}": worse, f"{a}={b}": TIE}
+    truths |= {f"{one}={other}=Good": TIE, f"{one}={other}=Bad": BOTH_BAD}
+    if raw.replace(" ", "") not in truths:
+        raise _misread(name, f"{raw!r} is not a ranking of {one} and {other}")
+    return truths[raw.replace(" ", "")]
 
 
-def _rated(label: Label, row: Row, name: str, human: Mapping[Edit, float]) -> float:
-    """Return the mean score of all raters for an edit."""
-    editor, item = (_words(row.get(column)) for column in label.columns)
-    if (editor, item) not in human:
-        raise _UnusableRow("no human score", f"{name}: the raters' tables have no score of {editor!r} for {item!r}")
-    return human[editor, item]
+def _misread(name: str, problem: str) -> _UnusableRow:
+    return _UnusableRow("label not understood", f"{name}: {problem}")
 
 
 def _number(value: Any, name: str) -> float:
@@ -300,7 +299,7 @@ def _number(value: Any, name: str) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not math.isfinite(number):
-        raise _UnusableRow("label not understood", f"{name}: {value!r} is not a number")
+        raise _misread(name, f"{value!r} is not a number")
     return number
 
 

@@ -4,11 +4,12 @@ Every problem is named and counted. Cases that cannot be counted are marked as e
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from rewardharness.benchmark.cases import BenchmarkCase, DataProblem
+from rewardharness.benchmark.cases import BenchmarkCase, DataProblem, list_problem
+from rewardharness.benchmark.metrics import split
 from rewardharness.benchmark.task import TaskPart
 from rewardharness.data.source import identify_images, image_key, media_id
 from rewardharness.files import content_id, sha256, sha256_file
@@ -18,8 +19,6 @@ CONTRADICTING = "contradicting labels"
 REPEATED = "repeated row"
 INCOMPLETE = "incomplete group"
 TWICE = "pair twice in its group"
-
-_SHOWN = 20
 
 
 class Identities:
@@ -72,28 +71,15 @@ def check(
     """
     same = Identities(cases)
     problems = _missing(cases, same)
-    cases, new_problems = _settle_ids(cases, same)
-    problems += new_problems
-    cases, new_problems = _contradictions(cases, same)
-    problems += new_problems
-    cases, new_problems = _pairs_twice(cases)
-    problems += new_problems
+    for step in (_settle_ids, _contradictions, _pairs_twice):
+        cases, new_problems = step(cases, same)
+        problems += new_problems
     by_name = {part.name: part for part in parts}
     for name in dict.fromkeys(case.part for case in cases):
         part = by_name.get(name)
         if part is not None and part.group is not None:
             problems += _check_groups(part, [case for case in cases if case.part == name], same)
     return tuple(cases), problems, same
-
-
-def complete_groups(cases: Iterable[BenchmarkCase], parts: Sequence[TaskPart]) -> frozenset[str]:
-    """Return the groups that have every pair of their candidates exactly once, none of them excluded."""
-    expected = {part.name: part for part in parts if part.group is not None}
-    rows: dict[str, list[BenchmarkCase]] = defaultdict(list)
-    for case in cases:
-        if case.group and not case.excluded.startswith(REPEATED):
-            rows[case.group].append(case)
-    return frozenset(name for name, members in rows.items() if _is_complete(expected[members[0].part], members))
 
 
 def _is_complete(part: TaskPart, members: Sequence[BenchmarkCase]) -> bool:
@@ -162,7 +148,7 @@ def _contradictions(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[l
     ]
 
 
-def _pairs_twice(cases: Sequence[BenchmarkCase]) -> tuple[list[BenchmarkCase], list[DataProblem]]:
+def _pairs_twice(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[list[BenchmarkCase], list[DataProblem]]:
     """Find pairs of candidates that occur more than once in a group, in different rows."""
     counts = Counter((case.group, frozenset(case.letters)) for case in cases if case.group and not case.excluded)
     marked = [
@@ -188,14 +174,12 @@ def _prefers_a_copy(case: BenchmarkCase, same: Identities) -> bool:
 
 
 def _check_groups(part: TaskPart, cases: Sequence[BenchmarkCase], same: Identities) -> list[DataProblem]:
-    groups: dict[str, list[BenchmarkCase]] = defaultdict(list)
-    for case in cases:
-        if not case.excluded.startswith(REPEATED):
-            groups[case.group].append(case)
-    complete = complete_groups(cases, [part])
+    groups = split(
+        (case for case in cases if not case.excluded.startswith(REPEATED)), lambda case: case.group, ordered=False
+    )
     problems: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for name, members in groups.items():
-        if name not in complete:
+        if not _is_complete(part, members):
             whole = f"A group does not have exactly {part.pairs_per_group} pairs that count"
             problems[INCOMPLETE, whole, "its pairs count, the group does not"].append(name)
         images: dict[str, set[str]] = defaultdict(set)
@@ -209,9 +193,7 @@ def _check_groups(part: TaskPart, cases: Sequence[BenchmarkCase], same: Identiti
             circle = "The labels of a group are circular, so no ranking agrees with all of them"
             problems["circular labels", circle, "counted"].append(name)
     return [
-        DataProblem(
-            code, part.name, f"{message}: {', '.join(names[:3])}", len(names), consequence, tuple(names[:_SHOWN])
-        )
+        list_problem(code, part.name, message, names, consequence)
         for (code, message, consequence), names in problems.items()
     ]
 
@@ -237,10 +219,7 @@ def _is_circular(members: Sequence[BenchmarkCase]) -> bool:
 
 def _by_part(code: str, message: str, cases: Sequence[BenchmarkCase], consequence: str) -> list[DataProblem]:
     """Return one problem per part, with the first ids."""
-    by_part: dict[str, list[str]] = defaultdict(list)
-    for case in cases:
-        by_part[case.part].append(case.id)
+    parts = split(cases, lambda case: case.part, ordered=False)
     return [
-        DataProblem(code, part, f"{message}: {', '.join(ids[:3])}", len(ids), consequence, tuple(ids[:_SHOWN]))
-        for part, ids in by_part.items()
+        list_problem(code, part, message, [case.id for case in members], consequence) for part, members in parts.items()
     ]

@@ -1,4 +1,4 @@
-"""Paired comparison of two runs on the same examples, which is more precise than comparing two intervals.
+"""Paired comparison of two judges on the same examples, which is more precise than comparing two intervals.
 
 Runs with different data, labels, parts of a task or metrics are refused with the reason. The judge and its protocol
 may differ.
@@ -7,12 +7,18 @@ may differ.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import fsum
+from pathlib import Path
+from statistics import fmean
 
-from rewardharness.benchmark.intervals import RESAMPLES, bootstrap_mean
-from rewardharness.benchmark.metrics import bounds, share_json
-from rewardharness.errors import InputError
+from rewardharness.benchmark.answers import QuestionAnswer
+from rewardharness.benchmark.intervals import bootstrap_mean, count_units
+from rewardharness.benchmark.items import RunData
+from rewardharness.benchmark.metrics import Bounds, Share, bounds, split
+from rewardharness.benchmark.numbers import AnswerSheet, credit, make_sheet
+from rewardharness.benchmark.run import EntryRecord, read_benchmark, read_entries, read_judgments
+from rewardharness.errors import InputError, RunError
 from rewardharness.judging.report import mcnemar
-from rewardharness.schema import Accuracy, Interval, Json
+from rewardharness.schema import Accuracy
 
 _SHOWN = 3
 
@@ -32,7 +38,7 @@ class ComparedExample:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """Results of a judge on the examples of a task."""
+    """Results of a judge on the examples of a part of a task."""
 
     name: str
     """Display name."""
@@ -45,63 +51,84 @@ class ComparedRun:
     outcomes: tuple[ComparedExample, ...]
 
 
-@dataclass(frozen=True)
-class PairedComparison:
-    """Comparison of two runs on the examples that both judged."""
+@dataclass(frozen=True, kw_only=True)
+class NamedShare(Share):
+    """Accuracy of one of two runs on the examples that both judged."""
 
-    first: str
-    second: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedTest:
+    """Comparison of two runs on the examples of a part that both judged."""
+
+    part: str = ""
+    first: NamedShare
+    second: NamedShare
     n: int
     """Examples."""
-    both: int
-    """Examples that both judged."""
-    only_first: int
-    only_second: int
-    first_count: Accuracy
-    """Accuracy of the first run on the examples that both judged."""
-    second_count: Accuracy
-    fixed: tuple[str, ...]
-    """Examples on which the second run agrees better with the label, in order."""
-    broken: tuple[str, ...]
-    """Examples on which the second run agrees less with the label."""
+    judged_by_both: int
+    judged_by_first_only: int
+    judged_by_second_only: int
     gain: float | None
     """Accuracy of the second run minus that of the first, in [-1, 1]; None if no example was judged by both."""
-    interval: Interval | None
+    interval: Bounds | None
     """Bootstrap interval of the gain; None for fewer than two clusters."""
     clusters: int
     """Number of independent units for the interval."""
-    p_value: float | None
-    """Two-sided exact McNemar test of fixed against broken examples, assuming independence; None without any."""
-
-    def to_json(self) -> Json:
-        """Return the comparison as JSON."""
-        return {
-            "first": {"name": self.first, **share_json(self.first_count)},
-            "second": {"name": self.second, **share_json(self.second_count)},
-            "n": self.n,
-            "judged_by_both": self.both,
-            "judged_by_first_only": self.only_first,
-            "judged_by_second_only": self.only_second,
-            "gain": self.gain,
-            "interval": bounds(self.interval),
-            "clusters": self.clusters,
-            "p": self.p_value,
-            "fixed": list(self.fixed),
-            "broken": list(self.broken),
-        }
+    p: float | None
+    """Two-sided exact McNemar test of better against worse examples, assuming independence; None without any."""
+    better: int
+    """Examples on which the second run agrees better with the label."""
+    worse: int
 
 
-def compare(first: ComparedRun, second: ComparedRun, *, resamples: int = RESAMPLES, seed: int = 0) -> PairedComparison:
+@dataclass(frozen=True)
+class Flip:
+    """An example on which one of two runs agrees better with the label."""
+
+    id: str
+    instruction: str
+    truth: str
+    first: str
+    """Answer of the first run, or both answers if they differ with the presentation order."""
+    second: str
+    better: bool
+    """Whether the second run agrees better with the label."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartComparison(PairedTest):
+    """Comparison of two runs on a part, with the examples on which they differ: the better ones first."""
+
+    flips: tuple[Flip, ...]
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Comparison of two runs of one task."""
+
+    task: str
+    protocol: str
+    first: EntryRecord
+    second: EntryRecord
+    same_data: bool
+    """Whether instructions, labels and images are the same."""
+    parts: tuple[PartComparison, ...]
+
+
+def compare(first: ComparedRun, second: ComparedRun) -> tuple[PairedTest, tuple[str, ...], tuple[str, ...]]:
     """Compare two runs example by example.
 
-    Examples that one of the runs failed on are left out and counted in `only_first` and `only_second`. Check these
-    numbers: a judge that fails on difficult examples must not benefit from it.
+    Examples that one of the runs failed on are left out and counted. Check these numbers: a judge that fails on
+    difficult examples must not benefit from it.
 
     Args:
         first: The run to compare with.
         second: The run whose gain is measured.
-        resamples: Number of bootstrap resamples.
-        seed: Seed of the bootstrap.
+
+    Returns:
+        The comparison, and the ids of the examples on which the second run agrees better and less with the label.
 
     Raises:
         InputError: If task, metric, protocol, examples or labels differ; the message names the difference.
@@ -109,32 +136,106 @@ def compare(first: ComparedRun, second: ComparedRun, *, resamples: int = RESAMPL
     second_by_id, first_by_id = _indexed(second), _indexed(first)
     _refuse_different(first, second, first_by_id, second_by_id)
     shared = [
-        (old, new)
+        (old, old.credit, credit)
         for old in first.outcomes
-        if (new := second_by_id[old.id]).credit is not None and old.credit is not None
+        if (credit := second_by_id[old.id].credit) is not None and old.credit is not None
     ]
-    before, after = [old.credit or 0.0 for old, _ in shared], [new.credit or 0.0 for _, new in shared]
-    gains = [b - a for a, b in zip(before, after, strict=True)]
-    clusters = [old.cluster for old, _ in shared]
-    fixed = tuple(old.id for (old, _), gain in zip(shared, gains, strict=True) if gain > 0)
-    broken = tuple(old.id for (old, _), gain in zip(shared, gains, strict=True) if gain < 0)
+    gains = [after - before for _, before, after in shared]
+    clusters = [old.cluster for old, _, _ in shared]
+    better = tuple(old.id for (old, _, _), gain in zip(shared, gains, strict=True) if gain > 0)
+    worse = tuple(old.id for (old, _, _), gain in zip(shared, gains, strict=True) if gain < 0)
     n = len(shared)
-    return PairedComparison(
-        first=first.name,
-        second=second.name,
+    test = PairedTest(
+        first=NamedShare.of(Accuracy(n, n, fsum(before for _, before, _ in shared)), name=first.name),
+        second=NamedShare.of(Accuracy(n, n, fsum(after for _, _, after in shared)), name=second.name),
         n=len(first.outcomes),
-        both=n,
-        only_first=sum(old.credit is not None for old in first.outcomes) - n,
-        only_second=sum(new.credit is not None for new in second.outcomes) - n,
-        first_count=Accuracy(n, n, fsum(before)),
-        second_count=Accuracy(n, n, fsum(after)),
-        fixed=fixed,
-        broken=broken,
+        judged_by_both=n,
+        judged_by_first_only=sum(old.credit is not None for old in first.outcomes) - n,
+        judged_by_second_only=sum(new.credit is not None for new in second.outcomes) - n,
         gain=fsum(gains) / n if n else None,
-        interval=bootstrap_mean(gains, clusters, resamples=resamples, seed=seed),
-        clusters=len({cluster for cluster in clusters if cluster}) + clusters.count(""),
-        p_value=mcnemar(len(fixed), len(broken)),
+        interval=bounds(bootstrap_mean(gains, clusters)),
+        clusters=count_units(clusters),
+        p=mcnemar(len(better), len(worse)),
+        better=len(better),
+        worse=len(worse),
     )
+    return test, better, worse
+
+
+def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", "")) -> RunComparison:
+    """Compare the judges of two runs question by question, from their stored judgments.
+
+    Args:
+        first: The run to compare with.
+        second: The run whose gain is measured; it may be the same run with another row.
+        rows: Keys of the compared entries; empty for the main judge of the run.
+
+    Raises:
+        RunError: If a folder holds no benchmark, or no entry has answered in it.
+        InputError: If they differ in task, protocol or data, or have human scores instead of preferences.
+    """
+    (data, entry, before), (other_data, other, after) = _read(first, rows[0]), _read(second, rows[1])
+    if data.scores or other_data.scores:
+        raise InputError(
+            "Correlations with human scores cannot be compared question by question.",
+            next_step="Read both reports side by side.",
+        )
+    parts = []
+    sides = [_by_pair(sheet) for sheet in (before, after)]
+    for part in dict.fromkeys((*before.parts, *after.parts)):
+        test, better, worse = compare(
+            compared_run(f"{entry.label} ({first.name})", data, before, part),
+            compared_run(f"{other.label} ({second.name})", other_data, after, part),
+        )
+        flips = [_flip(name, gained, *sides) for names, gained in ((better, True), (worse, False)) for name in names]
+        parts.append(PartComparison(**{**vars(test), "part": part}, flips=tuple(flips)))
+    return RunComparison(data.task.name, data.protocol, entry, other, data.digest == other_data.digest, tuple(parts))
+
+
+def _read(folder: Path, key: str) -> tuple[RunData, EntryRecord, AnswerSheet]:
+    data = read_benchmark(folder)
+    entry = next((each for each in read_entries(folder) if (each.key == key if key else each.role == "judge")), None)
+    if entry is None:
+        raise RunError(f"No judge has answered in {folder}.", next_step="Run the benchmark first.")
+    return data, entry, make_sheet(data, read_judgments(folder).get(entry.key, {}))
+
+
+def compared_run(name: str, data: RunData, sheet: AnswerSheet, part: str) -> ComparedRun:
+    """Return the results of an entry on a part in the form that `compare` takes."""
+    labels = "/".join(sheet.parts[part].labels) if part in sheet.parts else ""
+    return ComparedRun(
+        name, f"{data.task.name}, {part}", f"exact, {labels}", data.protocol, compared_examples(sheet, part)
+    )
+
+
+def compared_examples(sheet: AnswerSheet, part: str) -> tuple[ComparedExample, ...]:
+    """Return the result of every question of a part, for a paired comparison.
+
+    Both presentation orders of a pair are one result under the id of the first, since they are not independent: their
+    mean, or None if one of them failed.
+    """
+    results = []
+    for name, answers in _by_pair(sheet).items():
+        question = answers[0].question
+        if question.part == part and isinstance(question.truth, str):
+            credits = [value for answer in answers if (value := credit(sheet.parts[part], answer)) is not None]
+            mean = fmean(credits) if len(credits) == len(answers) else None
+            results.append(ComparedExample(name, question.truth, mean, question.cluster))
+    return tuple(results)
+
+
+def _by_pair(sheet: AnswerSheet) -> dict[str, list[QuestionAnswer]]:
+    """Return the answers that count about each pair, in one or both orders, by the id of the first."""
+    pairs = split(sheet.counting, lambda answer: f"{answer.question.part} {answer.question.pair}", ordered=False)
+    return {answers[0].question.id: answers for answers in pairs.values()}
+
+
+def _flip(
+    name: str, better: bool, before: Mapping[str, list[QuestionAnswer]], after: Mapping[str, list[QuestionAnswer]]
+) -> Flip:
+    question = before[name][0].question
+    first, second = (" and ".join(dict.fromkeys(str(each.choice) for each in side[name])) for side in (before, after))
+    return Flip(name, question.instruction, str(question.truth), first, second, better)
 
 
 def _indexed(run: ComparedRun) -> Mapping[str, ComparedExample]:

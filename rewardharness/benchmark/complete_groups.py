@@ -10,54 +10,31 @@ Both ways of judging lead to the same count:
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
-from rewardharness.benchmark.metrics import UNDECIDED, share_json
+from rewardharness.benchmark.metrics import THREE_WAY, LabeledAnswer, Share, check_answer, split
 from rewardharness.errors import InputError
-from rewardharness.schema import LABELS, TIE, Accuracy, Json
+from rewardharness.schema import LABELS, Accuracy
 
 
-@dataclass(frozen=True)
-class GroupPair:
-    """One pair of a group."""
+@dataclass(frozen=True, kw_only=True)
+class GroupShare(Share):
+    """Accuracy on complete groups.
 
-    group: str
-    """Id of the group."""
-    first: str
-    """Letter of a candidate of the group."""
-    second: str
-    truth: str
-    """Letter of the better candidate, or `tie`."""
-    choice: str | None
-    """Letter of the chosen candidate, `tie`, `UNDECIDED`, or None without a judgment."""
-
-
-@dataclass(frozen=True)
-class GroupScore:
-    """Accuracy on complete groups."""
+    n: all groups; judged: complete groups with an answer to every pair; correct: groups with all pairs correct.
+    """
 
     candidates: int
-    accuracy: Accuracy
-    """n: all groups; judged: complete groups with an answer to every pair; correct: groups with all pairs correct."""
-    pairs: Accuracy
-    """Accuracy of the same answers per pair."""
-    incomplete: tuple[str, ...] = ()
+    incomplete: tuple[str, ...]
     """Ids of the groups with missing rows. They are included in n, and are neither judged nor correct."""
-
-    def to_json(self) -> Json:
-        """Return the score as JSON, with the chance level."""
-        return {
-            "candidates": self.candidates,
-            **share_json(self.accuracy),
-            "incomplete": list(self.incomplete),
-            "pairs": share_json(self.pairs),
-            "chance": group_chance(self.candidates),
-        }
+    pairs: Share
+    """Accuracy of the same answers per pair."""
+    chance: Mapping[str, float]
+    """See `group_chance`."""
 
 
-def complete_groups(rows: Iterable[GroupPair], candidates: int) -> GroupScore:
+def complete_groups(answers: Iterable[LabeledAnswer], candidates: int) -> GroupShare:
     """Compute complete-group accuracy: the share of groups in which every pair is correct.
 
     A group is correct only if it is complete and every pair has the correct answer. A failed pair makes its group
@@ -65,73 +42,34 @@ def complete_groups(rows: Iterable[GroupPair], candidates: int) -> GroupScore:
     judged / n.
 
     Args:
-        rows: The pairs of all groups, in any order.
+        answers: Answers to the pairs of all groups, in any order.
         candidates: K, the number of candidates of each group: 2, 3 or 4.
 
     Raises:
-        InputError: If a letter, label or answer is invalid, or a pair of a group occurs twice.
+        InputError: If a label or answer is invalid, or a group has too many pairs.
     """
-    wanted = _pairs_of(candidates)
-    groups: dict[str, dict[frozenset[str], GroupPair]] = {}
-    for row in rows:
-        members = groups.setdefault(row.group, {})
-        slot = frozenset((row.first, row.second))
-        problem = _problem(row, slot, members, candidates)
-        if problem:
-            raise InputError(f"Group {row.group}: {problem}.", next_step="Correct the rows of this group.")
-        members[slot] = row
-    judged = correct = pairs_judged = pairs_right = 0
-    for members in groups.values():
-        answers = [row.choice == row.truth for row in members.values() if row.choice is not None]
-        pairs_judged += len(answers)
-        pairs_right += sum(answers)
-        judged += len(answers) == wanted
-        correct += sum(answers) == wanted
-    return GroupScore(
-        candidates,
+    chance, wanted = group_chance(candidates), math.comb(candidates, 2)
+    groups = split(answers, lambda answer: answer.group)
+    judged = correct = pairs = pairs_judged = pairs_correct = 0
+    for name, members in groups.items():
+        if len(members) > wanted:
+            problem = f"Group {name}: {len(members)} pairs of {candidates} candidates, at most {wanted} are possible."
+            raise InputError(problem, next_step="Correct the rows of this group.")
+        for answer in members:
+            check_answer(answer, THREE_WAY)
+        answered = [answer.choice == answer.truth for answer in members if answer.choice is not None]
+        pairs += len(members)
+        pairs_judged += len(answered)
+        pairs_correct += sum(answered)
+        judged += len(answered) == wanted
+        correct += sum(answered) == wanted
+    return GroupShare.of(
         Accuracy(len(groups), judged, correct),
-        Accuracy(sum(map(len, groups.values())), pairs_judged, pairs_right),
-        tuple(sorted(name for name, members in groups.items() if len(members) < wanted)),
+        candidates=candidates,
+        incomplete=tuple(name for name, members in groups.items() if len(members) < wanted),
+        pairs=Share.of(Accuracy(pairs, pairs_judged, pairs_correct)),
+        chance=chance,
     )
-
-
-def _problem(row: GroupPair, slot: frozenset[str], members: Mapping[frozenset[str], GroupPair], candidates: int) -> str:
-    """Return why a row does not fit the rows of its group so far; empty if it fits."""
-    letters = slot.union(*members)
-    if len(slot) < 2 or len(letters) > candidates:
-        return f"{', '.join(sorted(letters))} are not the letters of {candidates} candidates"
-    if slot in members:
-        return f"the pair {row.first}, {row.second} occurs twice"
-    if row.truth not in {*slot, TIE} or row.choice not in {*slot, TIE, UNDECIDED, None}:
-        return f"label {row.truth!r} or answer {row.choice!r} does not fit the pair {row.first}, {row.second}"
-    return ""
-
-
-def pairs_of_ranking(ranking: Sequence[Sequence[str]], level: str = UNDECIDED) -> dict[tuple[str, str], str]:
-    """Derive the pairs from a ranking.
-
-    Args:
-        ranking: Letters from best to worst; tied candidates share an inner sequence.
-        level: Answer for two tied candidates: `tie` if the judge was allowed ties.
-
-    Returns:
-        For each pair of letters in alphabetical order, the better letter or `level`.
-    """
-    places = {label: place for place, same in enumerate(ranking) for label in same}
-    return _pairs({label: -float(place) for label, place in places.items()}, level)
-
-
-def _pairs(scores: Mapping[str, float], level: str) -> dict[tuple[str, str], str]:
-    return {
-        (a, b): a if scores[a] > scores[b] else b if scores[b] > scores[a] else level
-        for a, b in combinations(sorted(scores), 2)
-    }
-
-
-def _pairs_of(candidates: int) -> int:
-    if not 2 <= candidates <= len(LABELS):
-        raise InputError(f"A group cannot have {candidates} candidates.", next_step="Use 2, 3 or 4.")
-    return math.comb(candidates, 2)
 
 
 def group_chance(candidates: int) -> dict[str, float]:
@@ -144,4 +82,6 @@ def group_chance(candidates: int) -> dict[str, float]:
     Raises:
         InputError: If K is not 2, 3 or 4.
     """
-    return {"pairs": 0.5 ** _pairs_of(candidates), "ranking": 1 / math.factorial(candidates)}
+    if not 2 <= candidates <= len(LABELS):
+        raise InputError(f"A group cannot have {candidates} candidates.", next_step="Use 2, 3 or 4.")
+    return {"pairs": 0.5 ** math.comb(candidates, 2), "ranking": 1 / math.factorial(candidates)}

@@ -13,14 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean
-from typing import Literal
 
 from rewardharness.benchmark.intervals import left_out_in_turn
+from rewardharness.benchmark.metrics import split
 from rewardharness.judging.ranks import spearman
-from rewardharness.schema import Accuracy, Interval, Json
-
-Weights = Literal["equal", "n-3"]
-"""`equal`: each editor has the same weight, as in published tables. `n-3`: inverse variance of its z."""
+from rewardharness.schema import Interval
 
 NEARLY_ONE = 1 - 1e-6
 """Limit for correlations: exactly 1 has an infinite z, which would outweigh all other editors."""
@@ -61,74 +58,47 @@ class EditorCorrelation:
 class Correlation:
     """Correlations per editor, and their mean."""
 
-    editors: Mapping[str, EditorCorrelation]
-    weights: Weights
     mean: float | None
     """Fisher's mean over the editors with a defined rho, in [-1, 1]; None without any."""
+    weights: str
+    """Each editor has the same weight, as in published tables."""
+    n: int
+    """Edits of all editors."""
+    judged: int
+    coverage: float | None
     undefined: tuple[str, ...]
     """Editors without a rho, which are not in the mean; see their `reason`."""
-
-    @property
-    def counts(self) -> Accuracy:
-        """Edits and judged edits of all editors; `correct` is not used."""
-        editors = self.editors.values()
-        return Accuracy(sum(editor.n for editor in editors), sum(editor.judged for editor in editors), 0.0)
-
-    def to_json(self) -> Json:
-        """Return the correlation as JSON."""
-        counts = self.counts
-        return {
-            "mean": self.mean,
-            "weights": self.weights,
-            "n": counts.n,
-            "judged": counts.judged,
-            "coverage": counts.judged / counts.n if counts.n else None,
-            "undefined": list(self.undefined),
-            "editors": {
-                name: {"n": e.n, "judged": e.judged, "rho": e.rho, "reason": e.reason}
-                for name, e in self.editors.items()
-            },
-        }
+    editors: Mapping[str, EditorCorrelation]
 
 
-def fisher_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
-    """Average correlations by Fisher's z, tanh(sum w atanh(r) / sum w).
+def fisher_mean(values: Sequence[float]) -> float | None:
+    """Average correlations in [-1, 1] by Fisher's z; None without values.
 
-    Args:
-        values: Correlations in [-1, 1]. Unless all are equal, they are limited to `NEARLY_ONE`.
-        weights: One nonnegative weight per value; None for equal weights.
-
-    Returns:
-        A number in [-1, 1], or None without values or with a total weight of 0.
+    Unless all are equal, they are limited to `NEARLY_ONE`.
     """
-    weights = [1.0] * len(values) if weights is None else list(weights)
-    total = math.fsum(weights)
-    if not values or total <= 0:
+    if not values:
         return None
     if min(values) == max(values):
         return values[0]
     clipped = [max(-NEARLY_ONE, min(NEARLY_ONE, value)) for value in values]
-    return math.tanh(math.fsum(w * math.atanh(r) for w, r in zip(weights, clipped, strict=True)) / total)
+    return math.tanh(math.fsum(map(math.atanh, clipped)) / len(clipped))
 
 
-def correlate(ratings: Iterable[Rating], weights: Weights = "equal") -> Correlation:
+def correlate(ratings: Iterable[Rating]) -> Correlation:
     """Correlate a judge's scores with human scores per editor, and average over editors by Fisher's z.
 
     Edits without a judgment are left out of the correlation of their editor and lower its coverage.
     """
-    parts: dict[str, list[Rating]] = {}
-    for rating in ratings:
-        parts.setdefault(rating.editor, []).append(rating)
     editors = {}
-    for name, part in sorted(parts.items()):
+    for name, part in split(ratings, lambda rating: rating.editor).items():
         judge, human = _sides(part)
         reason = _no_rho(judge, human)
         rho = None if reason else spearman(judge, human)
         editors[name] = EditorCorrelation(len(part), len(judge), rho, reason)
-    defined = {name: editor for name, editor in editors.items() if editor.rho is not None}
-    factors = [editor.judged - 3.0 if weights == "n-3" else 1.0 for editor in defined.values()]
-    mean = fisher_mean([editor.rho or 0.0 for editor in defined.values()], factors)
-    return Correlation(editors, weights, mean, tuple(name for name in editors if name not in defined))
+    mean = fisher_mean([editor.rho for editor in editors.values() if editor.rho is not None])
+    n, judged = sum(editor.n for editor in editors.values()), sum(editor.judged for editor in editors.values())
+    undefined = tuple(name for name, editor in editors.items() if editor.rho is None)
+    return Correlation(mean, "equal", n, judged, judged / n if n else None, undefined, editors)
 
 
 def _sides(ratings: Iterable[Rating]) -> tuple[list[float], list[float]]:
@@ -146,9 +116,7 @@ def _no_rho(judge: Sequence[float], human: Sequence[float]) -> str:
     return ""
 
 
-def mean_interval(
-    ratings: Sequence[Rating], clusters: Sequence[str] | None = None, weights: Weights = "equal"
-) -> Interval | None:
+def mean_interval(ratings: Sequence[Rating], clusters: Sequence[str] | None = None) -> Interval | None:
     """Compute the 95% interval of the mean of `correlate` with respect to the sample of images.
 
     This is the jackknife over images (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11): each
@@ -160,13 +128,12 @@ def mean_interval(
     Args:
         ratings: As in `correlate`.
         clusters: The image of each rating; an empty name is an image of its own. None: every rating is independent.
-        weights: As in `correlate`.
 
     Returns:
         The interval; None if there is no mean, an editor is perfectly ordered, or leaving out a single image removes
         the order.
     """
-    correlation = correlate(ratings, weights)
+    correlation = correlate(ratings)
     places: dict[str, list[int]] = {}
     for place, rating in enumerate(ratings):
         if correlation.editors[rating.editor].rho is not None:
@@ -174,14 +141,12 @@ def mean_interval(
     groups = left_out_in_turn(len(ratings), clusters)
     if correlation.mean is None or len(groups) < 2:
         return None
-    total = math.fsum(correlation.editors[name].judged - 3.0 if weights == "n-3" else 1.0 for name in places)
     changes = [0.0] * len(groups)
     for name, own in places.items():
-        editor = correlation.editors[name]
-        rho = editor.rho or 0.0
+        rho = correlation.editors[name].rho or 0.0
         if abs(rho) > NEARLY_ONE:
             return None
-        weight = (editor.judged - 3.0 if weights == "n-3" else 1.0) / total / (1 - rho * rho)
+        weight = 1.0 / len(places) / (1 - rho * rho)
         for number, group in enumerate(groups):
             if group.isdisjoint(own):
                 continue

@@ -7,8 +7,9 @@ from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.benchmark.run import BenchmarkEntry, Role
 from rewardharness.errors import InputError
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import JudgeOptions, is_model, open_judge
+from rewardharness.judging.opening import is_model, open_judge
 from rewardharness.judging.release import Release
+from rewardharness.judging.release_opening import open_release, pinned_release
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.settings import Settings
 
@@ -42,9 +43,9 @@ def make_entries(
         first = not entries
         role: Role = "judge" if first else "baseline"
         opened = judge(False)
-        if opened.uses_library:
+        if opened.traits.uses_library:
             entries.append(BenchmarkEntry(role, library, library_name, judge, release_data=evolved_on))
-            if first and without_library and opened.uses_model:
+            if first and without_library and opened.traits.uses_model:
                 entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
         else:
             entries.append(BenchmarkEntry(role, EMPTY, NO_LIBRARY, judge))
@@ -56,7 +57,7 @@ def make_entries(
 
 def open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkEntry]:
     """Open the rows of the table of a configuration, the judge first."""
-    release = config.find_release(settings)
+    release = pinned_release(config, settings)
     judges = [_baseline(config, judge) for judge in config.baseline_judges]
     if release is None:
         head, judges = [], [config, *judges]
@@ -87,11 +88,11 @@ def _release_entries(config: BenchmarkConfig, release: Release, settings: Settin
     """Return the rows of a release: itself, and its model with its settings and without a Library."""
 
     def judge(ties: bool) -> Judge:
-        return config.open_release(release, settings)
+        return open_release(release, settings, config)
 
     name, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
     rows = [BenchmarkEntry("judge", release.library, name, judge, release.id, ties, release.evolved_on)]
-    if release.library.id != EMPTY.id and not config.no_baseline and judge(ties).uses_model:
+    if release.library.id != EMPTY.id and not config.no_baseline and judge(ties).traits.uses_model:
         without = f"{NO_LIBRARY} (judge and settings of {name}, not the release)"
         rows.append(BenchmarkEntry("empty", EMPTY, without, judge, release.id, ties))
     return rows
@@ -99,19 +100,15 @@ def _release_entries(config: BenchmarkConfig, release: Release, settings: Settin
 
 def _config_opener(config: BenchmarkConfig, settings: Settings, release: Release | None) -> Callable[[bool], Judge]:
     """Return a function that opens a judge. `logprob` has no ties. With a release, models use its settings."""
-    how = release.how if release is not None else None
+    model = release.model if release is not None else None
     router = config.router
     if release is not None and release.router is not None:  # a URL alone is the endpoint of the release's router
         at_url = router is not None and router.startswith(("http://", "https://"))
         router = f"{release.router}@{router}" if at_url else router or release.router
 
     def open_with(ties: bool) -> Judge:
-        ties = ties and (how.protocol if how is not None else config.protocol) != "logprob"
-        if how is None:
-            return config.open_judge(settings, ties=ties)
-        own = replace(how, evidence=how.evidence or bool(config.evidence))
-        options = JudgeOptions(ties=ties, subagent=own, router=router, cache=not config.no_cache)
-        return open_judge(config.judge or settings.judge, settings, options)
+        ties = ties and (model or config.model).protocol != "logprob"
+        return open_judge(replace(config, router=router), settings, model=model, ties=ties)
 
     return open_with
 

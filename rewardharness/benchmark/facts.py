@@ -4,88 +4,85 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rewardharness.benchmark.figures import full_name, number_name, sampled
+from rewardharness.benchmark.figures import full_name, sampled
+from rewardharness.benchmark.numbers import Number
+from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow
 from rewardharness.errors import LibraryError
 from rewardharness.files import write_json
 from rewardharness.judging.report import wilson
-from rewardharness.library.card import BENCHMARK_FILE, Facts
+from rewardharness.library.card import BENCHMARK_FILE, Facts, facts_json
 from rewardharness.library.store import Library
-from rewardharness.schema import Accuracy, Interval, Json
+from rewardharness.schema import Accuracy, Interval
 
 _METRICS = frozenset({"exact", "forced", "groups", "fitted"})
 
 
-def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
+def make_facts(result: BenchmarkResult, library: Library) -> tuple[Facts, ...]:
     """Return the accuracies of a run with and without a Library, for its card.
 
     Raises:
         LibraryError: If the run is about another Library.
     """
-    rows = [row for row in result["rows"] if row["role"] == "judge" and row["library_id"] == library.id]
-    if not rows:
-        others = ", ".join(sorted({row["library_id"][:12] for row in result["rows"] if row["role"] == "judge"}))
+    judges = [row for row in result.rows if row.role == "judge"]
+    row = next((row for row in judges if row.library_id == library.id), None)
+    if row is None:
+        others = ", ".join(sorted({row.library_id[:12] for row in judges}))
         raise LibraryError(
             f"The run is about the Library {others}, not about {library.id[:12]}.",
             next_step="Run the benchmark with the Library that is to be published.",
         )
-    row = rows[0]
-    without = next((each for each in result["rows"] if each["role"] == "empty"), None)
-    parts = {part["name"]: part["labels"] for part in result["parts"]}
-    found = []
-    for number in row["numbers"]:
-        count = _count(number)
-        if number["metric"] not in _METRICS or count is None or not count.judged:
+    without = next((row for row in result.rows if row.role == "empty"), None)
+    bare_numbers = {number.title: number for number in (without.numbers if without else ())}
+    parts = {part.name: part.labels for part in result.parts}
+    sample = f" ({sampled(result)})" if sampled(result) else ""
+    facts = []
+    for number in row.numbers:
+        if number.metric not in _METRICS or not number.judged:
             continue
-        other = (
-            next((each for each in without["numbers"] if number_name(each) == number_name(number)), None)
-            if without
-            else None
-        )
-        bare = _count(other) if other else None
-        found.append(
+        bare = bare_numbers.get(number.title)
+        facts.append(
             Facts(
                 library_id=library.id,
-                judge=row["name"],
-                protocol=f"{result['protocol']}; {', '.join(row['protocols'])}",
-                data=f"{result['task']['title']}, {number['part']}"
-                + (f" ({sampled(result)})" if sampled(result) else ""),
-                label_kind=number["part"],
-                accuracy=count,
-                interval=_around(number, count),
-                without=bare,
-                without_interval=_around(other, bare) if other and bare and bare.judged else None,
-                dataset=result["hub"],
-                metric=full_name(number, parts.get(number["part"], ())),
-                evolved_on=bool(row.get("evolved_on")),
-                **_exploit(row, number["part"]),
+                judge=row.name,
+                protocol=f"{result.protocol}; {', '.join(row.protocols)}",
+                data=f"{result.task.title}, {number.part}{sample}",
+                label_kind=number.part,
+                accuracy=_count(number),
+                interval=_interval(number),
+                without=_count(bare) if bare else None,
+                without_interval=_interval(bare) if bare and bare.judged else None,
+                dataset=result.hub,
+                metric=full_name(number, parts.get(number.part, ())),
+                evolved_on=bool(row.evolved_on),
+                **_exploit(row, number.part),
             )
         )
-    return tuple(found)
+    return tuple(facts)
 
 
-def _exploit(row: Mapping[str, Any], part: str) -> dict[str, Any]:
+def _exploit(row: BenchmarkRow, part: str) -> Mapping[str, Any]:
     """Return the reward of the exploit, if the part is an attack."""
-    for number in row["numbers"]:
-        if number["part"] == part and number["metric"] == "exploit_reward" and number["value"] is not None:
-            span = Interval(*number["interval"]) if number["interval"] else None
-            return {"exploit_reward": number["value"], "exploit_interval": span}
+    for number in row.numbers:
+        if number.part == part and number.metric == "exploit_reward" and number.value is not None:
+            interval = Interval(*number.interval) if number.interval else None
+            return {"exploit_reward": number.value, "exploit_interval": interval}
     return {}
 
 
-def _count(number: Mapping[str, Any]) -> Accuracy | None:
-    detail = number["detail"]
-    return Accuracy(detail["n"], detail["judged"], detail["correct"]) if "correct" in detail else None
+def _count(number: Number) -> Accuracy:
+    return Accuracy(number.n, number.judged, number.detail.correct or 0.0)
 
 
-def _around(number: Mapping[str, Any], count: Accuracy) -> Interval:
-    if number["interval"] and number["basis"] == "judged":
-        return Interval(*number["interval"])
-    found = wilson(count.correct, count.judged)
-    assert found is not None
-    return found
+def _interval(number: Number) -> Interval:
+    """Return the interval of the share of judged questions."""
+    if number.interval and number.basis == "judged":
+        return Interval(*number.interval)
+    interval = wilson(_count(number).correct, number.judged)
+    assert interval is not None
+    return interval
 
 
-def write_for_library(folder: Path, result: Json) -> Path:
+def write_for_library(folder: Path, result: BenchmarkResult) -> Path:
     """Write the results of a run into the folder of its Library, for the card.
 
     Raises:
@@ -93,7 +90,7 @@ def write_for_library(folder: Path, result: Json) -> Path:
     """
     library = Library.load(folder)
     facts = make_facts(result, library)
-    about = {"task": result["task"]["name"], "revision": result["revision"], "digest": result["digest"]}
     path = folder / BENCHMARK_FILE
-    write_json(path, {"library_id": library.id, **about, "evaluation": [each.to_json() for each in facts]})
+    about = {"task": result.task.name, "revision": result.revision, "digest": result.digest}
+    write_json(path, {"library_id": library.id, **about, "evaluation": [facts_json(row) for row in facts]})
     return path

@@ -1,20 +1,23 @@
-"""Bootstrap intervals of metrics with respect to the sample of examples.
+"""Intervals of metrics with respect to the sample of examples.
 
-Percentile bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). Examples of one source
-image are not independent, so clusters are resampled as a whole. All intervals are seeded: the same rows in the same
-order give the same interval. The interval of a plain share is Wilson's, `rewardharness.judging.report.wilson`.
+Wilson's interval of a share (`rewardharness.judging.report.wilson`), and the percentile bootstrap (Efron and
+Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). Examples of one source image are not independent, so
+clusters are resampled as a whole. All intervals are seeded: the same rows in the same order give the same interval.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from statistics import fmean
 
+from rewardharness.benchmark.metrics import LabeledAnswer, agreement
 from rewardharness.errors import InputError
+from rewardharness.judging.report import wilson
 from rewardharness.schema import Interval
 
 RESAMPLES = 2000
 """Default number of resamples."""
 
-T = TypeVar("T")
+LEVEL = 0.95
+"""Share of the resamples within an interval."""
 
 _CHUNK = 2_000_000
 
@@ -23,81 +26,90 @@ def bootstrap_mean(
     values: Sequence[float],
     clusters: Sequence[str] | None = None,
     *,
+    categories: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Interval | None:
-    """Compute the interval of a mean, such as an accuracy or a mean difference per example.
+    """Compute the 95% interval of a mean, such as an accuracy or a mean difference per example.
 
     Args:
         values: One number per example.
         clusters: Cluster of each example; an empty name is a cluster of its own. None: every example is independent.
+        categories: Category of each example, for the mean over categories of their means; None for the plain mean.
         resamples: Number of resamples.
         seed: Seed of the random numbers.
-        level: Share of the resamples within the interval, in (0, 1).
 
     Returns:
         The interval, or None for fewer than two clusters.
 
     Raises:
-        InputError: If the lengths differ, or `resamples` or `level` is out of range.
+        InputError: If the lengths differ.
     """
     import numpy as np
 
-    members = _members(len(values), clusters, resamples, level)
+    members = _members(len(values), clusters)
     if len(members) < 2:
         return None
     whole = np.asarray(values, dtype=float)
-    sums = np.array([whole[rows].sum() for rows in members])
-    sizes = np.array([len(rows) for rows in members], dtype=float)
+    named = categories or [""] * len(values)
+    parts = []
+    for name in dict.fromkeys(named):
+        rows = [[row for row in cluster if named[row] == name] for cluster in members]
+        parts.append((np.array([whole[each].sum() for each in rows]), np.array([float(len(each)) for each in rows])))
     random = np.random.default_rng(seed)
-    means = []
-    rows = max(1, _CHUNK // len(members))
-    for begin in range(0, resamples, rows):
-        drawn = random.integers(0, len(members), size=(min(rows, resamples - begin), len(members)))
-        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    return _percentiles(np.concatenate(means).tolist(), level)
+    means: list[float] = []
+    step = max(1, _CHUNK // len(members))
+    for begin in range(0, resamples, step):
+        drawn = random.integers(0, len(members), size=(min(step, resamples - begin), len(members)))
+        with np.errstate(invalid="ignore"):  # a category that a resample lacks
+            by_part = [(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)).tolist() for sums, sizes in parts]
+        means += (
+            by_part[0]
+            if len(parts) == 1
+            else [fmean(mean for mean in row if mean == mean) for row in zip(*by_part, strict=True)]
+        )
+    low, high = np.quantile(np.asarray(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(low), float(high))
 
 
-def bootstrap(
-    rows: Sequence[T],
-    statistic: Callable[[Sequence[T]], float | None],
-    clusters: Sequence[str] | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Interval | None:
-    """Compute the interval of a statistic of rows, such as a macro mean or a rank correlation.
+def answers_interval(answers: Sequence[LabeledAnswer]) -> Interval | None:
+    """Return the interval of the share of judged answers that agree with their labels, see `share_interval`."""
+    judged = [answer for answer in answers if answer.choice is not None]
+    return share_interval(
+        [agreement(answer) for answer in judged],
+        [answer.cluster for answer in judged],
+        [answer.pair or answer.id for answer in judged],
+    )
+
+
+def share_interval(values: Sequence[float], clusters: Sequence[str], pairs: Sequence[str]) -> Interval | None:
+    """Return the interval of a share of judged questions; None without any.
+
+    It is Wilson's, in which both orders of a pair count as one question, because a judge that looks at both orders
+    itself answers twice alike. If several questions share a source image, it is widened to the bootstrap over source
+    images. If all source images have the same result, which leaves the bootstrap no width, each counts as one question.
 
     Args:
-        rows: The examples.
-        statistic: Computed from a resample; None if not defined, such as for a resample that lacks a category.
-        clusters: As in `bootstrap_mean`.
-        resamples: Number of resamples.
-        seed: Seed of the random numbers.
-        level: Share of the resamples within the interval, in (0, 1).
-
-    Returns:
-        The interval over the resamples with a defined statistic; None if these are fewer than half, or for fewer than
-        two clusters.
-
-    Raises:
-        InputError: If the lengths differ, or `resamples` or `level` is out of range.
+        values: Agreement of each judged question, in [0, 1].
+        clusters: Its source image; empty if it is independent.
+        pairs: Id of its pair.
     """
-    import numpy as np
-
-    members = _members(len(rows), clusters, resamples, level)
-    if len(members) < 2:
+    if not values:
         return None
-    random = np.random.default_rng(seed)
-    statistics = []
-    for _ in range(resamples):
-        drawn = random.integers(0, len(members), size=len(members)).tolist()
-        value = statistic([rows[place] for member in drawn for place in members[member]])
-        if value is not None:
-            statistics.append(value)
-    return _percentiles(statistics, level) if 2 * len(statistics) >= resamples else None
+    share, several = sum(values) / len(values), len(set(pairs))
+    plain = wilson(share * several, several)
+    units = count_units(clusters)
+    if plain is None or units == len(clusters):
+        return plain
+    drawn = bootstrap_mean(values, clusters)
+    if drawn is None or drawn.low == drawn.high:
+        return wilson(share * units, units)
+    return Interval(min(plain.low, drawn.low), max(plain.high, drawn.high))
+
+
+def count_units(clusters: Sequence[str]) -> int:
+    """Return the number of independent units: clusters, and examples without one."""
+    return len({cluster for cluster in clusters if cluster}) + clusters.count("")
 
 
 def left_out_in_turn(n: int, clusters: Sequence[str] | None = None, *, most: int = 200) -> list[frozenset[int]]:
@@ -114,20 +126,15 @@ def left_out_in_turn(n: int, clusters: Sequence[str] | None = None, *, most: int
     """
     import numpy as np
 
-    members = _members(n, clusters, 1, 0.95)
+    members = _members(n, clusters)
     if len(members) > most:
         order = np.random.default_rng(0).permutation(len(members)).tolist()
         members = [[row for place in order[begin::most] for row in members[place]] for begin in range(most)]
     return [frozenset(rows) for rows in members]
 
 
-def _members(n: int, clusters: Sequence[str] | None, resamples: int, level: float) -> list[list[int]]:
+def _members(n: int, clusters: Sequence[str] | None) -> list[list[int]]:
     """Return the row indices of each cluster, in order of first occurrence."""
-    if resamples < 1 or not 0 < level < 1:
-        raise InputError(
-            f"An interval with level {level} and {resamples} resamples is not possible.",
-            next_step="Use a level between 0 and 1 and at least one resample.",
-        )
     if clusters is None:
         return [[place] for place in range(n)]
     if len(clusters) != n:
@@ -136,10 +143,3 @@ def _members(n: int, clusters: Sequence[str] | None, resamples: int, level: floa
     for place, name in enumerate(clusters):
         by_cluster.setdefault(name or place, []).append(place)
     return list(by_cluster.values())
-
-
-def _percentiles(values: Sequence[float], level: float) -> Interval:
-    import numpy as np
-
-    low, high = np.quantile(np.asarray(values, dtype=float), [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(high), level)

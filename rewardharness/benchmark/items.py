@@ -10,12 +10,13 @@ in one item with two candidates, in one item with all candidates of a group, or 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from rewardharness.benchmark.cases import BenchmarkCase, DataProblem
+from rewardharness.benchmark.cases import BenchmarkCase, CaseFacts, DataProblem
 from rewardharness.benchmark.checks import REPEATED, Identities
 from rewardharness.benchmark.task import Task, TaskPart
+from rewardharness.codec import UNSET, UnsetType
 from rewardharness.files import content_id
 from rewardharness.schema import LABELS, Candidate, Example, Json
 
@@ -33,31 +34,18 @@ class BenchmarkItem:
     """Whether `tie` is an allowed answer."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question about one or more candidates, and its truth."""
+@dataclass(frozen=True, kw_only=True)
+class Question(CaseFacts):
+    """A question about one or more candidates, and its truth by their position in `asks`."""
 
-    id: str
-    part: str
     asks: tuple[tuple[str, str], ...]
     """Per candidate of the question: id of the item in which it is judged, and its letter in this item."""
-    truth: str | float | None
-    """Letter of the best candidate by its position in `asks`, `tie`, `both bad`, a human score, or None: no label."""
-    group: str = ""
-    letters: tuple[str, ...] = ()
-    """Letters of the candidates within their group."""
-    category: str = ""
-    dimension: str = ""
-    editors: tuple[str, ...] = ()
     cluster: str = ""
     """Source image; questions with the same source image are not independent."""
     order: str = ""
     """`forward` or `reverse` if both orders are judged."""
     score: str = "reward"
     """Kind of score that the question compares: reward, instruction or quality."""
-    instruction: str = ""
-    excluded: str = ""
-    """Why the question is not counted; empty for a question that counts."""
 
     @property
     def pair(self) -> str:
@@ -69,11 +57,58 @@ class Question:
         """Number of the edit of an attack, which ends its id."""
         return self.pair.rpartition("-")[2]
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Question":
-        """Restore a question from the output of `asdict`."""
-        lists = {name: tuple(value[name]) for name in ("letters", "editors")}
-        return cls(**{**value, **lists, "asks": tuple((item, letter) for item, letter in value["asks"])})
+    @property
+    def counts(self) -> bool:
+        """Whether the question has a label and is not excluded."""
+        return not self.excluded and self.truth is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFacts:
+    """What a report says of a task."""
+
+    name: str
+    title: str
+    about: str
+    paper: str
+    license: str
+    notes: tuple[str, ...]
+    metrics: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFacts:
+    """What a report says of the data of a run."""
+
+    task: TaskFacts
+    hub: str
+    """Repository of the dataset on the Hub; empty if the task does not name one."""
+    scores: bool
+    """Whether the labels are scores, not preferences."""
+    protocol: str
+    parts: tuple[TaskPart, ...]
+    revision: str
+    digest: str
+    sampled: tuple[int, int, int] | None
+    references: Mapping[str, float]
+    items: int
+    """Number of items."""
+    problems: tuple[DataProblem, ...]
+    skipped_rows: Mapping[str, Any] | UnsetType = UNSET
+    dataset_digest: str | UnsetType = UNSET
+
+    @property
+    def skipped(self) -> int:
+        """Number of rows that cannot be used and were skipped when examples were read."""
+        return int(self.skipped_rows["n"]) if self.skipped_rows else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunData(DataFacts):
+    """Data of a run as its folder holds them, so that a report needs neither the data nor a judge."""
+
+    questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True)
@@ -100,27 +135,25 @@ class BenchmarkData:
     dataset: str = ""
     """`Dataset.digest` of examples, by which evolution data are recognized. Empty for rows of a task."""
 
-    def to_json(self) -> Json:
-        """Return everything that a report needs as JSON, so that it does not need the data."""
-        return {
-            "task": {
-                name: getattr(self.task, name)
-                for name in ("name", "title", "about", "paper", "license", "notes", "metrics", "digest")
-            },
-            "hub": self.task.data.hub,
-            "scores": self.task.scores,
-            "protocol": self.protocol,
-            "parts": [asdict(part) for part in self.parts],
-            "revision": self.revision,
-            "digest": self.digest,
-            "sampled": self.sampled,
-            "references": dict(self.references),
-            "items": len(self.items),
-            "problems": [asdict(problem) for problem in self.problems],
-            **({} if self.skipped is None else {"skipped_rows": self.skipped}),
-            **({"dataset_digest": self.dataset} if self.dataset else {}),
-            "questions": [asdict(question) for question in self.questions],
-        }
+    @property
+    def record(self) -> RunData:
+        """What the run folder holds of the data."""
+        return RunData(
+            task=TaskFacts(**{field.name: getattr(self.task, field.name) for field in fields(TaskFacts)}),
+            hub=self.task.data.hub,
+            scores=self.task.scores,
+            protocol=self.protocol,
+            parts=self.parts,
+            revision=self.revision,
+            digest=self.digest,
+            sampled=self.sampled,
+            references=self.references,
+            items=len(self.items),
+            problems=self.problems,
+            skipped_rows=UNSET if self.skipped is None else self.skipped,
+            dataset_digest=self.dataset or UNSET,
+            questions=self.questions,
+        )
 
 
 @dataclass
@@ -211,22 +244,10 @@ def _add_alone(
 def _question(
     case: BenchmarkCase, asks: Sequence[tuple[str, str]], same: Identities, task: Task, order: str
 ) -> Question:
-    return Question(
-        id=f"{case.id}|{order}" if order else case.id,
-        part=case.part,
-        asks=tuple(asks),
-        truth=case.truth,
-        group=f"{case.group}|{order}" if case.group and order else case.group,
-        letters=case.letters,
-        category=case.category,
-        dimension=case.dimension,
-        editors=case.editors,
-        cluster=same.cluster(case),
-        order=order,
-        score=task.score_of.get(case.dimension, "reward"),
-        instruction=case.instruction,
-        excluded=case.excluded,
-    )
+    facts = {field.name: getattr(case, field.name) for field in fields(CaseFacts)}
+    facts |= {name: f"{facts[name]}|{order}" for name in ("id", "group") if order and facts[name]}
+    score = task.score_of.get(case.dimension, "reward")
+    return Question(**facts, asks=tuple(asks), cluster=same.cluster(case), order=order, score=score)
 
 
 def sample(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,10 @@ from rewardharness.benchmark.entries import judge_opener, make_entries, open_ent
 from rewardharness.benchmark.facts import write_for_library
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import markdown, read_result, write_report
+from rewardharness.benchmark.report import build_report, markdown, write_report
+from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow, read_result
 from rewardharness.benchmark.run import (
     BenchmarkEntry,
-    Cost,
-    count_missing,
     estimate,
     judge_benchmark,
     manifest,
@@ -25,29 +24,35 @@ from rewardharness.benchmark.run import (
 )
 from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
+from rewardharness.codec import to_json
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.data.rows import Progress
 from rewardharness.files import content_id, write_json
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.judge import Judge, check_task
-from rewardharness.judging.opening import MEASURED
+from rewardharness.judging.config import MEASURED
+from rewardharness.judging.interface import check_task
+from rewardharness.judging.judge import Judge
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
+from rewardharness.report_html import render_fragment
 from rewardharness.runs.records import Recording, record_run
-from rewardharness.runs.stop import STOP_FILE, StopRequest
+from rewardharness.runs.results import Results
+from rewardharness.runs.spending import UNLIMITED, Cost, SpendingLimits, ledger_usage
+from rewardharness.runs.stop import StopRequest
 from rewardharness.runs.store import RunFolder, results_of
-from rewardharness.schema import Json, Judgment
+from rewardharness.schema import Json, Usage
 from rewardharness.settings import Settings
 from rewardharness.task import common_task
 from rewardharness.tracking.numbers import benchmark_numbers
 from rewardharness.tracking.run import RunTracking, track_run
+from rewardharness.views import data_frame
 
 
 @dataclass(frozen=True)
 class BenchmarkReport:
     """Result of a benchmark; its text is the report in Markdown."""
 
-    result: Json = field(repr=False)
+    result: BenchmarkResult = field(repr=False)
     """The content of `report.json`: task, protocol, rows with n, coverage, numbers and intervals."""
     folder: Path
     """The run folder, with the report as JSON, Markdown and HTML."""
@@ -57,9 +62,21 @@ class BenchmarkReport:
     """The calibration that was fitted on the labels, if one was requested."""
 
     @property
-    def rows(self) -> list[Json]:
+    def rows(self) -> tuple[BenchmarkRow, ...]:
         """The rows of the table, the judge first."""
-        return list(self.result["rows"])
+        return self.result.rows
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a `pandas.DataFrame`.
+
+        Raises:
+            MissingPackageError: If pandas is not installed.
+        """
+        return data_frame(to_json(self.rows))
+
+    def _repr_html_(self) -> str:
+        page = build_report(self.result)
+        return render_fragment(page.title, *(block for section in page.sections for block in section.blocks))
 
     def __str__(self) -> str:
         return markdown(self.result)
@@ -99,28 +116,29 @@ class BenchmarkJob:
         """The run folder; it may hold a run that is resumed."""
         return self.chosen_folder or self.settings.home / "runs" / f"benchmark-{content_id(self.manifest)[:12]}"
 
-    def cost(self, *, restart: bool = False) -> Cost:
-        """Estimate the cost of what the run folder does not hold yet."""
+    @cached_property
+    def limits(self) -> SpendingLimits:
+        """The budget of the run, with prices."""
+        return UNLIMITED if self.config is None else self.config.make_limits(self.settings)
+
+    def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
+        """Return the expected cost of what the run folder does not hold yet."""
         places = [(self.data, self.folder), (self.development, self.folder / DEVELOPMENT)]
         costs = [
-            estimate(data, self.entries, {} if restart else results_of(folder))
+            estimate(data, self.entries, Results() if restart else results_of(folder), retry_failed=retry_failed)
             for data, folder in places
             if data is not None
         ]
-        return Cost(*(sum(part) for part in zip(*map(astuple, costs), strict=True)))
+        return sum(costs, Cost())
 
     def preview(self, *, restart: bool = False) -> Json:
         """Return what the run is about and its cost estimate."""
         cost = self.cost(restart=restart)
-        counting = [each for each in self.data.questions if not each.excluded and each.truth is not None]
         return {
-            **{name: value for name, value in self.data.to_json().items() if name != "questions"},
-            "counting": Counter(question.part for question in counting),
-            "contenders": [entry.to_json() for entry in self.entries],
-            "judgments": cost.judgments,
-            "known": cost.known,
-            "requests": cost.requests,
-            "crops": cost.crops,
+            **{name: value for name, value in to_json(self.data.record).items() if name != "questions"},
+            "counting": Counter(question.part for question in self.data.questions if question.counts),
+            "contenders": to_json([entry.record for entry in self.entries]),
+            **cost.to_json(self.limits),
             "folder": str(self.folder),
         }
 
@@ -141,7 +159,7 @@ class BenchmarkJob:
             stop: Ends the run when asked; None to look only at the stop file of the run folder.
             progress: Called after each judgment.
             restart: Start over; an earlier run in the folder is renamed.
-            retry_failed: Judge again what could not be judged before.
+            retry_failed: Judge again all that failed before, not only what the model was the cause of.
             concurrency: Examples that are judged at the same time; None for that of the configuration or judge.
             arguments: Arguments of the command, for the record of the run; None to write no record.
             track: Trackers that the run is logged to; None for those of the settings.
@@ -151,16 +169,16 @@ class BenchmarkJob:
             MissingPackageError: If the package of a tracker is not installed.
             RunError: If the folder holds another run.
             LibraryError: If the results cannot be written into the Library folder of the configuration.
-            Stopped: If a stop was requested. The same call resumes the run.
+            RunPaused: If a model cannot be asked. The same call resumes the run.
+            Stopped: If a stop was requested or the budget is spent. The same call resumes the run.
         """
         stop = stop or StopRequest()
-        stop.folder = self.folder
         record = None if arguments is None else self._record(arguments)
         with track_run(track, self.settings) as tracking:
             self._judge_all(tracking, stop, progress, restart, retry_failed, concurrency, record)
             result = read_result(self.folder)
             if tracking.active:
-                tracking.finish(benchmark_numbers(result))
+                tracking.finish(benchmark_numbers(to_json(result)))
         files = write_report(self.folder, result)
         if self.config is not None and self.config.for_library is not None:
             files.append(write_for_library(self.config.for_library, result))
@@ -178,34 +196,17 @@ class BenchmarkJob:
         record: Recording | None,
     ) -> None:
         """Judge what the run folders do not hold yet, and fit tie thresholds."""
-        at_once = concurrency or (self.config.concurrency if self.config is not None else None)
+        at_once = concurrency or (self.config.concurrency if self.config is not None else None) or 0
 
         def judge(data: BenchmarkData, folder: Path, label: str, record: Recording | None = None) -> None:
-            about = manifest(data, self.entries[0])
-            with RunFolder(folder, about, restart=restart, record=record, on_result=tracking.result) as run:
-                (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier session
-                if folder == self.folder:
+            about, main = manifest(data, self.entries[0]), folder == self.folder
+            count, asked = tracking.result, stop if main else None
+            with RunFolder(folder, about, restart=restart, record=record, on_result=count, stop=asked) as run:
+                if main:
                     tracking.begin(folder, self._tracked(about), self.config, run.results().values())
-                total = len(data.items) * len(self.entries)
-                done = total - count_missing(data, self.entries, run.results(), retry_failed)
-
-                def count(entry: BenchmarkEntry, judgment: Judgment) -> None:
-                    nonlocal done
-                    done += 1
-                    if progress is not None:
-                        progress(f"{label} with {entry.identity.judge}", done, total)
-
-                judge_benchmark(
-                    run,
-                    data,
-                    self.entries,
-                    concurrency=lambda judge: at_once or judge.concurrency,
-                    on_judgment=count,
-                    retry=retry_failed,
-                    should_stop=stop,
-                )
-                if count_missing(data, self.entries, run.results()):
-                    stop.check()
+                options = {"progress": progress, "stop": stop, "limits": self.limits, "retry_failed": retry_failed}
+                spent = Usage() if main else ledger_usage(results_of(self.folder).values())
+                judge_benchmark(run, data, self.entries, label=label, concurrency=at_once, spent=spent, **options)
 
         judge(self.data, self.folder, "judging", record)
         if self.development is not None:
@@ -230,35 +231,6 @@ class BenchmarkJob:
 
     def _record(self, arguments: Mapping[str, Any]) -> Recording:
         return record_run(arguments, self.settings, config=self.config, skipped_rows=self.data.skipped)
-
-
-def run(
-    config: BenchmarkConfig,
-    settings: Settings,
-    *,
-    folder: Path | None = None,
-    stop: StopRequest | None = None,
-    progress: Progress | None = None,
-    restart: bool = False,
-    retry_failed: bool = False,
-) -> BenchmarkReport:
-    """Run or resume a benchmark.
-
-    Args:
-        config: Its configuration.
-        settings: Keys, and the default judge and Library.
-        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
-        stop: Ends the run when asked.
-        progress: Called while data are read and after each judgment.
-        restart: Start over; an earlier run in the folder is renamed.
-        retry_failed: Judge again what could not be judged before.
-
-    Raises:
-        HarnessError: As `open_job` and `BenchmarkJob.run`.
-    """
-    job = open_job(config, settings, folder=folder, progress=progress)
-    arguments = {"words": ("benchmark",), **vars(config.with_defaults(settings))}
-    return job.run(stop, progress, restart=restart, retry_failed=retry_failed, arguments=arguments)
 
 
 def open_job(
@@ -339,7 +311,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
         concurrency: Examples that are judged side by side; None for what suits each judge.
         folder: The run folder; None for one below `RH_HOME/runs` that follows from the run.
         restart: Judge everything again; previous results are kept aside.
-        retry_failed: Judge again what could not be judged before.
+        retry_failed: Judge again all that failed before, not only what the model was the cause of.
         track: Trackers that the run is logged to, such as `"trackio:my-project"`; None for `RH_TRACK`.
 
     Raises:

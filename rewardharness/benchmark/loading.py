@@ -1,10 +1,10 @@
 """Opening of benchmark tasks: reads and checks the data, and derives items and questions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from rewardharness.benchmark.cases import NOT_JUDGED, BenchmarkCase, DataProblem, read_part
+from rewardharness.benchmark.cases import MOST_IDS, NOT_JUDGED, BenchmarkCase, DataProblem, list_problem, read_part
 from rewardharness.benchmark.checks import Identities, check
 from rewardharness.benchmark.items import BenchmarkData, expand, needed, sample
 from rewardharness.benchmark.ratings import Edit, Ratings, read_ratings
@@ -64,7 +64,7 @@ def open_benchmark(
         skipped, digest = dataset.skipped_json(), dataset.digest
     else:
         parts = task.parts
-        cases, problems, read, references = _read_rows(task, settings, _Copy(source, revision), progress)
+        cases, problems, read, references = _read_rows(task, settings, source, revision, progress)
     checked, check_problems, same = check(cases, parts)
     builder = expand(checked, parts, chosen, same, task)
     questions, sampled = tuple(builder.questions), None
@@ -104,12 +104,12 @@ def _read_examples(
             unlabelled.append(example.id)
         cases.append(
             BenchmarkCase(
-                f"{name}/{example.id}",
-                name,
-                example.instruction,
-                example.source,
-                example.candidates,
-                example.preference,
+                id=f"{name}/{example.id}",
+                part=name,
+                instruction=example.instruction,
+                source=example.source,
+                candidates=example.candidates,
+                truth=example.preference,
                 letters=example.labels,
                 category=example.category,
                 excluded="" if example.preference else "no label",
@@ -120,17 +120,14 @@ def _read_examples(
     if dataset.skipped:
         # The part of a bad row depends on its label; it is only known if there is a single part.
         part_name = next(iter(parts)) if len(parts) == 1 else ""
-        places = tuple(row.place for row in dataset.skipped[:20])
+        places = tuple(row.place for row in dataset.skipped[:MOST_IDS])
         message = "Rows that cannot be used were skipped"
         problems.append(DataProblem("bad row", part_name, message, len(dataset.skipped), NOT_JUDGED, places))
     if "@" in dataset.name and "@" not in spec:
         message = f"No revision was specified; {dataset.name} was read"
         problems.append(DataProblem("revision", "", message, 1, "compare with care"))
     if unlabelled:
-        message = f"Examples have no label: {', '.join(unlabelled[:3])}"
-        problems.append(
-            DataProblem("no label", "", message, len(unlabelled), "judged, not counted", tuple(unlabelled[:20]))
-        )
+        problems.append(list_problem("no label", "", "Examples have no label", unlabelled, "judged, not counted"))
     if len(unlabelled) == len(cases):
         raise DataError(f"{dataset.name} has no labeled example.", next_step="Choose data with preferences.")
     revision = dataset.name if "@" in dataset.name else LOCAL
@@ -143,18 +140,9 @@ def _part_name(example: Example) -> str:
     return kind if count == 2 else f"{kind}, best of {count}"
 
 
-@dataclass(frozen=True)
-class _Copy:
-    """A local copy or revision of the data, as selected by the user."""
-
-    source: Path | None
-    revision: str
-
-
 def _read_rows(
-    task: Task, settings: Settings, copy: _Copy, progress: Progress | None
+    task: Task, settings: Settings, source: Path | None, chosen: str, progress: Progress | None
 ) -> tuple[list[BenchmarkCase], list[DataProblem], str, Mapping[str, float]]:
-    source = copy.source
     if source is None and not task.data.hub:
         access = task.access.strip().rstrip(".")
         step = f"{access}. Then pass your copy with --source." if access else "Pass your copy with --source."
@@ -162,6 +150,7 @@ def _read_rows(
     cases: list[BenchmarkCase] = []
     problems: list[DataProblem] = []
     revisions: dict[str, None] = {}
+    tables: dict[Path, str] = {}
     human: Mapping[Edit, float] = {}
     references: Mapping[str, float] = {}
     if task.label is not None and task.label.rule == "raters":
@@ -172,10 +161,17 @@ def _read_rows(
             for name, correlation in ratings.between_humans().items()
             if correlation.mean is not None
         }
-        problems += [DataProblem("rating not understood", "", str(cell), 1, "edit left out") for cell in ratings.broken]
+        problems += [DataProblem("rating not understood", "", cell, 1, "edit left out") for cell in ratings.broken]
     for part in task.parts:
-        rows = open_rows(_source(task.data, part, copy), settings, progress=progress)
+        rows = open_rows(_source(task.data, part, source, chosen), settings, progress=progress)
         revisions[rows.revision] = None
+        if (other := tables.setdefault(rows.lines, part.name)) != part.name and not set(part.where) <= set(
+            rows.columns
+        ):
+            message = f"{task.name}: the parts {other} and {part.name} have the same rows, as the data have neither a"
+            columns = " and ".join(part.where) or "that tells them apart"
+            step = "Choose another revision, or a local copy with --source."
+            raise DataError(f"{message} config or folder {part.config!r} nor a column {columns}.", next_step=step)
         problems += [DataProblem("as read", part.name, note, 1, "") for note in rows.notes]
         part_cases, row_problems = read_part(task, part, rows.columns, rows, human)
         cases += part_cases
@@ -185,19 +181,18 @@ def _read_rows(
     return cases, problems, LOCAL if source is not None else revision, references
 
 
-def _source(data: DataLocation, part: TaskPart, copy: _Copy) -> RowSource:
-    """Return the location of the rows of a part. A local copy may use a folder in place of a config."""
-    if copy.source is None:
-        revision = copy.revision or data.revision
-        return RowSource(hub=data.hub, config=part.config, split=part.split, revision=revision)
-    path = copy.source.expanduser()
+def _source(data: DataLocation, part: TaskPart, source: Path | None, revision: str) -> RowSource:
+    """Return the location of the rows of a part: a config, a folder or file of that name, or all rows to filter."""
+    if source is None:
+        config, optional = part.config or part.file, bool(part.where or part.file)
+        revision = revision or data.revision
+        return RowSource(hub=data.hub, config=config, split=part.split, revision=revision, optional=optional)
+    path = source.expanduser()
     if path.is_dir():
         for name in (part.file, part.config):
             if name and (path / name).exists():
                 return RowSource(path=path / name)
-        if part.where:
-            return RowSource(path=path)
-        return RowSource(path=path, config=part.config, split=part.split)
+        return RowSource(path=path, config=part.config, split=part.split, optional=bool(part.where))
     return RowSource(path=path)
 
 
@@ -219,18 +214,18 @@ def _missing_helpers(task: Task, part: TaskPart, rows: Rows) -> list[DataProblem
 
 
 def _about_revision(task: Task, revision: str, *, local: bool) -> list[DataProblem]:
-    note = f" {task.data.revision_note}" if task.data.revision_note else ""
+    pinned = task.data.revision
     if local:
-        pinned = f"; the declaration pins {task.data.revision}" if task.data.revision else ""
-        message = f"The revision of a local copy is not known{pinned}; its tables have the digest {revision[:12]}."
-        return [DataProblem("revision", "", message + note, 1, "compare with care")]
-    if not task.data.revision:
-        message = f"No revision is pinned; {revision} was read.{note}"
-        return [DataProblem("revision", "", message, 1, "compare with care")]
-    if revision != task.data.revision:
-        message = f"Revision {revision} was read; the declaration pins {task.data.revision}.{note}"
-        return [DataProblem("revision", "", message, 1, "compare with care")]
-    return []
+        pins = f"; the declaration pins {pinned}" if pinned else ""
+        message = f"The revision of a local copy is not known{pins}; its tables have the digest {revision[:12]}."
+    elif not pinned:
+        message = f"No revision is pinned; {revision} was read."
+    elif revision != pinned:
+        message = f"Revision {revision} was read; the declaration pins {pinned}."
+    else:
+        return []
+    message = f"{message} {task.data.revision_note}".rstrip()
+    return [DataProblem("revision", "", message, 1, "compare with care")]
 
 
 def _digest(cases: tuple[BenchmarkCase, ...], same: Identities) -> str:

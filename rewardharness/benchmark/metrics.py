@@ -1,7 +1,7 @@
 """Agreement of a judge with labels. Every number names its treatment of ties, n and coverage.
 
 A question without an answer is None, never a tie, and lowers the coverage. Every count therefore has two shares, and
-`share_json` gives both:
+`Share` holds both:
 
     accuracy   correct / judged     quality of the answers
     of_all     correct / n          quality of the judge if a missing answer is wrong
@@ -13,12 +13,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import InputError
 from rewardharness.judging.report import wilson
-from rewardharness.schema import TIE, Accuracy, Interval, Json, Judgment
+from rewardharness.schema import TIE, Accuracy, Interval, Judgment
 
 TWO_WAY: tuple[str, ...] = ("A", "B")
 """Labels of pairs without ties."""
@@ -38,6 +38,9 @@ UNDECIDED = "undecided"
 Treatment = Literal["exact", "no-tie", "strict"]
 """Treatment of ties, see `pair_accuracy`."""
 
+Bounds = tuple[float, float]
+"""Low and high of a 95% interval."""
+
 T = TypeVar("T")
 
 
@@ -48,7 +51,7 @@ class LabeledAnswer:
     id: str
     truth: str
     """The label, from the task's label set."""
-    choice: str | None
+    choice: str | None = None
     """Predicted label, `UNDECIDED`, or None without a judgment."""
     category: str = ""
     dimension: str = ""
@@ -57,22 +60,12 @@ class LabeledAnswer:
     """Source image or group, which intervals resample as a whole; empty for an independent answer."""
     pair: str = ""
     """Id of the pair if both orders are judged; two answers about one pair are not independent."""
-
-
-@dataclass(frozen=True)
-class ScoredPair:
-    """Scores of the two candidates of a labeled pair, judged separately."""
-
-    id: str
-    truth: str
-    """The label, from the task's label set."""
-    first: float | None
+    group: str = ""
+    """Id of the group of candidates that the pair belongs to."""
+    first: float | None = None
     """Score of candidate A on any scale, higher is better; None if not available."""
-    second: float | None
+    second: float | None = None
     """Score of candidate B on the same scale."""
-    category: str = ""
-    dimension: str = ""
-    cluster: str = ""
 
     def __post_init__(self) -> None:
         for score in (self.first, self.second):
@@ -84,68 +77,76 @@ class ScoredPair:
         """Score of A minus score of B; None if one is missing."""
         return None if self.first is None or self.second is None else self.first - self.second
 
-    def answer(self) -> LabeledAnswer:
-        """Return the candidate with the higher score as the answer; equal scores are a tie."""
-        difference = self.difference
-        choice = None if difference is None else "A" if difference > 0 else "B" if difference < 0 else TIE
-        return LabeledAnswer(self.id, self.truth, choice, self.category, self.dimension, self.cluster)
+    @property
+    def leader(self) -> str | None:
+        """The candidate with the higher score; equal scores are a tie. None without both scores."""
+        lead = self.difference
+        return None if lead is None else "A" if lead > 0 else "B" if lead < 0 else TIE
 
 
-@dataclass(frozen=True)
-class PairScore:
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """A count with both of its shares and Wilson's 95% intervals; None for a division by 0."""
+
+    n: int
+    judged: int
+    correct: float
+    coverage: float | None
+    """Share of the labeled examples with a judgment, judged / n."""
+    accuracy: float | None
+    """Share of the judged examples that are correct, correct / judged."""
+    interval: Bounds | None
+    of_all: float | None
+    """Share of all labeled examples that are correct, correct / n."""
+    of_all_interval: Bounds | None
+
+    @classmethod
+    def of(cls, count: Accuracy, **fields: Any) -> Self:
+        """Compute the shares of a count.
+
+        Args:
+            count: The count.
+            fields: The other fields of a subclass.
+        """
+        return cls(
+            n=count.n,
+            judged=count.judged,
+            correct=count.correct,
+            coverage=count.judged / count.n if count.n else None,
+            accuracy=count.value,
+            interval=bounds(wilson(count.correct, count.judged)),
+            of_all=count.correct / count.n if count.n else None,
+            of_all_interval=bounds(wilson(count.correct, count.n)),
+            **fields,
+        )
+
+    @property
+    def count(self) -> Accuracy:
+        """The count."""
+        return Accuracy(self.n, self.judged, self.correct)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairShare(Share):
     """Accuracy over pairs, with its treatment of ties."""
 
     treatment: str
     labels: tuple[str, ...]
-    accuracy: Accuracy
     left_out: int = 0
     """Pairs that are not counted, such as pairs labeled a tie under `no-tie`."""
 
-    def to_json(self) -> Json:
-        """Return the score as JSON."""
-        return {
-            "treatment": self.treatment,
-            "labels": list(self.labels),
-            "left_out": self.left_out,
-            **share_json(self.accuracy),
-        }
+
+def bounds(interval: Interval | None) -> Bounds | None:
+    """Return low and high of an interval, as reports hold them."""
+    return None if interval is None else (interval.low, interval.high)
 
 
-def coverage(count: Accuracy) -> float | None:
-    """Return the share of labeled examples with a judgment, judged / n; None for n = 0."""
-    return count.judged / count.n if count.n else None
-
-
-def of_all(count: Accuracy) -> float | None:
-    """Return the share of all labeled examples that are correct, correct / n; None for n = 0."""
-    return count.correct / count.n if count.n else None
-
-
-def share_json(count: Accuracy) -> Json:
-    """Return a count as JSON: both shares with Wilson's 95% intervals; None for a division by 0."""
-    return {
-        "n": count.n,
-        "judged": count.judged,
-        "correct": count.correct,
-        "coverage": coverage(count),
-        "accuracy": count.value,
-        "interval": bounds(wilson(count.correct, count.judged)),
-        "of_all": of_all(count),
-        "of_all_interval": bounds(wilson(count.correct, count.n)),
-    }
-
-
-def bounds(interval: Interval | None) -> list[float] | None:
-    """Return an interval as JSON: low and high, or None."""
-    return None if interval is None else [interval.low, interval.high]
-
-
-def split(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
-    """Split rows into parts by a key, such as their category, in alphabetical order."""
+def split(rows: Iterable[T], key: Callable[[T], str], *, ordered: bool = True) -> dict[str, list[T]]:
+    """Split rows into parts by a key, such as their category, in alphabetical order or that of their occurrence."""
     parts: dict[str, list[T]] = {}
     for row in rows:
         parts.setdefault(key(row), []).append(row)
-    return dict(sorted(parts.items()))
+    return dict(sorted(parts.items())) if ordered else parts
 
 
 def choice_of(judgment: Judgment) -> str | None:
@@ -174,7 +175,7 @@ def agreement(answer: LabeledAnswer, treatment: Treatment = "exact") -> float:
 
 def pair_accuracy(
     answers: Iterable[LabeledAnswer], treatment: Treatment, labels: Sequence[str] = THREE_WAY
-) -> PairScore:
+) -> PairShare:
     """Accuracy on pairs, under a named treatment of ties.
 
     - `exact`: right iff the answer is the label, ties included (EditReward-Bench K=2, AURORA-Bench and GenAI-Bench,
@@ -217,7 +218,7 @@ def pair_accuracy(
         n += 1
         judged += answer.choice is not None
         correct += agreement(answer, treatment)
-    return PairScore(treatment, labels, Accuracy(n, judged, correct), left_out)
+    return PairShare.of(Accuracy(n, judged, correct), treatment=treatment, labels=labels, left_out=left_out)
 
 
 def check_answer(answer: LabeledAnswer, labels: Sequence[str]) -> None:
@@ -235,35 +236,16 @@ def check_answer(answer: LabeledAnswer, labels: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class MacroScore:
+class MacroShare:
     """Unweighted mean of the accuracies of several parts."""
 
-    parts: Mapping[str, Accuracy]
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over parts of correct / judged; None without parts, or if nothing in a part was judged."""
-        return _mean([part.value for part in self.parts.values()])
-
-    @property
-    def mean_of_all(self) -> float | None:
-        """Mean over parts of correct / n; failures count as wrong."""
-        return _mean([of_all(part) for part in self.parts.values()])
-
-    @property
-    def pooled(self) -> Accuracy:
-        """Accuracy over all parts together."""
-        parts = self.parts.values()
-        return Accuracy(sum(p.n for p in parts), sum(p.judged for p in parts), math.fsum(p.correct for p in parts))
-
-    def to_json(self) -> Json:
-        """Return it as JSON."""
-        return {
-            "mean": self.mean,
-            "mean_of_all": self.mean_of_all,
-            "pooled": share_json(self.pooled),
-            "parts": {name: share_json(part) for name, part in self.parts.items()},
-        }
+    mean: float | None
+    """Mean over parts of correct / judged; None without parts, or if nothing in a part was judged."""
+    mean_of_all: float | None
+    """Mean over parts of correct / n; failures count as wrong."""
+    pooled: Share
+    """Accuracy over all parts together."""
+    parts: Mapping[str, Share]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -272,14 +254,29 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def macro(
-    answers: Iterable[LabeledAnswer],
-    treatment: Treatment = "exact",
-    labels: Sequence[str] = THREE_WAY,
-    key: Callable[[LabeledAnswer], str] = lambda answer: answer.category,
-) -> MacroScore:
-    """Compute the accuracy per category, for an unweighted mean over categories."""
-    parts = split(answers, key)
-    return MacroScore({name: pair_accuracy(part, treatment, labels).accuracy for name, part in parts.items()})
+    answers: Iterable[LabeledAnswer], treatment: Treatment = "exact", labels: Sequence[str] = THREE_WAY
+) -> MacroShare:
+    """Compute the accuracy per category and its unweighted mean over categories.
+
+    With `strict`, this is EditReward-Bench as in EditScore (arXiv 2509.23909): an answer is correct if the preferred
+    candidate has the strictly higher score; ties are wrong.
+    """
+    counts = {
+        name: pair_accuracy(part, treatment, labels).count
+        for name, part in split(answers, lambda answer: answer.category).items()
+    }
+    parts = {name: Share.of(count) for name, count in counts.items()}
+    pooled = Accuracy(
+        sum(count.n for count in counts.values()),
+        sum(count.judged for count in counts.values()),
+        math.fsum(count.correct for count in counts.values()),
+    )
+    return MacroShare(
+        _mean([part.accuracy for part in parts.values()]),
+        _mean([part.of_all for part in parts.values()]),
+        Share.of(pooled),
+        parts,
+    )
 
 
 def chance(answers: Sequence[LabeledAnswer], labels: Sequence[str]) -> dict[str, float]:

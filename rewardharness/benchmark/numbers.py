@@ -1,33 +1,33 @@
-"""Counts replies: every number with n, coverage, interval, what guessing gets, and how it was counted."""
+"""Computes the numbers of a table, each with n, coverage, interval, chance level and how it was counted."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from rewardharness.benchmark.answers import QuestionAnswer
-from rewardharness.benchmark.complete_groups import complete_groups, group_chance
-from rewardharness.benchmark.conventions import editscore
-from rewardharness.benchmark.correlation import correlate, mean_interval
-from rewardharness.benchmark.intervals import bootstrap
-from rewardharness.benchmark.items import Question
+from rewardharness.benchmark.answers import QuestionAnswer, read_answer
+from rewardharness.benchmark.complete_groups import complete_groups
+from rewardharness.benchmark.correlation import EditorCorrelation, correlate, mean_interval
+from rewardharness.benchmark.intervals import answers_interval, bootstrap_mean, share_interval
+from rewardharness.benchmark.items import RunData
 from rewardharness.benchmark.metrics import (
-    TIES,
     TWO_WAY,
     UNDECIDED,
+    Bounds,
     LabeledAnswer,
+    Share,
     agreement,
     bounds,
     chance,
     collapse,
     macro,
     pair_accuracy,
-    share_json,
+    split,
 )
-from rewardharness.benchmark.spans import answers_interval, mean_of_means, share_interval
 from rewardharness.benchmark.task import BOTH_BAD, TaskPart
 from rewardharness.benchmark.ties import TieRule, tuned_in_hindsight, with_ties
+from rewardharness.codec import UNSET, UnsetType
 from rewardharness.judging.report import wilson
-from rewardharness.schema import TIE, Accuracy, Interval, Json
+from rewardharness.schema import TIE, Accuracy, Interval, Judgment
 
 GIVEN_FLOOR = 0.5
 """Rewards below this are both bad if the judge has one kind of tie, the labels have two, and no floor was fitted."""
@@ -36,12 +36,55 @@ _PAIR_BY_PAIR = frozenset({"pairs", "both-orders"})
 """Protocols under which the pairs of a group can contradict each other."""
 
 _RESAMPLES = 500
-"""Resamples for statistics other than plain means."""
+"""Resamples for means over categories."""
 
 
-@dataclass(frozen=True)
-class Number:
-    """One number of a table."""
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """What a number is made of. Each metric has some of these fields; the others are omitted."""
+
+    n: int | UnsetType = UNSET
+    """As in `Share`, like the next seven."""
+    judged: int | UnsetType = UNSET
+    correct: float | UnsetType = UNSET
+    coverage: float | UnsetType | None = UNSET
+    accuracy: float | UnsetType | None = UNSET
+    interval: Bounds | UnsetType | None = UNSET
+    of_all: float | UnsetType | None = UNSET
+    of_all_interval: Bounds | UnsetType | None = UNSET
+    chance: Mapping[str, float] | UnsetType = UNSET
+    """As `metrics.chance` or `group_chance` returns it."""
+    candidates: int | UnsetType = UNSET
+    """As in `GroupShare`, like the next two."""
+    incomplete: tuple[str, ...] | UnsetType = UNSET
+    pairs: Share | UnsetType = UNSET
+    left_out: int | UnsetType = UNSET
+    """Incomplete groups that are not counted."""
+    threshold: float | UnsetType = UNSET
+    """As in `TieRule`, like the next."""
+    floor: float | UnsetType | None = UNSET
+    fitted_on: int | UnsetType = UNSET
+    """Pairs that the rule was fitted on; then its correct predictions among them, and the digest of these data."""
+    fitted_right: int | UnsetType = UNSET
+    fitted_digest: str | UnsetType = UNSET
+    mean: float | UnsetType | None = UNSET
+    """As in `MacroShare`, like the next three, or in `Correlation`."""
+    mean_of_all: float | UnsetType | None = UNSET
+    pooled: Share | UnsetType = UNSET
+    parts: Mapping[str, Share] | UnsetType = UNSET
+    weights: str | UnsetType = UNSET
+    """As in `Correlation`, like the next two."""
+    undefined: tuple[str, ...] | UnsetType = UNSET
+    editors: Mapping[str, EditorCorrelation] | UnsetType = UNSET
+    won: float | UnsetType = UNSET
+    """Exploits that were preferred."""
+    max: float | UnsetType | None = UNSET
+    """Largest change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberFacts:
+    """What a number measures, and its value."""
 
     part: str
     metric: str
@@ -49,23 +92,40 @@ class Number:
     name: str
     """Description of what is counted."""
     value: float | None
-    """A share in [0, 1], or a rank correlation in [-1, 1]."""
-    interval: Interval | None
+    """A share in [0, 1], a rank correlation in [-1, 1], or a reward."""
+    interval: Bounds | None
     n: int
-    judged: int
     dimension: str = ""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of questions, not a correlation or a reward."""
+        return self.metric not in {"spearman", "exploit_reward", "score_change"}
+
+    @property
+    def title(self) -> str:
+        """What it measures, with its part."""
+        dimension = f", {self.dimension}" if self.dimension else ""
+        return f"{self.part}{dimension}: {self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(NumberFacts):
+    """One number of a table."""
+
+    judged: int
     chance: float | None = None
     """Chance level."""
     basis: str = "judged"
     """`judged`: failures lower the coverage. `all`: failures count as wrong."""
     labels: tuple[str, ...] = ()
     """The label set; empty if there is none."""
-    detail: Json = field(default_factory=dict)
+    detail: Detail = field(default_factory=Detail)
+    coverage: float | None = None
+    """Share of the n that are judged; computed."""
 
-    def to_json(self) -> Json:
-        """Return the number as JSON."""
-        share = self.judged / self.n if self.n else None
-        return {**asdict(self), "labels": list(self.labels), "interval": bounds(self.interval), "coverage": share}
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coverage", self.judged / self.n if self.n else None)
 
 
 @dataclass(frozen=True)
@@ -81,12 +141,19 @@ class AnswerSheet:
     @property
     def counting(self) -> tuple[QuestionAnswer, ...]:
         """Answers to questions that have a label and are not excluded."""
-        return tuple(reply for reply in self.replies if counts(reply.question))
+        return tuple(reply for reply in self.replies if reply.question.counts)
+
+    def by_part(self) -> Iterator[tuple[TaskPart, list[QuestionAnswer]]]:
+        """Yield the parts with answers that count."""
+        answers = split(self.counting, lambda reply: reply.question.part)
+        yield from ((part, answers[name]) for name, part in self.parts.items() if name in answers)
 
 
-def counts(question: Question) -> bool:
-    """Return whether a question counts."""
-    return not question.excluded and question.truth is not None
+def make_sheet(data: RunData, judgments: Mapping[str, Judgment]) -> AnswerSheet:
+    """Read the answers of an entry from its judgments."""
+    parts = {part.name: part for part in data.parts}
+    replies = tuple(read_answer(question, judgments, parts[question.part].ties) for question in data.questions)
+    return AnswerSheet(parts, data.protocol, data.task.metrics, replies)
 
 
 def numbers(sheet: AnswerSheet, rules: Mapping[str, TieRule] | None = None) -> list[Number]:
@@ -97,16 +164,12 @@ def numbers(sheet: AnswerSheet, rules: Mapping[str, TieRule] | None = None) -> l
         rules: Tie thresholds by part, fitted on other data.
     """
     results: list[Number] = []
-    for name, part in sheet.parts.items():
-        replies = [reply for reply in sheet.counting if reply.question.part == name]
-        if not replies:
-            continue
+    for part, replies in sheet.by_part():
         for metric in sheet.metrics:
             if metric in _COUNTED:
                 results += _COUNTED[metric](part, replies, sheet.protocol)
-        rule = (rules or {}).get(name)
-        if rule is not None:
-            results += _fitted(part, replies, rule)
+        if rules and part.name in rules:
+            results.append(_fitted(part, replies, rules[part.name]))
     return results + _all_groups(results, _orders(sheet.protocol)) if "groups" in sheet.metrics else results
 
 
@@ -115,33 +178,39 @@ def _orders(protocol: str) -> int:
     return 2 if protocol == "both-orders" else 1
 
 
+def make_number(
+    part: str, metric: str, name: str, count: Accuracy | Share, interval: Interval | None, **fields: Any
+) -> Number:
+    """Return a number that is the accuracy of the judged questions, unless the fields have another value."""
+    value = count.correct / count.judged if count.judged else None
+    detail = Detail(**vars(count)) if isinstance(count, Share) else Detail()
+    known = {"value": value, "detail": detail, "n": count.n, "judged": count.judged, **fields}
+    return Number(part=part, metric=metric, name=name, interval=bounds(interval), **known)
+
+
 def _all_groups(results: Sequence[Number], orders: int) -> list[Number]:
     """Return the number for groups of all sizes; the pairs of K=2 are groups of two."""
-    of_two = {number.part for number in results if number.metric == "exact"} - {
-        number.part for number in results if number.metric == "groups"
-    }
+    grouped = {number.part for number in results if number.metric == "groups"}
     used = [
         number
         for number in results
-        if number.metric == "groups" or (number.metric == "exact" and number.part in of_two)
+        if number.metric == "groups" or (number.metric == "exact" and number.part not in grouped)
     ]
     if len(used) < 2:
         return []
     n, judged = sum(number.n for number in used), sum(number.judged for number in used)
-    right = sum(number.detail["correct"] for number in used)
-    names = ", ".join(number.part for number in used)
+    correct = sum(number.detail.correct or 0.0 for number in used)
     return [
-        Number(
+        make_number(
             "all",
             "groups",
-            f"complete groups of {names}; a group with a failed pair is not right",
-            right / n if n else None,
-            wilson(right / orders, n // orders),
-            n,
-            judged,
+            f"complete groups of {', '.join(number.part for number in used)}; a group with a failed pair is not right",
+            Accuracy(n, judged, correct),
+            wilson(correct / orders, n // orders),
+            value=correct / n if n else None,
             chance=sum((number.chance or 0.0) * number.n for number in used) / n if n else None,
             basis="all",
-            detail={"n": n, "judged": judged, "correct": right},
+            detail=Detail(n=n, judged=judged, correct=correct),
         )
     ]
 
@@ -153,30 +222,30 @@ def _exact(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
             results.append(_best(part, dimension, some))
             continue
         answers = [_with_tie_kind(part, reply) for reply in some]
-        results.append(_share(part, dimension, "exact", answers, part.labels))
+        results.append(_share(part, dimension, answers, part.labels))
         if BOTH_BAD in part.labels:
-            labels = tuple(label for label in part.labels if label != BOTH_BAD)
-            results.append(_share(part, dimension, "exact", [collapse(answer) for answer in answers], labels))
+            results.append(_share(part, dimension, [collapse(answer) for answer in answers], _one_tie(part)))
     return results
 
 
-def _share(
-    part: TaskPart, dimension: str, metric: str, answers: Sequence[LabeledAnswer], labels: Sequence[str]
-) -> Number:
-    count = pair_accuracy(answers, "exact", labels).accuracy
+def _one_tie(part: TaskPart) -> tuple[str, ...]:
+    """Return the labels with one kind of tie."""
+    return tuple(label for label in part.labels if label != BOTH_BAD)
+
+
+def _share(part: TaskPart, dimension: str, answers: Sequence[LabeledAnswer], labels: tuple[str, ...]) -> Number:
+    share = Share.of(pair_accuracy(answers, "exact", labels).count)
     floor = f", both bad where both rewards of a tie are below {GIVEN_FLOOR}" if BOTH_BAD in labels else ""
-    return Number(
+    return make_number(
         part.name,
-        metric,
+        "exact",
         f"exact among {', '.join(labels)}{floor}",
-        count.value,
-        answers_interval(answers, count),
-        count.n,
-        count.judged,
-        dimension,
-        1 / len(labels),
-        labels=tuple(labels),
-        detail={**share_json(count), "chance": chance(answers, labels)},
+        share,
+        answers_interval(answers),
+        dimension=dimension,
+        chance=1 / len(labels),
+        labels=labels,
+        detail=Detail(**vars(share), chance=chance(answers, labels)),
     )
 
 
@@ -197,132 +266,90 @@ def _forced(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
     results = []
     for dimension, some in _dimensions(replies):
         answers = [reply.forced for reply in some if reply.question.truth in TWO_WAY]
-        score = pair_accuracy(answers, "no-tie", part.labels)
-        results.append(
-            Number(
-                part.name,
-                "forced",
-                f"no tie: the higher score counts, of pairs labeled A or B ({len(some) - len(answers)} ties left out)",
-                score.accuracy.value,
-                answers_interval(answers, score.accuracy),
-                score.accuracy.n,
-                score.accuracy.judged,
-                dimension,
-                0.5,
-                labels=TWO_WAY,
-                detail=share_json(score.accuracy),
-            )
-        )
+        name = f"no tie: the higher score counts, of pairs labeled A or B ({len(some) - len(answers)} ties left out)"
+        share = Share.of(pair_accuracy(answers, "no-tie", part.labels).count)
+        fields = {"dimension": dimension, "chance": 0.5, "labels": TWO_WAY}
+        results.append(make_number(part.name, "forced", name, share, answers_interval(answers), **fields))
     return results
 
 
 def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     if part.group is None or part.candidates < 3:
         return []
-    sizes = Counter(reply.question.group for reply in replies)
-    whole = [reply for reply in replies if sizes[reply.question.group] == part.pairs_per_group]
-    score = complete_groups([reply.group_pair for reply in whole], part.candidates)
-    count = score.accuracy
-    left = len(sizes) - count.n
-    dropped = f" ({left} incomplete groups left out)" if left else ""
-    share = count.correct / count.n if count.n else None
-    orders = _orders(protocol)
+    groups = split(replies, lambda reply: reply.question.group).values()
+    whole = [reply.answer for group in groups if len(group) == part.pairs_per_group for reply in group]
+    share = complete_groups(whole, part.candidates)
+    left_out = len(groups) - share.n
+    dropped = f" ({left_out} incomplete groups left out)" if left_out else ""
     return [
-        Number(
+        make_number(
             part.name,
             "groups",
             f"complete groups of {part.candidates}, every pair correct; a group with a failed pair is not{dropped}",
             share,
-            wilson(count.correct / orders, count.n // orders),
-            count.n,
-            count.judged,
-            chance=group_chance(part.candidates)["pairs" if protocol in _PAIR_BY_PAIR else "ranking"],
+            wilson(share.correct / _orders(protocol), share.n // _orders(protocol)),
+            value=share.of_all,
+            chance=share.chance["pairs" if protocol in _PAIR_BY_PAIR else "ranking"],
             basis="all",
             labels=TWO_WAY,
-            detail={**score.to_json(), "left_out": left},
+            detail=Detail(**vars(share), left_out=left_out),
         )
     ]
 
 
 def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
-    if not part.ties or _best_of_many(replies):
+    pairs = [collapse(reply.answer) for reply in replies]
+    if not part.ties or _best_of_many(replies) or all(pair.difference is None for pair in pairs):
         return []
-    labels = tuple(label for label in part.labels if label != BOTH_BAD)
-    pairs = [
-        replace(reply.scored, truth=TIE if reply.question.truth in TIES else str(reply.question.truth))
-        for reply in replies
-    ]
-    if all(pair.difference is None for pair in pairs):
-        return []
-    count = tuned_in_hindsight(pairs, labels).accuracy
-    return [
-        Number(
-            part.name,
-            "tuned",
-            f"exact among {', '.join(labels)}, threshold chosen on the same labels (upper bound)",
-            count.value,
-            None,
-            count.n,
-            count.judged,
-            labels=labels,
-            detail=share_json(count),
-        )
-    ]
+    labels = _one_tie(part)
+    name = f"exact among {', '.join(labels)}, threshold chosen on the same labels (upper bound)"
+    share = Share.of(tuned_in_hindsight(pairs, labels).count)
+    return [make_number(part.name, "tuned", name, share, None, labels=labels)]
 
 
-def _fitted(part: TaskPart, replies: Sequence[QuestionAnswer], rule: TieRule) -> list[Number]:
-    pairs = [reply.scored for reply in replies]
-    if BOTH_BAD not in rule.labels:
-        pairs = [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
-    count = with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).accuracy
-    answers = [
-        replace(reply.answer, truth=pair.truth, choice=rule.label(pair))
-        for reply, pair in zip(replies, pairs, strict=True)
-    ]
-    return [
-        Number(
-            part.name,
-            "fitted",
-            f"exact among {', '.join(rule.labels)}, threshold of ties fitted on other pairs",
-            count.value,
-            answers_interval(answers, count),
-            count.n,
-            count.judged,
-            chance=1 / len(rule.labels),
-            labels=rule.labels,
-            detail={**share_json(count), **rule.summary},
-        )
-    ]
+def _fitted(part: TaskPart, replies: Sequence[QuestionAnswer], rule: TieRule) -> Number:
+    pairs = [reply.answer if BOTH_BAD in rule.labels else collapse(reply.answer) for reply in replies]
+    share = Share.of(with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).count)
+    rule_facts = {"threshold": rule.threshold, "floor": rule.floor, "fitted_on": rule.n, "fitted_right": rule.correct}
+    return make_number(
+        part.name,
+        "fitted",
+        f"exact among {', '.join(rule.labels)}, threshold of ties fitted on other pairs",
+        share,
+        answers_interval([replace(pair, choice=rule.label(pair)) for pair in pairs]),
+        chance=1 / len(rule.labels),
+        labels=rule.labels,
+        detail=Detail(**{**vars(share), **rule_facts, "fitted_digest": rule.digest}),
+    )
 
 
 def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     results = []
     for dimension, some in _dimensions(replies, pooled=False):
         answers = [reply.answer for reply in some]
-        if part.ties:
-            score = macro(answers, "exact", part.labels)
-        else:
-            score = editscore(replace(answer, dimension="") for answer in answers)[""]
+        treatment, labels = ("exact", part.labels) if part.ties else ("strict", TWO_WAY)
+        score = macro(answers, treatment, labels)  # type: ignore[arg-type]
         count = score.pooled
         answered = [answer for answer in answers if answer.choice is not None]
-        credits = [(answer.category, agreement(answer, "exact" if part.ties else "strict")) for answer in answered]
-        span = bootstrap(credits, mean_of_means, [answer.cluster for answer in answered], resamples=_RESAMPLES)
+        credits = [agreement(answer, treatment) for answer in answered]  # type: ignore[arg-type]
+        clusters = [answer.cluster for answer in answered]
+        categories = [answer.category for answer in answered]
+        span = bootstrap_mean(credits, clusters, categories=categories, resamples=_RESAMPLES)
         if span is not None and span.low == span.high:  # all resamples are equal
             several = len({answer.pair for answer in answered})
             span = wilson(count.correct / count.judged * several, several)
         results.append(
-            Number(
+            make_number(
                 part.name,
                 "macro",
                 f"mean over {len(score.parts)} categories, level candidates count as wrong",
-                score.mean,
+                count,
                 span,
-                count.n,
-                count.judged,
-                dimension,
-                1 / len(part.labels),
+                value=score.mean,
+                dimension=dimension,
+                chance=1 / len(part.labels),
                 labels=part.labels,
-                detail=score.to_json(),
+                detail=Detail(**vars(score)),
             )
         )
     return results
@@ -331,20 +358,17 @@ def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
 def _spearman(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     ratings = [reply.rating for reply in replies]
     correlation = correlate(ratings)
-    span = mean_interval(ratings, [reply.question.cluster for reply in replies])
-    count = correlation.counts
     editors = len(correlation.editors) - len(correlation.undefined)
     return [
-        Number(
+        make_number(
             part.name,
             "spearman",
             f"Spearman's correlation with people per editor, Fisher's mean over {editors} editors",
-            correlation.mean,
-            span,
-            count.n,
-            count.judged,
+            Accuracy(correlation.n, correlation.judged, 0.0),
+            mean_interval(ratings, [reply.question.cluster for reply in replies]),
+            value=correlation.mean,
             chance=0.0,
-            detail=correlation.to_json(),
+            detail=Detail(**vars(correlation)),
         )
     ]
 
@@ -363,13 +387,8 @@ def _dimensions(
     replies: Sequence[QuestionAnswer], *, pooled: bool = True
 ) -> list[tuple[str, Sequence[QuestionAnswer]]]:
     """Return the answers by dimension, and all of them if there are several dimensions."""
-    names = sorted({reply.question.dimension for reply in replies})
-    if len(names) < 2:
-        return [(names[0] if names else "", replies)]
-    parts: list[tuple[str, Sequence[QuestionAnswer]]] = [
-        (name, [reply for reply in replies if reply.question.dimension == name]) for name in names
-    ]
-    return [*parts, ("", replies)] if pooled else parts
+    parts = split(replies, lambda reply: reply.question.dimension)
+    return [*parts.items(), *([("", replies)] if pooled and len(parts) > 1 else [])]
 
 
 def _best_of_many(replies: Sequence[QuestionAnswer]) -> bool:
@@ -378,30 +397,13 @@ def _best_of_many(replies: Sequence[QuestionAnswer]) -> bool:
 
 def _best(part: TaskPart, dimension: str, replies: Sequence[QuestionAnswer]) -> Number:
     """Return the share of groups whose best candidate was found. An undecided answer among k counts as 1/k."""
-    count = Accuracy(
-        len(replies),
-        sum(reply.choice is not None for reply in replies),
-        sum(credit(part, reply) or 0.0 for reply in replies),
-    )
-    many = len(replies[0].question.asks)
     answered = [reply for reply in replies if reply.choice is not None]
-    return Number(
-        part.name,
-        "exact",
-        f"best of {many} found",
-        count.value,
-        share_interval(
-            [credit(part, reply) or 0.0 for reply in answered],
-            [reply.question.cluster for reply in answered],
-            count,
-            [reply.question.pair for reply in answered],
-        ),
-        count.n,
-        count.judged,
-        dimension,
-        1 / many,
-        detail=share_json(count),
-    )
+    credits = [credit(part, reply) or 0.0 for reply in answered]
+    many = len(replies[0].question.asks)
+    clusters, pairs = ([getattr(reply.question, name) for reply in answered] for name in ("cluster", "pair"))
+    share = Share.of(Accuracy(len(replies), len(answered), sum(credits)))
+    span = share_interval(credits, clusters, pairs)
+    return make_number(part.name, "exact", f"best of {many} found", share, span, dimension=dimension, chance=1 / many)
 
 
 def credit(part: TaskPart, reply: QuestionAnswer) -> float | None:

@@ -8,7 +8,7 @@ The rows and their sources are in `published.yaml`, which is read strictly.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib.resources import files as resources
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from rewardharness.benchmark.task import METRICS, PROTOCOLS, TRUTHS
 from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import DataError, LibraryError
 from rewardharness.library.yamlsafe import read_yaml
-from rewardharness.schema import Json
 
 FILE = "published.yaml"
 """File of the rows in this package."""
@@ -28,7 +27,7 @@ SAME = "same protocol"
 MEAN = "mean"
 """Metric of a published mean over several tasks, which cannot be compared with a run of one task."""
 
-COMPARABLE: tuple[frozenset[str], ...] = (frozenset({"exact", "forced", "tuned"}),)
+COMPARABLE = frozenset({"exact", "forced", "tuned"})
 """Metrics that are shown beside each other, with their differences: all are accuracies over the same pairs."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -56,16 +55,15 @@ class Setting:
     """Revision of the data: a commit, or a description."""
 
 
-@dataclass(frozen=True)
-class Published:
-    """One published number."""
+@dataclass(frozen=True, kw_only=True)
+class PublishedFigure:
+    """A published number and where it is from."""
 
     judge: str
     value: float
     """A share in [0, 1], or a correlation in [-1, 1]."""
     printed: str
     """As printed, such as 53.54."""
-    setting: Setting
     inferred: bool
     """Whether n was not published and is derived from the fractions."""
     table: str
@@ -74,46 +72,33 @@ class Published:
     remarks: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class PublishedComparison:
-    """A published number with its differences from a run."""
+@dataclass(frozen=True, kw_only=True)
+class Published(PublishedFigure):
+    """A published number with its setting."""
 
-    row: Published
+    setting: Setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedRow(PublishedFigure):
+    """A published number as a report shows it: with its differences from the number of a run."""
+
+    n: int | None
+    n_inferred: bool
+    """As `inferred`."""
+    metric: str
+    protocol: str
+    same_protocol: bool
+    """Whether no difference is known."""
+    mark: str
+    """The differences, or `same protocol`, and what is not known."""
     differs: tuple[str, ...]
     """Known differences."""
     unknown: tuple[str, ...]
     """What was not published, or is not known of the run."""
 
-    @property
-    def same(self) -> bool:
-        """Whether no difference is known."""
-        return not self.differs
 
-    @property
-    def mark(self) -> str:
-        """The differences, or `same protocol`, and what is not known."""
-        differences = "; ".join(self.differs) or SAME
-        return f"{differences} (not known: {', '.join(self.unknown)})" if self.unknown else differences
-
-    def to_json(self) -> Json:
-        """Return the comparison as JSON."""
-        row = asdict(self.row)
-        setting = row.pop("setting")
-        return {
-            **row,
-            "n": setting["n"],
-            "n_inferred": row.pop("inferred"),
-            "metric": setting["metric"],
-            "protocol": setting["protocol"],
-            "same_protocol": self.same,
-            "mark": self.mark,
-            "differs": list(self.differs),
-            "unknown": list(self.unknown),
-            "remarks": list(row["remarks"]),
-        }
-
-
-def compare_published(run: Setting, rows: Sequence[Published] | None = None) -> tuple[PublishedComparison, ...]:
+def compare_published(run: Setting, rows: Sequence[Published] | None = None) -> tuple[PublishedRow, ...]:
     """Find the published numbers of the same task, part and dimension, with the same or a `COMPARABLE` metric.
 
     Args:
@@ -121,19 +106,20 @@ def compare_published(run: Setting, rows: Sequence[Published] | None = None) -> 
         rows: The published numbers; None for those of the package.
 
     Returns:
-        The comparisons: same protocol first, then by decreasing value.
+        The published numbers: same protocol first, then by decreasing value.
     """
-    comparisons = []
+    found = []
     for row in read_published() if rows is None else rows:
         theirs = row.setting
         here = (theirs.task, theirs.part, theirs.dimension) == (run.task, run.part, run.dimension)
-        if here and (theirs.metric == run.metric or any({theirs.metric, run.metric} <= kind for kind in COMPARABLE)):
-            comparisons.append(PublishedComparison(row, *_compare(run, theirs, row.inferred)))
-    return tuple(sorted(comparisons, key=lambda other: (not other.same, -other.row.value, other.row.judge)))
+        if here and (theirs.metric == run.metric or {theirs.metric, run.metric} <= COMPARABLE):
+            found.append(_compare(run, row))
+    return tuple(sorted(found, key=lambda row: (not row.same_protocol, -row.value, row.judge)))
 
 
-def _compare(run: Setting, theirs: Setting, inferred: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what differs, and what is not known on either side."""
+def _compare(run: Setting, row: Published) -> PublishedRow:
+    """Return a published number with what differs, and what is not known on either side."""
+    theirs = row.setting
     differs: list[str] = []
     unknown: list[str] = []
     for name, ours, other in (
@@ -144,21 +130,29 @@ def _compare(run: Setting, theirs: Setting, inferred: bool) -> tuple[tuple[str, 
         ("n", run.n, theirs.n),
         ("revision of the data", _commit(run.revision), _commit(theirs.revision)),
     ):
-        if not ours or not other:
-            if name != "orders" or "pointwise" not in (run.protocol, theirs.protocol):
-                unknown.append(name if not theirs.revision or name != "revision of the data" else _described(theirs))
-        elif ours != other:
-            note = " (derived)" if name == "n" and inferred else ""
-            differs.append(f"{name}: {other}{note}, not {ours}")
-    return tuple(differs), tuple(unknown)
+        if ours and other:
+            note = " (derived)" if name == "n" and row.inferred else ""
+            differs += [f"{name}: {other}{note}, not {ours}"] if ours != other else []
+        elif name == "revision of the data" and theirs.revision:
+            unknown.append(f"{name}, theirs is {theirs.revision}")
+        elif name != "orders" or "pointwise" not in (run.protocol, theirs.protocol):
+            unknown.append(name)
+    mark = "; ".join(differs) or SAME
+    return PublishedRow(
+        **{field.name: getattr(row, field.name) for field in fields(PublishedFigure)},
+        n=theirs.n,
+        n_inferred=row.inferred,
+        metric=theirs.metric,
+        protocol=theirs.protocol,
+        same_protocol=not differs,
+        mark=f"{mark} (not known: {', '.join(unknown)})" if unknown else mark,
+        differs=tuple(differs),
+        unknown=tuple(unknown),
+    )
 
 
 def _commit(revision: str) -> str:
     return revision if _COMMIT.fullmatch(revision) else ""
-
-
-def _described(theirs: Setting) -> str:
-    return f"revision of the data, theirs is {theirs.revision}"
 
 
 @lru_cache(maxsize=1)
@@ -252,8 +246,8 @@ def _table(file: _File, number: int, printed: Any) -> list[Published]:
             names = {name: getattr(column, name) for name in Setting.__dataclass_fields__}
             rows.append(
                 Published(
-                    judge,
-                    value,
+                    judge=judge,
+                    value=value,
                     printed=str(printed(*path) or printed(*path, "value")),
                     setting=Setting(**{**names, "n": column.n if cell.n is None else cell.n}),
                     inferred=column.inferred,

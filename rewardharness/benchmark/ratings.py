@@ -19,13 +19,12 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from rewardharness.benchmark.correlation import Correlation, Rating, Weights, correlate, mean_interval
+from rewardharness.benchmark.correlation import Correlation, Rating, correlate, mean_interval
 from rewardharness.benchmark.intervals import bootstrap_mean
-from rewardharness.benchmark.metrics import bounds
+from rewardharness.benchmark.metrics import Bounds, bounds
 from rewardharness.errors import DataError
 from rewardharness.files import read_text
 from rewardharness.judging.report import wilson
-from rewardharness.schema import Interval, Json
 
 STEPS: tuple[float, ...] = (0.0, 0.5, 1.0)
 """Allowed ratings."""
@@ -58,20 +57,44 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class BrokenCell:
-    """An invalid cell."""
+class EditorMean:
+    """Mean human score of an editor."""
 
-    file: str
-    row: int
-    """Line of the file, counted from 1."""
-    item: str
-    column: str
-    """The editor."""
-    text: str
-    """The text; empty for a missing cell."""
+    mean: float | None
+    """In [0, 1]; None without scores."""
+    n: int
+    """Edits with a score."""
+    interval: Bounds | None
+    """Bootstrap over items; if all scores are equal, Wilson's, which is conservative."""
 
-    def __str__(self) -> str:
-        return f"{self.file}, row {self.row} ({self.item}), column {self.column}: {self.text!r} is not [SC, PQ]"
+
+@dataclass(frozen=True)
+class RaterAgreement:
+    """Correlation between raters."""
+
+    mean: float | None
+    """Fisher's mean over editors."""
+    n: int
+    interval: Bounds | None
+    """Jackknife over items with all their edits."""
+    undefined: Mapping[str, str]
+    """Editors without a correlation, with the reason."""
+
+
+@dataclass(frozen=True)
+class RatingSummary:
+    """Counts, means and agreement of the ratings of a task."""
+
+    task: str
+    raters: int
+    items: int
+    rated: int
+    """Edits that all raters rated."""
+    edits: int
+    mean_overall: Mapping[str, EditorMean]
+    between_humans: Mapping[str, RaterAgreement]
+    broken: tuple[str, ...]
+    """Invalid cells."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +108,8 @@ class Ratings:
     """In the order of the first table."""
     raters: Mapping[int, Mapping[Edit, Cell]]
     """Valid cells by rater; the key is the number in the name of the table."""
-    broken: tuple[BrokenCell, ...]
+    broken: tuple[str, ...]
+    """Invalid cells with file, row and column."""
 
     def human(self) -> dict[Edit, float]:
         """Return the human score per edit that all raters rated: the mean of the overall rating."""
@@ -96,37 +120,7 @@ class Ratings:
             if all(edit in rater for rater in self.raters.values())
         }
 
-    def means(self) -> dict[str, float | None]:
-        """Return the mean human score per editor, in [0, 1]; None for an editor without scores."""
-        known = self.human()
-        means: dict[str, float | None] = {}
-        for editor in self.editors:
-            values = [known[editor, item] for item in self.items if (editor, item) in known]
-            means[editor] = fmean(values) if values else None
-        return means
-
-    def mean_intervals(self) -> dict[str, tuple[int, Interval | None]]:
-        """Return the number of edits of each editor, and the interval of their mean.
-
-        The interval is a bootstrap over items; if all scores are equal, Wilson's, which is conservative.
-        """
-        known = self.human()
-        values = {
-            editor: [known[editor, item] for item in self.items if (editor, item) in known] for editor in self.editors
-        }
-        return {editor: (len(each), _mean_interval(each)) for editor, each in values.items()}
-
-    def correlate(self, scores: Mapping[Edit, float | None], weights: Weights = "equal") -> Correlation:
-        """Correlate scores of a judge with human scores, per editor and averaged.
-
-        Args:
-            scores: Score per editor and item on any scale, higher is better; None or missing without a judgment.
-            weights: How editors are averaged.
-        """
-        human = self.human()
-        return correlate((Rating(edit[0], scores.get(edit), value) for edit, value in human.items()), weights)
-
-    def between_humans(self, weights: Weights = "equal") -> dict[str, Correlation]:
+    def between_humans(self) -> dict[str, Correlation]:
         """Correlate raters with each other, as a reference for the correlation of a judge.
 
         Returns:
@@ -134,65 +128,52 @@ class Ratings:
             the mean of all. `rater K against L`: two single raters. If one side gave nearly all edits of an editor the
             same score, the correlation is not defined, and the editor is in `undefined`.
         """
-        return {
-            name: correlate((rating for _, rating in self._between(one, others)), weights)
-            for name, one, others in self._sides()
+        return {name: correlate(ratings) for name, ratings, _ in self._between()}
+
+    def summary(self) -> RatingSummary:
+        """Return counts, means with n and interval, agreement between raters, and invalid cells."""
+        human = self.human()
+        scores = {
+            editor: [human[editor, item] for item in self.items if (editor, item) in human] for editor in self.editors
         }
+        agreements = {}
+        for name, ratings, items in self._between():
+            found = correlate(ratings)
+            undefined = {editor: found.editors[editor].reason for editor in found.undefined}
+            agreements[name] = RaterAgreement(
+                found.mean, found.judged, bounds(mean_interval(ratings, items)), undefined
+            )
+        return RatingSummary(
+            self.task,
+            len(self.raters),
+            len(self.items),
+            len(human),
+            len(self.editors) * len(self.items),
+            {editor: _editor_mean(values) for editor, values in scores.items()},
+            agreements,
+            self.broken,
+        )
 
-    def between_intervals(self) -> dict[str, Interval | None]:
-        """Return intervals of the means of `between_humans`: a jackknife over items with all their edits."""
-        found = {}
-        for name, one, others in self._sides():
-            rated = self._between(one, others)
-            found[name] = mean_interval([rating for _, rating in rated], [item for item, _ in rated])
-        return found
-
-    def _sides(self) -> Iterator[tuple[str, int, Sequence[int]]]:
-        """Yield name, rater and other raters of each comparison."""
-        for one in self.raters if len(self.raters) > 2 else ():
-            yield f"rater {one} against the others", one, [other for other in self.raters if other != one]
-        for one, other in combinations(self.raters, 2):
-            yield f"rater {one} against {other}", one, [other]
-
-    def _between(self, one: int, others: Sequence[int]) -> list[tuple[str, Rating]]:
-        """Return ratings by one rater and by the others of the edits that all of them rated, with the items."""
-        mine, theirs = self.raters[one], [self.raters[other] for other in others]
-        return [
-            (edit[1], Rating(edit[0], cell.overall, fmean(rater[edit].overall for rater in theirs)))
-            for edit, cell in mine.items()
-            if all(edit in rater for rater in theirs)
-        ]
-
-    def to_json(self) -> Json:
-        """Return counts, means with n and interval, and invalid cells as JSON."""
-        means, spans = self.means(), self.mean_intervals()
-        among, around = self.between_humans(), self.between_intervals()
-        return {
-            "task": self.task,
-            "raters": len(self.raters),
-            "items": len(self.items),
-            "rated": len(self.human()),
-            "edits": len(self.editors) * len(self.items),
-            "mean_overall": {
-                editor: {"mean": mean, "n": spans[editor][0], "interval": bounds(spans[editor][1])}
-                for editor, mean in means.items()
-            },
-            "between_humans": {
-                name: {
-                    "mean": each.mean,
-                    "n": each.counts.judged,
-                    "interval": bounds(around[name]),
-                    "undefined": {editor: each.editors[editor].reason for editor in each.undefined},
-                }
-                for name, each in among.items()
-            },
-            "broken": [str(cell) for cell in self.broken],
-        }
+    def _between(self) -> Iterator[tuple[str, list[Rating], list[str]]]:
+        """Yield for each comparison its name, and ratings and items of the edits that both sides rated."""
+        one_by_one = [(f"rater {one} against {other}", one, [other]) for one, other in combinations(self.raters, 2)]
+        rest = [(one, [other for other in self.raters if other != one]) for one in self.raters]
+        against_all = [(f"rater {one} against the others", one, others) for one, others in rest if len(others) > 1]
+        for name, one, others in [*against_all, *one_by_one]:
+            theirs = [self.raters[other] for other in others]
+            cells = {edit: cell for edit, cell in self.raters[one].items() if all(edit in rater for rater in theirs)}
+            ratings = [
+                Rating(edit[0], cell.overall, fmean(rater[edit].overall for rater in theirs))
+                for edit, cell in cells.items()
+            ]
+            yield name, ratings, [item for _, item in cells]
 
 
-def _mean_interval(scores: Sequence[float]) -> Interval | None:
+def _editor_mean(scores: Sequence[float]) -> EditorMean:
     drawn = bootstrap_mean(scores)
-    return wilson(math.fsum(scores), len(scores)) if drawn is None or drawn.low == drawn.high else drawn
+    if drawn is None or drawn.low == drawn.high:
+        drawn = wilson(math.fsum(scores), len(scores))
+    return EditorMean(fmean(scores) if scores else None, len(scores), bounds(drawn))
 
 
 def read_ratings(folder: Path) -> Ratings:
@@ -239,7 +220,7 @@ class _Table:
     editors: tuple[str, ...]
     items: tuple[str, ...]
     cells: Mapping[Edit, Cell]
-    broken: tuple[BrokenCell, ...]
+    broken: tuple[str, ...]
 
 
 def parse_cell(text: str) -> Cell | None:
@@ -273,11 +254,15 @@ def _read_table(path: Path) -> _Table:
             if cell is not None:
                 cells[editor, item] = cell
             else:
-                broken.append(BrokenCell(path.name, number, item, editor, text))
+                broken.append(_broken(path, number, item, editor, text))
         for place, text in enumerate(row[len(header) :], len(header) + 1):
             if text.strip():
-                broken.append(BrokenCell(path.name, number, item, f"number {place}, which has no editor", text))
+                broken.append(_broken(path, number, item, f"number {place}, which has no editor", text))
     return _Table(path.name, tuple(editors), tuple(items), cells, tuple(broken))
+
+
+def _broken(path: Path, row: int, item: str, column: str, text: str) -> str:
+    return f"{path.name}, row {row} ({item}), column {column}: {text!r} is not [SC, PQ]"
 
 
 def _refuse_twice(path: Path, names: Iterable[str]) -> None:

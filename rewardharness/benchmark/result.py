@@ -1,57 +1,145 @@
 """The result of a run, computed from its folder. Neither the data nor a judge is needed."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from statistics import fmean
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.answers import QuestionAnswer, read_answer
-from rewardharness.benchmark.calibration import GradedJudgment, calibration_json
+from rewardharness.benchmark.answers import QuestionAnswer
+from rewardharness.benchmark.calibration import (
+    Bin,
+    Calibration,
+    GradedJudgment,
+    by_category,
+    by_margin,
+    calibration,
+)
 from rewardharness.benchmark.cases import NOT_JUDGED
-from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
+from rewardharness.benchmark.comparison import PairedTest, compare, compared_run
 from rewardharness.benchmark.exploits import exploit_numbers
-from rewardharness.benchmark.items import FORWARD, REVERSE, Question
-from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED
-from rewardharness.benchmark.numbers import AnswerSheet, credit, numbers
-from rewardharness.benchmark.published import Setting, compare_published
-from rewardharness.benchmark.task import Group, TaskPart
+from rewardharness.benchmark.items import FORWARD, REVERSE, DataFacts, RunData
+from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED, Share
+from rewardharness.benchmark.numbers import AnswerSheet, Number, NumberFacts, credit, make_sheet, numbers
+from rewardharness.benchmark.published import PublishedRow, Setting, compare_published
+from rewardharness.benchmark.run import EntryRecord, read_benchmark, read_entries, read_judgments
+from rewardharness.benchmark.thresholds import read_rules
 from rewardharness.benchmark.ties import TieRule
-from rewardharness.judging.config import EVIDENCE, WITH_EVIDENCE
-from rewardharness.judging.report import BAD_ROW
-from rewardharness.schema import Json, Judgment, Usage
+from rewardharness.codec import UNSET, UnsetType, from_json
+from rewardharness.judging.report import BAD_ROW, count_consulted
+from rewardharness.schema import Judgment, Usage
 
 OF_NO_PART = "of no part"
 """Part of invalid rows if there are several parts: it depends on the label, which is not known."""
 
 
-def read_parts(data: Json) -> dict[str, TaskPart]:
-    """Read the parts of a task from a run folder."""
-    made = {}
-    for value in data["parts"]:
-        group = Group(**value["group"]) if value["group"] else None
-        made[value["name"]] = TaskPart(**{**value, "labels": tuple(value["labels"]), "group": group})
-    return made
+@dataclass(frozen=True)
+class OrderConsistency:
+    """How often the answers in both presentation orders agree, as in MMRB2 (arXiv 2512.16899)."""
+
+    same: int
+    tried: int
+    consistency: float | None
+    """0 for a judge that always prefers the candidate shown first."""
 
 
-def make_sheet(data: Json, judgments: Mapping[str, Judgment]) -> AnswerSheet:
-    """Read the answers of an entry from its judgments."""
-    parts = read_parts(data)
-    questions = [Question.from_json(value) for value in data["questions"]]
-    replies = tuple(read_answer(question, judgments, parts[question.part].ties) for question in questions)
-    return AnswerSheet(parts, data["protocol"], tuple(data["task"]["metrics"]), replies)
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkRow(EntryRecord):
+    """One row of the table with its numbers."""
+
+    items: int
+    """Items to judge, and skipped rows, each of which counts as one item under any protocol."""
+    judged: int
+    coverage: float | None
+    failures: Mapping[str, int]
+    """Number of failures by code."""
+    consulted: Mapping[str, int] | UnsetType = UNSET
+    """Number of judgments by consulted entries of the Library, as in `2 of 3`; omitted in runs of earlier versions."""
+    missing: int
+    """Items that are not judged yet."""
+    protocols: tuple[str, ...]
+    """Protocols of the judgments."""
+    position_consistency: float | None
+    """Of judgments that consist of one in each order."""
+    both_orders: OrderConsistency | None
+    """None if one order was judged."""
+    usage: Usage
+    numbers: tuple[Number, ...]
+    calibration: Calibration | UnsetType = UNSET
+    """Omitted, like the next two, if the labels are scores."""
+    by_margin: tuple[Bin, ...] | UnsetType = UNSET
+    by_category: Mapping[str, Share] | UnsetType = UNSET
+    against: tuple[PairedTest, ...]
+    """The judge of the run compared with this entry, by part; empty for the judge."""
 
 
-def summary(sheet: AnswerSheet, judgments: Mapping[str, Judgment], wanted: Iterable[str], skipped: int = 0) -> Json:
-    """Summarize judging: coverage, failures by code, position consistency, usage.
+@dataclass(frozen=True)
+class CountedPart:
+    """How many questions of a part count, and why the others do not."""
 
-    Args:
-        sheet: The answers.
-        judgments: Judgments by item.
-        wanted: Ids of the items.
-        skipped: Skipped rows. Each counts as one item that was not judged, under any protocol.
+    part: str
+    rows: int
+    counted: int
+    left_out: Mapping[str, int]
+    """Number of questions by reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedNumber(NumberFacts):
+    """A number of the judge of the run, with published numbers beside it."""
+
+    rows: tuple[PublishedRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkResult(DataFacts):
+    """The result of a benchmark, as `report.json` holds it."""
+
+    counted: tuple[CountedPart, ...]
+    rows: tuple[BenchmarkRow, ...]
+    """The rows of the table, the judge of the run first."""
+    published: tuple[PublishedNumber, ...]
+    fitted: tuple[str, ...]
+    """Notes on the tie thresholds that were fitted."""
+
+
+def read_result(folder: Path) -> BenchmarkResult:
+    """Compute the result of a run folder.
+
+    Raises:
+        RunError: If it holds no benchmark.
     """
-    items = set(wanted)
+    data, entries, judgments = read_benchmark(folder), read_entries(folder), read_judgments(folder)
+    rules, notes = read_rules(folder)
+    sheets = {entry.key: make_sheet(data, judgments.get(entry.key, {})) for entry in entries}
+    rows: list[BenchmarkRow] = []
+    for entry in entries:
+        row = _row(data, entry, sheets[entry.key], judgments.get(entry.key, {}), rules.get(entry.key))
+        rows.append(replace(row, against=_against(data, rows[0], entry, sheets)) if rows else row)
+    facts = {field.name: getattr(data, field.name) for field in fields(DataFacts)}
+    published = _published(data, rows[0]) if rows else ()
+    return BenchmarkResult(**facts, counted=_counted(data), rows=tuple(rows), published=published, fitted=notes)
+
+
+def parse_result(document: Mapping[str, Any]) -> BenchmarkResult:
+    """Read a result from the content of `report.json`, or from what `rh benchmark --json` printed.
+
+    Raises:
+        ValidationError: If it is not a result of this version.
+    """
+    return from_json(BenchmarkResult, {key: value for key, value in document.items() if key != "folder"})
+
+
+def _row(
+    data: RunData,
+    entry: EntryRecord,
+    sheet: AnswerSheet,
+    judgments: Mapping[str, Judgment],
+    rules: Mapping[str, TieRule] | None,
+) -> BenchmarkRow:
+    """Summarize judging, and compute the numbers."""
+    items = {item for question in data.questions for item, _ in question.asks}
+    skipped = 0 if data.sampled else data.skipped  # a sample is drawn from valid rows
     total = len(items) + skipped
     known = [judgment for name, judgment in judgments.items() if name in items]
     failures = Counter(judgment.failure.code for judgment in known if judgment.failure is not None)
@@ -59,24 +147,29 @@ def summary(sheet: AnswerSheet, judgments: Mapping[str, Judgment], wanted: Itera
     tried = [judgment.position_consistent for judgment in known if judgment.position_consistent is not None]
     usage = sum((judgment.usage for judgment in known), Usage())
     judged = sum(judgment.judged for judgment in known)
-    return {
-        "items": total,
-        "judged": judged,
-        "coverage": judged / total if total else None,
-        "failures": dict(sorted(failures.items())),
-        "missing": len(items) - len(known),
-        "protocols": sorted({judgment.protocol for judgment in known}),
-        "position_consistency": sum(tried) / len(tried) if tried else None,
-        "both_orders": _both_orders(sheet),
-        "usage": {**asdict(usage), "seconds": round(usage.seconds, 3)},
-    }
+    graded = graded_judgments(sheet, judgments)
+    return BenchmarkRow(
+        **vars(entry),
+        items=total,
+        judged=judged,
+        coverage=judged / total if total else None,
+        failures=dict(sorted(failures.items())),
+        consulted=dict(count_consulted(known)),
+        missing=len(items) - len(known),
+        protocols=tuple(sorted({judgment.protocol for judgment in known})),
+        position_consistency=sum(tried) / len(tried) if tried else None,
+        both_orders=_both_orders(sheet),
+        usage=replace(usage, seconds=round(usage.seconds, 3)),
+        numbers=(*numbers(sheet, rules), *exploit_numbers(sheet)),
+        calibration=UNSET if data.scores else calibration(graded),
+        by_margin=UNSET if data.scores else by_margin(graded),
+        by_category=UNSET if data.scores else by_category(graded),
+        against=(),
+    )
 
 
-def _both_orders(sheet: AnswerSheet) -> Json | None:
-    """Return how often the answers in both presentation orders agree, as in MMRB2 (arXiv 2512.16899).
-
-    A judge that always prefers the candidate shown first has a consistency of 0. None if only one order was judged.
-    """
+def _both_orders(sheet: AnswerSheet) -> OrderConsistency | None:
+    """Return how often the answers in both presentation orders agree; None if only one order was judged."""
     pairs: dict[str, dict[str, QuestionAnswer]] = {}
     for reply in sheet.counting:
         if reply.question.order and reply.question.truth in TWO_WAY:
@@ -85,7 +178,7 @@ def _both_orders(sheet: AnswerSheet) -> Json | None:
         return None
     answers = [(_two_way(two[FORWARD]), _two_way(two[REVERSE])) for two in pairs.values() if len(two) == 2]
     same = [forward == reverse for forward, reverse in answers if forward is not None and reverse is not None]
-    return {"same": sum(same), "tried": len(same), "consistency": sum(same) / len(same) if same else None}
+    return OrderConsistency(sum(same), len(same), sum(same) / len(same) if same else None)
 
 
 def _two_way(reply: QuestionAnswer) -> str | None:
@@ -114,133 +207,55 @@ def graded_judgments(sheet: AnswerSheet, judgments: Mapping[str, Judgment]) -> l
     return made
 
 
-def compared_examples(sheet: AnswerSheet, part: str) -> tuple[ComparedExample, ...]:
-    """Return the result of every question of a part, for a paired comparison.
-
-    Both presentation orders of a pair are one result under the id of the first, since they are not independent: their
-    mean, or None if one of them failed.
-    """
-    pairs: dict[str, list[QuestionAnswer]] = {}
-    for reply in sheet.counting:
-        if reply.question.part == part and isinstance(reply.question.truth, str):
-            pairs.setdefault(reply.question.pair, []).append(reply)
+def _published(data: RunData, row: BenchmarkRow) -> tuple[PublishedNumber, ...]:
+    """Return published numbers for each number of the judge of the run."""
+    pairwise = data.protocol == "both-orders"
+    orders: Literal[1, 2] = 2 if pairwise or row.position_consistency is not None else 1
     results = []
-    for replies in pairs.values():
-        question = replies[0].question
-        credits = [value for reply in replies if (value := credit(sheet.parts[part], reply)) is not None]
-        mean = fmean(credits) if len(credits) == len(replies) else None
-        results.append(ComparedExample(question.id, str(question.truth), mean, question.cluster))
+    for number in row.numbers:
+        setting = Setting(
+            data.task.name,
+            number.part,
+            number.metric,
+            data.protocol,
+            number.dimension,
+            number.labels,
+            orders,
+            number.n // 2 if pairwise else number.n,
+            data.revision,
+        )
+        if rows := compare_published(setting):
+            facts = {field.name: getattr(number, field.name) for field in fields(NumberFacts)}
+            results.append(PublishedNumber(**facts, rows=rows))
     return tuple(results)
 
 
-def paired_run(name: str, data: Json, sheet: AnswerSheet, part: str) -> ComparedRun:
-    """Return the results of an entry in the form that `compare` takes."""
-    labels = "/".join(sheet.parts[part].labels)
-    return ComparedRun(
-        name, f"{data['task']['name']}, {part}", f"exact, {labels}", data["protocol"], compared_examples(sheet, part)
-    )
-
-
-def make_result(
-    data: Json,
-    entries: Sequence[Json],
-    judgments: Mapping[str, Mapping[str, Judgment]],
-    rules: Mapping[str, Mapping[str, TieRule]] | None = None,
-) -> Json:
-    """Compute the result of a run.
-
-    Args:
-        data: Items and questions, as `BenchmarkData.to_json` returns them.
-        entries: The entries, as `BenchmarkEntry.to_json` returns them; the judge of the run is the first.
-        judgments: Judgments by entry and item.
-        rules: Tie thresholds by entry and part, fitted on other data.
-    """
-    wanted = {item for question in data["questions"] for item, _ in question["asks"]}
-    sheets = {entry["key"]: make_sheet(data, judgments.get(entry["key"], {})) for entry in entries}
-    # A sample is drawn from valid rows; skipped rows are reported next to it.
-    skipped = 0 if data["sampled"] else data.get("skipped_rows", {"n": 0})["n"]
-    rows = []
-    for entry in entries:
-        key, sheet = entry["key"], sheets[entry["key"]]
-        known = judgments.get(key, {})
-        rows.append(
-            {
-                **entry,
-                **summary(sheet, known, wanted, skipped),
-                "numbers": [
-                    one.to_json() for one in (*numbers(sheet, (rules or {}).get(key)), *exploit_numbers(sheet))
-                ],
-                **(calibration_json(graded_judgments(sheet, known)) if not data["scores"] else {}),
-                "against": _against(data, entries[0], entry, sheets) if entry is not entries[0] else [],
-            }
-        )
-    about = {key: value for key, value in data.items() if key != "questions"}
-    return {**about, "counted": _counted(data), "rows": rows, "published": _published(data, rows[0]) if rows else []}
-
-
-def _published(data: Json, row: Json) -> list[Json]:
-    """Return published numbers for each number of the judge of the run."""
-    pairwise = data["protocol"] == "both-orders"
-    orders: Literal[1, 2] = 2 if pairwise or row["position_consistency"] is not None else 1
-    results = []
-    for number in row["numbers"]:
-        setting = Setting(
-            data["task"]["name"],
-            number["part"],
-            number["metric"],
-            data["protocol"],
-            number["dimension"],
-            tuple(number["labels"]),
-            orders,
-            number["n"] // 2 if pairwise else number["n"],
-            data["revision"],
-        )
-        others = [each.to_json() for each in compare_published(setting)]
-        if others:
-            named = {key: number[key] for key in ("part", "dimension", "metric", "name", "value", "interval", "n")}
-            results.append({**named, "rows": others})
-    return results
-
-
-def _against(data: Json, first: Json, other: Json, sheets: Mapping[str, AnswerSheet]) -> list[Json]:
+def _against(
+    data: RunData, first: EntryRecord, other: EntryRecord, sheets: Mapping[str, AnswerSheet]
+) -> tuple[PairedTest, ...]:
     """Compare the judge of the run with another entry, part by part, on the questions that both answered."""
     results = []
-    for part in sheets[first["key"]].parts:
-        mine = paired_run(label(first), data, sheets[first["key"]], part)
+    for part in sheets[first.key].parts:
+        mine, theirs = (compared_run(entry.label, data, sheets[entry.key], part) for entry in (first, other))
         if mine.outcomes:
-            compared = compare(paired_run(label(other), data, sheets[other["key"]], part), mine).to_json()
-            fixed, broken = len(compared.pop("fixed")), len(compared.pop("broken"))
-            results.append({"part": part, **compared, "better": fixed, "worse": broken})
-    return results
+            results.append(replace(compare(theirs, mine)[0], part=part))
+    return tuple(results)
 
 
-def label(entry: Mapping[str, Any]) -> str:
-    """Return the display name of an entry."""
-    name = judge_label(entry)
-    return name if entry["role"] == "baseline" else f"{name}, {entry['library']}"
-
-
-def judge_label(entry: Mapping[str, Any]) -> str:
-    """Return the display name of the judge of an entry, as it is spelled for `--judges`."""
-    with_evidence = str(entry.get("protocol", "")).endswith(WITH_EVIDENCE)
-    return f"{entry['name']}{EVIDENCE}" if with_evidence else str(entry["name"])
-
-
-def _counted(data: Json) -> list[Json]:
+def _counted(data: RunData) -> tuple[CountedPart, ...]:
     """Return how many questions of each part count, and why the others do not."""
-    tallies: dict[str, Counter[str]] = {part["name"]: Counter() for part in data["parts"]}
-    for value in data["questions"]:
-        reason = value["excluded"] or ("no label" if value["truth"] is None else "")
-        tallies[value["part"]][reason] += 1
-    for problem in data["problems"]:
-        if problem["consequence"] == NOT_JUDGED:
-            tallies.setdefault(problem["part"], Counter())[problem["code"]] += problem["n"]
-    return [
-        {
-            "part": name or OF_NO_PART,
-            "rows": sum(tally.values()),
-            "counted": tally[""],
-            "left_out": {reason: n for reason, n in sorted(tally.items()) if reason},
-        }
+    tallies: dict[str, Counter[str]] = {part.name: Counter() for part in data.parts}
+    for question in data.questions:
+        tallies[question.part][question.excluded or ("no label" if question.truth is None else "")] += 1
+    for problem in data.problems:
+        if problem.consequence == NOT_JUDGED:
+            tallies.setdefault(problem.part, Counter())[problem.code] += problem.n
+    return tuple(
+        CountedPart(
+            name or OF_NO_PART,
+            sum(tally.values()),
+            tally[""],
+            {reason: n for reason, n in sorted(tally.items()) if reason},
+        )
         for name, tally in tallies.items()
-    ]
+    )

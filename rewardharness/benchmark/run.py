@@ -9,23 +9,28 @@ A run folder holds
     results.jsonl     one line per judgment, appended; entries can be added later
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.items import BenchmarkData, BenchmarkItem
+from rewardharness.benchmark.items import BenchmarkData, RunData
+from rewardharness.codec import UNSET, UnsetType, ValidationError, from_json, to_json
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import content_id, read_json, write_json
-from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.batches import JUDGING, Batch, judge_batches
+from rewardharness.judging.config import EVIDENCE
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
-from rewardharness.judgments import judgment_from_json, result_line
+from rewardharness.judging.model_config import WITH_EVIDENCE
+from rewardharness.judgments import judgment_from_json
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
+from rewardharness.runs.results import Results
+from rewardharness.runs.spending import Cost
 from rewardharness.runs.store import RunFolder, results_of
-from rewardharness.schema import Example, Json, Judgment
+from rewardharness.schema import Json, Judgment
 
 DATA_FILE = "exam.json"
 ENTRIES_FILE = "contenders.json"
@@ -33,6 +38,39 @@ COMMAND = "benchmark"
 """Job type in the manifest of a run."""
 
 Role = Literal["judge", "empty", "baseline"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryRecord:
+    """One row of the table as the run folder holds it."""
+
+    key: str
+    """Hash of what follows, but for role and Library name."""
+    role: Role
+    library: str
+    """Display name of the Library."""
+    name: str
+    """The judge."""
+    protocol: str
+    revision: str
+    library_id: str
+    release: str | UnsetType = UNSET
+    """Hash of the release that judges."""
+    settings_of: str | UnsetType = UNSET
+    """Hash of the release whose settings an entry without a Library has."""
+    release_ties: bool | UnsetType = UNSET
+    evolved_on: bool | UnsetType = UNSET
+    """True if the Library was evolved on the judged data."""
+
+    @property
+    def judge_label(self) -> str:
+        """Display name of the judge, as it is spelled for `--judges`."""
+        return f"{self.name}{EVIDENCE}" if self.protocol.endswith(WITH_EVIDENCE) else self.name
+
+    @property
+    def label(self) -> str:
+        """Display name of the entry."""
+        return self.judge_label if self.role == "baseline" else f"{self.judge_label}, {self.library}"
 
 
 @dataclass(frozen=True)
@@ -59,78 +97,27 @@ class BenchmarkEntry:
         """The identity of the judge without ties, which depend on the parts of a task."""
         return JudgeIdentity.of(self.open(False), self.library, self.release or None)
 
-    @property
-    def _row(self) -> Json:
-        who = self.identity
-        known = {"name": who.judge, "protocol": who.protocol, "revision": who.judge_revision}
-        release = {"release" if self.role == "judge" else "settings_of": who.release} if who.release else {}
-        return {**known, "library_id": who.library_id, **release}
-
     @cached_property
+    def record(self) -> EntryRecord:
+        """The entry in a run folder."""
+        who = self.identity
+        facts: dict[str, Any] = {"name": who.judge, "protocol": who.protocol, "revision": who.judge_revision}
+        facts["library_id"] = who.library_id
+        if who.release:
+            facts["release" if self.role == "judge" else "settings_of"] = who.release
+        ties = self.release_ties if self.release else UNSET
+        key = content_id(facts)[:12]
+        return EntryRecord(key=key, role=self.role, library=self.library_name, release_ties=ties, **facts)
+
+    @property
     def key(self) -> str:
         """Key of the entry in a run folder."""
-        return content_id(self._row)[:12]
+        return self.record.key
 
     @cached_property
     def evolved_on(self) -> frozenset[str]:
         """Known digests of the data that the Library was evolved on."""
         return self.release_data | data_digests(self.library.lineage)
-
-    def to_json(self) -> Json:
-        """Return the entry as JSON."""
-        ties = {"release_ties": self.release_ties} if self.release else {}
-        return {"key": self.key, "role": self.role, "library": self.library_name, **self._row, **ties}
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Cost estimate of a benchmark."""
-
-    judgments: int
-    known: int
-    """Judgments that the run folder already holds."""
-    requests: int
-    """Minimum number of requests to models for the others; Tools and retries need more, cached answers none."""
-    crops: int
-    """Maximum number of images that measured evidence adds to these requests."""
-
-
-def estimate(data: BenchmarkData, entries: Sequence[BenchmarkEntry], known: Mapping[str, Any]) -> Cost:
-    """Count what is left to judge, and the requests that it takes."""
-    left = requests = crops = 0
-    for entry in entries:
-        judge = entry.open(False)
-        for item in missing(data, entry, known):
-            left += 1
-            requests += judge.estimate_cost(item.example)
-            crops += judge.estimate_crops(item.example)
-    total = len(data.items) * len(entries)
-    return Cost(total, total - left, requests, crops)
-
-
-def missing(
-    data: BenchmarkData, entry: BenchmarkEntry, known: Mapping[str, Any], retry: bool = False
-) -> list[BenchmarkItem]:
-    """Return the items that an entry has not judged.
-
-    Args:
-        data: All items.
-        entry: The entry.
-        known: Result lines by id.
-        retry: Whether judgments that failed count as missing.
-    """
-
-    def judged(name: str) -> bool:
-        return name in known and not (retry and judgment_from_json(known[name], steps=False).failure)
-
-    return [item for name, item in data.items.items() if not judged(line_id(entry.key, name))]
-
-
-def count_missing(
-    data: BenchmarkData, entries: Sequence[BenchmarkEntry], known: Mapping[str, Any], retry: bool = False
-) -> int:
-    """Count the judgments that are left to make; see `missing`."""
-    return sum(len(missing(data, entry, known, retry)) for entry in entries)
 
 
 def line_id(key: str, item: str) -> str:
@@ -155,15 +142,40 @@ def manifest(data: BenchmarkData, entry: BenchmarkEntry) -> Json:
     }
 
 
+def batches(
+    data: BenchmarkData, entries: Sequence[BenchmarkEntry], label: str = JUDGING, concurrency: int = 0
+) -> list[Batch]:
+    """Return what is judged: the items of each entry, those whose labels have ties after the others."""
+    found = []
+    for entry in entries:
+        for ties in (False, True):
+            examples = [item.example for item in data.items.values() if item.ties == ties]
+            if examples:
+                judge, line = entry.open(ties), partial(_line, entry.key)
+                what = f"{label} with {entry.identity.judge}"
+                found.append(Batch(judge, entry.library, examples, line, what, concurrency))
+    return found
+
+
+def _line(key: str, item: str) -> Json:
+    return {"id": line_id(key, item), "contender": key, "item": item}
+
+
+def estimate(
+    data: BenchmarkData, entries: Sequence[BenchmarkEntry], known: Results, *, retry_failed: bool = False
+) -> Cost:
+    """Return the expected cost of what is left to judge."""
+    return sum((batch.cost(known, retry_failed) for batch in batches(data, entries)), Cost())
+
+
 def judge_benchmark(
     run: RunFolder,
     data: BenchmarkData,
     entries: Sequence[BenchmarkEntry],
     *,
-    concurrency: Callable[[Judge], int],
-    on_judgment: Callable[[BenchmarkEntry, Judgment], None] | None = None,
-    retry: bool = False,
-    should_stop: Callable[[], bool] | None = None,
+    label: str = JUDGING,
+    concurrency: int = 0,
+    **options: Any,
 ) -> None:
     """Judge what the run folder does not hold yet.
 
@@ -171,85 +183,54 @@ def judge_benchmark(
         run: The run folder, open.
         data: Items to judge.
         entries: The entries, in the order of the table.
-        concurrency: Returns the number of examples that a judge judges at the same time.
-        on_judgment: Called for each judgment after it is written.
-        retry: Judge again what could not be judged before.
-        should_stop: Called before each example; no further example starts once it returns True.
+        label: What is being done, for progress.
+        concurrency: Examples that are judged at the same time; 0 for what suits each judge.
+        options: As of `judge_batches`.
     """
-    write_json(run.path / DATA_FILE, data.to_json())
+    write_json(run.path / DATA_FILE, to_json(data.record))
     _write_entries(run.path, entries, data.dataset)
-    known = run.results()
-    for entry in entries:
-        items = missing(data, entry, known, retry)
-        for ties in (False, True):
-            if should_stop is not None and should_stop():
-                return
-            left = [item.example for item in items if item.ties == ties]
-            if left:
-                _judge(run, entry, left, ties, concurrency, on_judgment, should_stop)
-
-
-def _judge(
-    run: RunFolder,
-    entry: BenchmarkEntry,
-    examples: Iterable[Example],
-    ties: bool,
-    concurrency: Callable[[Judge], int],
-    on_judgment: Callable[[BenchmarkEntry, Judgment], None] | None,
-    should_stop: Callable[[], bool] | None,
-) -> None:
-    judge = entry.open(ties)
-    key = entry.key
-
-    def keep(example: Example, judgment: Judgment) -> None:
-        line = {**result_line(judgment), "id": line_id(key, example.id), "contender": key, "item": example.id}
-        run.append(line)
-        if on_judgment is not None:
-            on_judgment(entry, judgment)
-
-    evaluate(
-        judge,
-        entry.library,
-        examples,
-        concurrency=concurrency(judge),
-        on_judgment=keep,
-        should_stop=should_stop,
-    )
+    judge_batches(run, batches(data, entries, label, concurrency), **options)
 
 
 def _write_entries(folder: Path, entries: Sequence[BenchmarkEntry], digest: str) -> None:
     """Write the entries. Earlier entries of the run are kept, and so is `evolved_on`."""
-    known = {each["key"]: each for each in read_entries(folder)}
-    fresh = [entry.to_json() for entry in entries]
-    for entry, row in zip(entries, fresh, strict=True):
-        if digest in entry.evolved_on or known.get(entry.key, {}).get("evolved_on"):
-            row["evolved_on"] = True
-    write_json(
-        folder / ENTRIES_FILE, [*fresh, *(each for key, each in known.items() if key not in {f["key"] for f in fresh})]
-    )
+    known = {record.key: record for record in read_entries(folder)}
+    records = []
+    for entry in entries:
+        earlier = known.pop(entry.key, None)
+        evolved = digest in entry.evolved_on or bool(earlier and earlier.evolved_on)
+        records.append(replace(entry.record, evolved_on=True) if evolved else entry.record)
+    write_json(folder / ENTRIES_FILE, to_json([*records, *known.values()]))
 
 
-def read_entries(folder: Path) -> list[Json]:
-    """Read the entries of a run, in the order of the table; empty before it starts."""
+def read_entries(folder: Path) -> tuple[EntryRecord, ...]:
+    """Read the entries of a run, in the order of the table; empty before it starts.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
     file = folder / ENTRIES_FILE
-    found = read_json(file) if file.exists() else []
-    if not isinstance(found, list) or not all(isinstance(each, dict) and "key" in each for each in found):
-        raise DataError(f"{file} is not a list of entries.", next_step="Start the run over with --restart.")
-    return found
+    try:
+        return from_json(tuple[EntryRecord, ...], read_json(file)) if file.exists() else ()
+    except ValidationError as error:
+        message = f"{file} is not a list of entries: {error.message}."
+        raise DataError(message, next_step="Start the run over with --restart.") from None
 
 
-def read_benchmark(folder: Path) -> Json:
+def read_benchmark(folder: Path) -> RunData:
     """Read items and questions of a run.
 
     Raises:
         RunError: If the folder holds no benchmark.
     """
-    if not (folder / DATA_FILE).is_file():
+    file = folder / DATA_FILE
+    if not file.is_file():
         raise RunError(f"{folder} holds no benchmark.", next_step="Name a run folder of `rh benchmark`.")
-    found = read_json(folder / DATA_FILE)
-    if not isinstance(found, dict) or "questions" not in found:
-        raise RunError(f"{folder / DATA_FILE} cannot be read.", next_step="Start the run over with --restart.")
-    return found
+    try:
+        return from_json(RunData, read_json(file))
+    except ValidationError as error:
+        message = f"{file} cannot be read: {error.message}."
+        raise RunError(message, next_step="Start the run over with --restart.") from None
 
 
 def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:

@@ -5,19 +5,20 @@ The development data are judged in the run folder `development/` inside that of 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rewardharness.benchmark.items import BenchmarkData
-from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, TIES, ScoredPair
-from rewardharness.benchmark.result import make_sheet
+from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, LabeledAnswer, collapse
+from rewardharness.benchmark.numbers import make_sheet
 from rewardharness.benchmark.run import BenchmarkEntry
 from rewardharness.benchmark.task import BOTH_BAD, TaskPart
 from rewardharness.benchmark.ties import TieRule, fit_ties
-from rewardharness.errors import DataError
+from rewardharness.codec import from_json, to_json
+from rewardharness.errors import DataError, InputError
 from rewardharness.files import read_json, write_json
 from rewardharness.judging.identity import JudgeIdentity
-from rewardharness.schema import TIE, Json, Judgment
+from rewardharness.schema import Judgment
 
 RULES = "rules.json"
 DEVELOPMENT = "development"
@@ -25,6 +26,12 @@ DEVELOPMENT = "development"
 
 Rules = Mapping[str, Mapping[str, TieRule]]
 """Rules by entry and part."""
+
+
+@dataclass(frozen=True)
+class _RulesFile:
+    notes: tuple[str, ...]
+    rules: Rules
 
 
 def fit_rules(
@@ -47,13 +54,14 @@ def fit_rules(
     reported = {question.cluster for question in data.questions}
     kept = tuple(question for question in development.questions if question.cluster not in reported)
     shared = len(development.questions) - len(kept)
-    asked = replace(development, questions=kept).to_json()
+    asked = replace(development, questions=kept).record
     notes = [f"Thresholds of ties were fitted on {development.task.title}, {len(kept)} pairs."]
     if shared:
         notes.append(f"{shared} development pairs share a source image with the benchmark and were left out.")
     rules: dict[str, dict[str, TieRule]] = {}
     for entry in entries:
-        pairs = _scored(asked, judgments.get(entry.key, {}))
+        sheet = make_sheet(asked, judgments.get(entry.key, {}))
+        pairs = [reply.answer for reply in sheet.counting if len(reply.question.asks) == 2 and not asked.scores]
         for part in data.parts:
             rule = _fit(data, part, pairs, entry.identity) if part.ties else None
             if rule is not None:
@@ -63,16 +71,13 @@ def fit_rules(
     return rules, tuple(notes)
 
 
-def _scored(asked: Json, judgments: Mapping[str, Judgment]) -> list[ScoredPair]:
-    replies = make_sheet(asked, judgments).counting
-    return [each.scored for each in replies if len(each.question.asks) == 2 and isinstance(each.question.truth, str)]
-
-
-def _fit(data: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], identity: JudgeIdentity) -> TieRule | None:
+def _fit(
+    data: BenchmarkData, part: TaskPart, pairs: Sequence[LabeledAnswer], identity: JudgeIdentity
+) -> TieRule | None:
     if any(question.score != "reward" for question in data.questions if question.part == part.name):
         return None
     both = BOTH_BAD in part.labels and any(pair.truth == BOTH_BAD for pair in pairs)
-    labeled = pairs if both else [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
+    labeled = pairs if both else [collapse(pair) for pair in pairs]
     if all(pair.difference is None for pair in labeled):
         return None
     labels = FOUR_WAY if both else THREE_WAY
@@ -81,8 +86,7 @@ def _fit(data: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], ident
 
 def write_rules(folder: Path, rules: Rules, notes: Sequence[str]) -> None:
     """Write fitted rules."""
-    made = {key: {part: rule.to_json() for part, rule in parts.items()} for key, parts in rules.items()}
-    write_json(folder / RULES, {"notes": list(notes), "rules": made})
+    write_json(folder / RULES, to_json(_RulesFile(tuple(notes), rules)))
 
 
 def read_rules(folder: Path) -> tuple[Rules, tuple[str, ...]]:
@@ -94,12 +98,9 @@ def read_rules(folder: Path) -> tuple[Rules, tuple[str, ...]]:
     file = folder / RULES
     if not file.exists():
         return {}, ()
-    content = read_json(file)
     try:
-        made = {
-            str(key): {str(part): TieRule.from_json(rule) for part, rule in parts.items()}
-            for key, parts in content["rules"].items()
-        }
-        return made, tuple(map(str, content["notes"]))
-    except (LookupError, TypeError, AttributeError):
-        raise DataError(f"{file} cannot be read.", next_step="Remove it, and run the benchmark again.") from None
+        content = from_json(_RulesFile, read_json(file))
+    except InputError as error:
+        step = "Remove it, and run the benchmark again."
+        raise DataError(f"{file} cannot be read: {error.message}", next_step=step) from None
+    return content.rules, content.notes

@@ -13,23 +13,18 @@ refuses to score them, or rows with the same source image. `tuned_in_hindsight` 
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
-from rewardharness.benchmark.metrics import THREE_WAY, LabeledAnswer, PairScore, ScoredPair, check_answer, pair_accuracy
+from rewardharness.benchmark.metrics import THREE_WAY, LabeledAnswer, PairShare, check_answer, pair_accuracy
 from rewardharness.benchmark.task import BOTH_BAD
-from rewardharness.codec import from_json
-from rewardharness.errors import DataError, InputError
+from rewardharness.errors import InputError
 from rewardharness.files import content_id
-from rewardharness.schema import TIE, Json
-
-HINDSIGHT = "tuned on the scored labels"
-"""Treatment of ties of published rows whose threshold was chosen on the reported labels."""
+from rewardharness.schema import TIE
 
 
 @dataclass(frozen=True)
 class TieRule:
-    """When two scores are a tie, and the origin of the rule. Created by `fit_ties` or `fixed`."""
+    """When two scores are a tie, and the origin of the rule."""
 
     threshold: float
     """Largest difference of a tie, at least 0, on the scale of the scores."""
@@ -48,23 +43,14 @@ class TieRule:
     """Correct predictions among the n: the objective of the fit, not an estimate of accuracy."""
     digest: str = ""
     """Content id of the development data: ids, labels and scores. Empty for a rule that was not fitted."""
-    seen: frozenset[str] = frozenset()
+    seen: tuple[str, ...] = ()
     """Keys of the development rows and of their clusters, see `row_keys`."""
 
-    @classmethod
-    def fixed(
-        cls,
-        threshold: float,
-        *,
-        judge: str,
-        protocol: str,
-        labels: Sequence[str] = THREE_WAY,
-        floor: float | None = None,
-    ) -> "TieRule":
-        """Create a rule with a threshold that does not depend on data, such as 0."""
-        return cls(_valid(threshold), floor, tuple(labels), judge, protocol)
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.threshold) or self.threshold < 0:
+            raise InputError(f"{self.threshold} cannot be a threshold.", next_step="Give a number from 0 on.")
 
-    def label(self, pair: ScoredPair) -> str | None:
+    def label(self, pair: LabeledAnswer) -> str | None:
         """Return the label of a pair from its scores; None without both scores."""
         lead = pair.difference
         if pair.first is None or pair.second is None or lead is None:
@@ -73,47 +59,15 @@ class TieRule:
             return BOTH_BAD
         return TIE if abs(lead) <= self.threshold else "A" if lead > 0 else "B"
 
-    @property
-    def treatment(self) -> str:
-        """Threshold, floor and their origin, for tables."""
-        floor = "" if self.floor is None else f", floor {self.floor:.4g}"
-        where = f"fitted on {self.n} other pairs, {self.digest[:12]}" if self.n else "fixed"
-        return f"ties within {self.threshold:.4g}{floor} ({where})"
 
-    @property
-    def summary(self) -> Json:
-        """Threshold, floor and the data of the fit, for tables."""
-        fitted = {"fitted_on": self.n, "fitted_right": self.correct, "fitted_digest": self.digest}
-        return {"threshold": self.threshold, "floor": self.floor, **fitted}
-
-    def to_json(self) -> Json:
-        """Return the rule as JSON."""
-        return {**self.__dict__, "labels": list(self.labels), "seen": sorted(self.seen)}
-
-    @classmethod
-    def from_json(cls, value: Any) -> "TieRule":
-        """Read a rule that `to_json` wrote.
-
-        Raises:
-            DataError: If it is not a rule.
-        """
-        try:
-            rule = from_json(cls, value)
-            _valid(rule.threshold)
-        except InputError as error:
-            message = f"This is not a fitted tie rule: {error.message}"
-            raise DataError(message, next_step="Fit it again.") from None
-        return rule
-
-
-def row_keys(pair: ScoredPair) -> tuple[str, ...]:
+def row_keys(pair: LabeledAnswer) -> tuple[str, ...]:
     """Return hashes of the id of a pair and, if it has one, of its cluster."""
     keys = [content_id(["pair", pair.id])[:24]]
     return (*keys, content_id(["cluster", pair.cluster])[:24]) if pair.cluster else tuple(keys)
 
 
 def fit_ties(
-    development: Sequence[ScoredPair], *, judge: str, protocol: str, labels: Sequence[str] = THREE_WAY
+    development: Sequence[LabeledAnswer], *, judge: str, protocol: str, labels: Sequence[str] = THREE_WAY
 ) -> TieRule:
     """Choose the threshold, and with four labels the floor, with the highest accuracy on development data.
 
@@ -133,7 +87,7 @@ def fit_ties(
     if TIE not in labels:
         raise InputError("These labels have no ties.", next_step="Score such pairs under `strict`.")
     for pair in development:
-        check_answer(LabeledAnswer(pair.id, pair.truth, None), labels)
+        check_answer(replace(pair, choice=None), labels)
     known = [pair for pair in development if pair.difference is not None]
     if not known:
         raise InputError("No development pair has both scores.", next_step="Give judged pairs.")
@@ -149,11 +103,11 @@ def fit_ties(
         unscored=len(development) - len(known),
         correct=correct,
         digest=content_id(rows),
-        seen=frozenset(key for pair in development for key in row_keys(pair)),
+        seen=tuple(sorted({key for pair in development for key in row_keys(pair)})),
     )
 
 
-def with_ties(pairs: Sequence[ScoredPair], rule: TieRule, *, judge: str, protocol: str) -> PairScore:
+def with_ties(pairs: Sequence[LabeledAnswer], rule: TieRule, *, judge: str, protocol: str) -> PairShare:
     """Compute accuracy with ties, where the rule predicts the label (arXiv 2305.14324).
 
     Pairs without both scores are not judged.
@@ -173,17 +127,18 @@ def with_ties(pairs: Sequence[ScoredPair], rule: TieRule, *, judge: str, protoco
                 f"The tie threshold is for the {name} {there!r}, not for {here!r}.",
                 next_step=f"Fit one for this {name}.",
             )
-    shared = [pair.id for pair in pairs if rule.seen.intersection(row_keys(pair))]
+    seen = frozenset(rule.seen)
+    shared = [pair.id for pair in pairs if not seen.isdisjoint(row_keys(pair))]
     if shared:
         raise InputError(
             f"The tie threshold was fitted on {len(shared)} of the {len(pairs)} pairs to be scored, "
             f"or on others of the same source image, such as {shared[0]}.",
             next_step="Fit it on development data and score the rest.",
         )
-    return _score(pairs, rule, rule.treatment)
+    return _score(pairs, rule)
 
 
-def tuned_in_hindsight(pairs: Sequence[ScoredPair], labels: Sequence[str] = THREE_WAY) -> PairScore:
+def tuned_in_hindsight(pairs: Sequence[LabeledAnswer], labels: Sequence[str] = THREE_WAY) -> PairShare:
     """Compute accuracy with the threshold that is best on these labels, which is an upper bound.
 
     Use it only for comparison with published rows of that kind (EditReward's pointwise rows, VideoAlign).
@@ -191,24 +146,14 @@ def tuned_in_hindsight(pairs: Sequence[ScoredPair], labels: Sequence[str] = THRE
     Raises:
         InputError: As for `fit_ties`.
     """
-    return _score(pairs, fit_ties(pairs, judge="", protocol="", labels=labels), HINDSIGHT)
+    return _score(pairs, fit_ties(pairs, judge="", protocol="", labels=labels))
 
 
-def _score(pairs: Iterable[ScoredPair], rule: TieRule, treatment: str) -> PairScore:
-    answers = [
-        LabeledAnswer(pair.id, pair.truth, rule.label(pair), pair.category, pair.dimension, pair.cluster)
-        for pair in pairs
-    ]
-    return PairScore(treatment, rule.labels, pair_accuracy(answers, "exact", rule.labels).accuracy)
+def _score(pairs: Iterable[LabeledAnswer], rule: TieRule) -> PairShare:
+    return pair_accuracy([replace(pair, choice=rule.label(pair)) for pair in pairs], "exact", rule.labels)
 
 
-def _valid(threshold: float) -> float:
-    if not math.isfinite(threshold) or threshold < 0:
-        raise InputError(f"{threshold} cannot be a threshold.", next_step="Give a number from 0 on.")
-    return threshold
-
-
-def _sweep(pairs: Sequence[ScoredPair], *, with_floor: bool) -> tuple[int, float, float | None]:
+def _sweep(pairs: Sequence[LabeledAnswer], *, with_floor: bool) -> tuple[int, float, float | None]:
     """Evaluate every floor with every threshold.
 
     Returns:
@@ -218,7 +163,7 @@ def _sweep(pairs: Sequence[ScoredPair], *, with_floor: bool) -> tuple[int, float
 
     gaps = np.array([abs(pair.difference or 0.0) for pair in pairs])
     tops = np.array([max(pair.first or 0.0, pair.second or 0.0) for pair in pairs])
-    parted = np.array([pair.answer().choice == pair.truth and pair.truth != TIE for pair in pairs], dtype=int)
+    parted = np.array([pair.leader == pair.truth and pair.truth != TIE for pair in pairs], dtype=int)
     level = np.array([pair.truth == TIE for pair in pairs], dtype=int)
     bad = np.array([pair.truth == BOTH_BAD for pair in pairs], dtype=int)
     order = np.argsort(gaps, kind="stable")

@@ -29,7 +29,7 @@ from rewardharness.benchmark.metrics import (
     THREE_WAY,
     TIES,
     LabeledAnswer,
-    PairScore,
+    PairShare,
     chance,
     collapse,
     pair_accuracy,
@@ -37,7 +37,7 @@ from rewardharness.benchmark.metrics import (
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import DataError
 from rewardharness.files import read_text
-from rewardharness.schema import TIE, Json
+from rewardharness.schema import TIE
 
 Reading = Literal["published", "strict"]
 """How a reply is read; see the module."""
@@ -110,34 +110,22 @@ class VoteCount:
     """Votes of a file in one reading."""
 
     reading: Reading
-    answers: tuple[LabeledAnswer, ...]
-    """One per row, in four labels; a reply without a vote has no answer."""
-    four_way: PairScore
+    four_way: PairShare
     """Exact, with both kinds of tie. Its `of_all` is the published number: replies without a vote are wrong."""
-    three_way: PairScore
+    three_way: PairShare
     """Exact, with one kind of tie."""
-    no_tie: PairScore
+    no_tie: PairShare
     """Pairs whose label prefers one candidate."""
     problems: Mapping[str, int]
     """Replies without a vote, by reason."""
-
-    def to_json(self) -> Json:
-        """Return it as JSON."""
-        return {
-            "reading": self.reading,
-            "four_way": self.four_way.to_json(),
-            "three_way": self.three_way.to_json(),
-            "no_tie": self.no_tie.to_json(),
-            "problems": dict(self.problems),
-        }
 
 
 @dataclass(frozen=True)
 class VoteReport:
     """Accuracy of a file of replies."""
 
-    name: str
-    """The file."""
+    file: str
+    """Its name."""
     n: int
     published: VoteCount
     strict: VoteCount
@@ -146,24 +134,13 @@ class VoteReport:
     differing: tuple[str, ...] | None
     """Rows whose correctness in the file differs from the published reading; None if the file has none."""
 
-    def to_json(self) -> Json:
-        """Return it as JSON."""
-        return {
-            "file": self.name,
-            "n": self.n,
-            "published": self.published.to_json(),
-            "strict": self.strict.to_json(),
-            "chance": dict(self.chance),
-            "differing": None if self.differing is None else list(self.differing),
-        }
-
 
 def score_votes(*paths: Path, on_empty: Callable[[Path], None] | None = None) -> tuple[VoteReport, ...]:
     """Read files of raw replies and count them in both readings.
 
     A folder means the `.jsonl` files in it, sorted by name.
 
-    `report.published.four_way` with `metrics.of_all` is the number of the published table (53.54 for GPT-4o);
+    `report.published.four_way.of_all` is the number of the published table (53.54 for GPT-4o);
     `report.published.problems[NO_VERDICT]` is the number of replies without double brackets.
 
     Args:
@@ -199,19 +176,20 @@ def _files(path: Path) -> list[Path]:
 
 def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:
     """Count rows in both readings."""
-    published, strict = count_votes(rows, "published"), count_votes(rows, "strict")
+    answers, _ = read_answers(rows, "published")
     differing = None
     if any(row.published_correct is not None for row in rows):
         differing = tuple(
             row.id
-            for row, answer in zip(rows, published.answers, strict=True)
+            for row, answer in zip(rows, answers, strict=True)
             if row.published_correct is not None and row.published_correct != (answer.choice == answer.truth)
         )
-    return VoteReport(name, len(rows), published, strict, chance(published.answers, FOUR_WAY), differing)
+    counts = count_votes(rows, "published"), count_votes(rows, "strict")
+    return VoteReport(name, len(rows), *counts, chance(answers, FOUR_WAY), differing)
 
 
-def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
-    """Count rows in one reading."""
+def read_answers(rows: Sequence[VoteRow], reading: Reading) -> tuple[list[LabeledAnswer], Mapping[str, int]]:
+    """Return the answer of each row in four labels, none without a vote, and the replies without a vote by reason."""
     problems: Counter[str] = Counter({NO_VERDICT: 0, NOT_A_LABEL: 0, CONTRADICTORY: 0})
     answers = []
     for row in rows:
@@ -222,14 +200,19 @@ def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
         if label == EITHER_TIE:
             label = row.truth if row.truth in TIES else TIE
         answers.append(LabeledAnswer(row.id, row.truth, label))
+    return answers, dict(problems)
+
+
+def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
+    """Count rows in one reading."""
+    answers, problems = read_answers(rows, reading)
     collapsed = [collapse(answer) for answer in answers]
     return VoteCount(
         reading,
-        tuple(answers),
         four_way=pair_accuracy(answers, "exact", FOUR_WAY),
         three_way=pair_accuracy(collapsed, "exact", THREE_WAY),
         no_tie=pair_accuracy(collapsed, "no-tie", THREE_WAY),
-        problems=dict(problems),
+        problems=problems,
     )
 
 

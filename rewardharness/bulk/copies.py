@@ -1,11 +1,12 @@
 """A folder with copies of the best candidate of each edit.
 
-`best.json` lists the copied files with their SHA-256. Only these files are replaced or removed, and only while they are
-unchanged.
+`best.json` lists the copied files with their SHA-256, and `best` in it names edit, original file and reward. Only these
+files are replaced or removed, and only while they are unchanged.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rewardharness import files
@@ -30,12 +31,13 @@ def check_copies(folder: Path) -> None:
     _read_copied(folder)
 
 
-def copy_best(chosen: Mapping[str, Path], folder: Path) -> None:
+def copy_best(chosen: Mapping[str, Path], folder: Path, about: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Copy images, and remove earlier copies that are no longer selected. An interrupted call can be repeated.
 
     Args:
         chosen: Image files by their name in the folder.
         folder: A folder that passes `check_copies`.
+        about: Edit, original file and reward of each, for the manifest.
 
     Raises:
         InputError: If a needed name belongs to another or a changed file; nothing is written then.
@@ -63,11 +65,12 @@ def copy_best(chosen: Mapping[str, Path], folder: Path) -> None:
     for name in copied.keys() - chosen.keys():
         if existing.get(name) in copied[name]:
             (folder / name).unlink()
-    _write(folder, {name: [digest] for name, digest in content.items()})
+    _write(folder, {name: [digest] for name, digest in content.items()}, about)
 
 
-def _write(folder: Path, copied: Mapping[str, list[str]]) -> None:
-    files.write_json(folder / MANIFEST, {"made_by": _MAKER, "files": dict(sorted(copied.items()))})
+def _write(folder: Path, copied: Mapping[str, list[str]], about: Mapping[str, Any] = MappingProxyType({})) -> None:
+    known = {"best": dict(about)} if about else {}
+    files.write_json(folder / MANIFEST, {"made_by": _MAKER, "files": dict(sorted(copied.items())), **known})
 
 
 def _read_copied(folder: Path) -> dict[str, list[str]]:

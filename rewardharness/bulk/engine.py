@@ -5,36 +5,39 @@ in progress, so that the judge never waits for the last rows of one. Memory hold
 of the parts in progress, whatever the size of the data.
 """
 
+import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, cast
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
 
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.bulk.shards import PartResult, ShardStore, Status, judged_row
 from rewardharness.bulk.stream import Part, Row, Stream
 from rewardharness.bulk.stream_opening import open_stream
 from rewardharness.data.opening import Progress
-from rewardharness.judging.config import OpenedJudge
+from rewardharness.files import read_json, write_json
+from rewardharness.judging.batches import JUDGING, NOT_YET, Outage, expected_cost
 from rewardharness.judging.evaluate import judge_each, run_to_end
 from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.judging.interface import unjudged
+from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.judging.report import BAD_ROW, add_reports, make_report
-from rewardharness.models.base import ErrorCode, ModelError
-from rewardharness.schema import Example, Json, Judgment, Report
+from rewardharness.judging.subagent import count_requests
+from rewardharness.runs.results import is_due
+from rewardharness.runs.spending import Account, Cost, SpendingLimits, line_usage, usage_json
+from rewardharness.runs.stop import Stopped, StopRequest
+from rewardharness.schema import Agreement, Example, Failure, Json, Judgment
 from rewardharness.settings import Settings
 
-JUDGING = "judging"
-"""Activity that is reported while a run judges."""
-
-OUTAGE = 40
-"""Rows in succession that could not be judged because the model cannot be asked, after which a run stops."""
-
-_UNASKED: frozenset[str] = frozenset({"unreachable", "unauthorized", "model_not_found", "not_public"})
-"""Codes of failures that concern the model, not the row."""
-
-Retry = Mapping[int, frozenset[int]]
-"""Rows that are judged again, by number of their part."""
+_SAMPLE = 8
+"""Rows that an estimate of the cost reads."""
+Retry = Mapping[int, Mapping[int, Failure | None]]
+"""Failed rows by number of their part: None to judge a row again, or the failure that it keeps."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Worker:
     @property
     def concurrency(self) -> int:
         """Rows that are judged at the same time."""
-        return self.config.concurrency or self.opened.judge.concurrency
+        return self.config.concurrency or self.opened.judge.traits.concurrency
 
     async def judge(
         self,
@@ -57,6 +60,9 @@ class Worker:
         on_result: Callable[[PartResult], None],
         on_row: Callable[[], object] = bool,
         retry: Retry | None = None,
+        *,
+        stop: StopRequest | None = None,
+        account: Account | None = None,
     ) -> None:
         """Judge the rows of parts. An error of one row does not affect the others.
 
@@ -64,70 +70,99 @@ class Worker:
             parts: The parts; read lazily.
             on_result: Called with each complete part.
             on_row: Called after each row.
-            retry: Rows to judge; None for all. The results of a part have these rows only.
+            retry: Failed rows; None to judge all rows. The results of a part have these rows only.
+            stop: Ends the work when asked. Rows of parts in progress that are not judged yet fail with `NOT_YET`.
+            account: What may be spent; if nothing more, the work ends likewise.
 
         Raises:
             DataError: If a file cannot be read, or changed.
-            ModelError: If the model could not be asked about `OUTAGE` rows in succession.
+            RunPaused: If the model cannot be asked; see `Outage`.
         """
-        outage = _Outage()
-        collecting: dict[int, _Collected] = {}
-        lock = threading.Lock()  # rows are read in another thread than they are judged
+        session = _Session(self, on_result, on_row, retry, stop or StopRequest(), account or Account())
+        await session.judge(parts)
 
-        def finish(part: _Collected) -> None:
-            with lock:
-                if not part.complete or collecting.pop(part.number, None) is None:
-                    return
-            on_result(part.result())
 
-        def rows() -> Iterator[tuple[tuple[_Collected, Row], Example]]:
-            for part in parts:
-                wanted = None if retry is None else retry[part.number]
-                collected = collecting[part.number] = _Collected(part.number)
-                for row in self.stream.rows(part, self.settings):
-                    if wanted is not None and row.number not in wanted:
-                        continue
-                    with lock:
-                        if row.example is None:
-                            collected.refuse(row)
-                            on_row()
-                            continue
-                        collected.waiting += 1
-                    yield (collected, row), row.example
-                with lock:
-                    collected.read = True
-                finish(collected)
+@dataclass
+class _Session:
+    """The parts in progress of a worker. Rows are read in another thread than they are judged."""
+
+    worker: Worker
+    on_result: Callable[[PartResult], None]
+    on_row: Callable[[], object]
+    retry: Retry | None
+    stop: StopRequest
+    account: Account
+    collecting: dict[int, "_Collected"] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.account.reason) or self.stop()
+
+    async def judge(self, parts: Iterable[Part]) -> None:
+        (judge, library, _), account = self.worker.opened, self.account
+        outage = Outage(judge.name)
 
         def keep(key: tuple[_Collected, Row], example: Example, judgment: Judgment) -> None:
-            collected, row = key
+            account.settle(str(key[1].number), judgment.usage)
             outage.watch(judgment)
-            with lock:
-                collected.add(row, example, judgment)
-                on_row()
-            finish(collected)
+            self.add(*key, example, judgment)
 
-        judge, library, _ = self.opened
-        await judge_each(judge, library, rows(), keep, concurrency=self.concurrency, blocking=True)
+        rows, going = self.rows(parts), True
+        while going:
+            await judge_each(
+                judge,
+                library,
+                account.within(rows, lambda item: count_requests(judge, item[1]), lambda item: str(item[0][1].number)),
+                keep,
+                concurrency=self.worker.concurrency,
+                should_stop=self.stop,
+                blocking=True,
+            )
+            going = bool(account.held) and not self.ended
+        if self.ended:
+            await asyncio.to_thread(deque, rows, 0)  # the rest of the parts in progress
+            for collected in list(self.collecting.values()):
+                for row, example in list(collected.waiting.values()):
+                    self.add(collected, row, example, unjudged(example, judge, library, NOT_YET))
 
+    def add(self, collected: "_Collected", row: Row, example: Example, judgment: Judgment) -> None:
+        with self.lock:
+            collected.add(row, example, judgment)
+            self.on_row()
+        self.finish(collected)
 
-class _Outage:
-    """Stops a run that would only collect failures, because the model cannot be asked."""
+    def finish(self, part: "_Collected") -> None:
+        with self.lock:
+            if not part.complete or self.collecting.pop(part.number, None) is None:
+                return
+        self.on_result(part.result())
 
-    def __init__(self) -> None:
-        self._rows = 0
-
-    def watch(self, judgment: Judgment) -> None:
-        """Count a judgment.
-
-        Raises:
-            ModelError: If it is the last of too many.
-        """
-        failure = judgment.failure
-        self._rows = self._rows + 1 if failure is not None and failure.code in _UNASKED else 0
-        if failure is not None and self._rows >= OUTAGE:
-            message = f"The model could not be asked about {OUTAGE} rows in succession. {failure.message}"
-            step = "Correct this, and repeat the command with --retry-failed: what was judged is kept."
-            raise ModelError(cast("ErrorCode", failure.code), message, next_step=step)
+    def rows(self, parts: Iterable[Part]) -> Iterator[tuple[tuple["_Collected", Row], Example]]:
+        judge, library, _ = self.worker.opened
+        for part in parts:
+            if self.ended:
+                return
+            wanted = None if self.retry is None else self.retry[part.number]
+            collected = self.collecting[part.number] = _Collected(part.number)
+            for row in self.worker.stream.rows(part, self.worker.settings):
+                if wanted is not None and row.number not in wanted:
+                    continue
+                if row.example is None:
+                    with self.lock:
+                        collected.refuse(row)
+                        self.on_row()
+                    continue
+                with self.lock:
+                    collected.waiting[row.number] = row, row.example
+                failure = NOT_YET if self.ended else wanted and wanted[row.number]
+                if failure:
+                    self.add(collected, row, row.example, unjudged(row.example, judge, library, failure))
+                else:
+                    yield (collected, row), row.example
+            with self.lock:
+                collected.read = True
+            self.finish(collected)
 
 
 @dataclass
@@ -135,19 +170,20 @@ class _Collected:
     """The results of a part in progress."""
 
     number: int
-    waiting: int = 0
+    waiting: dict[int, tuple[Row, Example]] = field(default_factory=dict)
+    """Rows in progress by number."""
     read: bool = False
     judged: list[Json] = field(default_factory=list)
     failed: list[Json] = field(default_factory=list)
-    report: Report = field(default_factory=lambda: make_report([]))
-    failed_report: Report = field(default_factory=lambda: make_report([]))
+    report: Agreement = field(default_factory=lambda: make_report([]))
+    failed_report: Agreement = field(default_factory=lambda: make_report([]))
 
     @property
     def complete(self) -> bool:
         return self.read and not self.waiting
 
     def add(self, row: Row, example: Example, judgment: Judgment) -> None:
-        self.waiting -= 1
+        del self.waiting[row.number]
         report = make_report([(example, judgment)])
         if judgment.judged:
             self.report = add_reports(self.report, report)
@@ -193,7 +229,7 @@ class ShardsJob:
         """
         config = config.with_defaults(settings)
         assert config.output is not None
-        opened = config.open(settings)
+        opened = open_reward(config, settings)
         stream = open_stream(
             config.data,
             settings,
@@ -218,43 +254,96 @@ class ShardsJob:
         parts = [[part.first, part.count] for part in stream.parts]
         return {"data": stream.name, "digest": stream.digest, "parts": parts, **self.identity.to_json(), **options}
 
-    def run(self, progress: Progress | None = None, *, retry_failed: bool = False) -> Status:
-        """Judge the parts that the output folder does not hold yet.
+    @property
+    def folder(self) -> Path:
+        """The output folder."""
+        return self.store.folder
+
+    @cached_property
+    def limits(self) -> SpendingLimits:
+        """The budget of this share, with prices."""
+        return self.worker.config.make_limits(self.worker.settings)
+
+    def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
+        """Return the expected cost of what the output folder does not hold yet, from the first rows that are left.
+
+        Args:
+            restart: Not used: an output folder cannot be started over.
+            retry_failed: Judge again all rows that failed before, not only those that the model was the cause of.
+        """
+        own, parts, retry = self.plan(retry_failed=retry_failed)
+        rows, done, worker = sum(part.count for part in own), self.store.done(), self.worker
+        again = sum(failure is None for rows in retry.values() for failure in rows.values())
+        failed = sum(done[part.number]["failed"] for part in own if part.number in done) - again
+        left = sum(part.count for part in parts) + again
+        examples: list[Example] = []
+        if worker.opened.judge.traits.uses_model and left:
+            first = next(part for part in own if part in parts or part.number in retry)
+            read = worker.stream.rows(first, worker.settings)
+            examples = [row.example for row in islice(read, _SAMPLE) if row.example is not None]
+        usual, share = expected_cost(worker.opened.judge, examples, worker.opened.library), left / max(1, len(examples))
+        scaled = {name: round(value * share) for name, value in vars(usual).items()}
+        return replace(Cost(**scaled), judgments=rows, known=rows - left, again=again, failed=failed)
+
+    def run(
+        self,
+        progress: Progress | None = None,
+        *,
+        stop: StopRequest | None = None,
+        retry_failed: bool = False,
+    ) -> Status:
+        """Judge the parts that the output folder does not hold yet, and failed rows of the others again.
 
         Args:
             progress: Called with the number of rows that are done and of all rows of this share.
-            retry_failed: Judge rows that failed before again, too.
+            stop: Ends the run when asked; None to look only at the stop file of the output folder.
+            retry_failed: Judge again all rows that failed before, not only those that the model was the cause of.
 
         Raises:
             RunError: If the folder holds other results, or another process judges this share.
             DataError: If a file cannot be read.
-            ModelError: If the model cannot be asked, see `OUTAGE`.
+            RunPaused: If the model cannot be asked; see `Outage`.
+            Stopped: If a stop was requested or the budget is spent. The same call resumes.
         """
         self.store.begin(self.manifest)
-        with self.store.share(*self.worker.config.share):
+        stop = stop or StopRequest()
+        with self.store.share(*self.worker.config.share) as spent_file:
             self.store.check(self.manifest)  # another run may have begun meanwhile
-            own, parts, again = self.plan(retry_failed=retry_failed)
-            self._judge(parts, _Counter(progress, sum(part.count for part in own), parts), None)
-            if again:
-                self._retry(again, progress)
+            stop.begin(self.folder)
+            own, parts, retry = self.plan(retry_failed=retry_failed)
+            account = Account(self.limits, line_usage(read_json(spent_file) if spent_file.is_file() else {}))
+            try:
+                self._judge(parts, _Counter(progress, sum(part.count for part in own), parts), None, stop, account)
+                again = [part for part in own if part.number in retry]
+                rows = sum(failure is None for failures in retry.values() for failure in failures.values())
+                self._judge(again, _Counter(progress, rows, None), retry, stop, account)
+            finally:
+                write_json(spent_file, usage_json(account.spent))
+            if stop() or account.reason:
+                raise Stopped(account.reason)
         return self.store.status()
 
-    def plan(self, *, retry_failed: bool = False) -> tuple[list[Part], list[Part], list[Part]]:
-        """Return the parts of this share: all, those not judged yet, and those with failed rows to judge again."""
+    def plan(self, *, retry_failed: bool = False) -> tuple[list[Part], list[Part], Retry]:
+        """Return the parts of this share: all, and those not judged yet; and the failed rows of the others to judge."""
         index, count = self.worker.config.share
         own = [part for part in self.worker.stream.parts if part.number % count == index - 1]
         done = self.store.done()
         parts = [part for part in own if part.number not in done]
-        again = [part for part in own if part.number in done and done[part.number]["failed"]]
-        return own, parts, again if retry_failed else []
+        retry = {}
+        for part in own:
+            rows = self.store.rows("failed", part.number) if part.number in done and done[part.number]["failed"] else ()
+            failures = {
+                _number(row): None if is_due(row["code"], retry_failed) else Failure(row["code"], row["message"])
+                for row in rows
+            }
+            if None in failures.values():
+                retry[part.number] = failures
+        return own, parts, retry
 
-    def _retry(self, parts: list[Part], progress: Progress | None) -> None:
-        """Judge the failed rows of complete parts again."""
-        retry = {part.number: frozenset(map(_number, self.store.rows("failed", part.number))) for part in parts}
-        self._judge(parts, _Counter(progress, sum(map(len, retry.values())), None), retry)
-
-    def _judge(self, parts: list[Part], rows: "_Counter", retry: Retry | None) -> None:
-        if not parts:
+    def _judge(
+        self, parts: list[Part], rows: "_Counter", retry: Retry | None, stop: StopRequest, account: Account
+    ) -> None:
+        if not parts or stop() or account.reason:
             return
 
         def keep(result: PartResult) -> None:
@@ -263,9 +352,10 @@ class ShardsJob:
         if self.worker.config.engine == "ray":
             from rewardharness.bulk.ray_engine import judge_on_ray
 
-            judge_on_ray(self.worker, parts, keep, rows.add, retry)
+            judge_on_ray(self.worker, parts, keep, rows.add, retry, stop)
             return
-        run_to_end(_closing(self.worker, self.worker.judge(parts, keep, rows.add, retry)))
+        work = self.worker.judge(parts, keep, rows.add, retry, stop=stop, account=account)
+        run_to_end(_closing(self.worker, work))
 
     def _merged(self, result: PartResult) -> PartResult:
         """Return a complete part with the rows that were judged again."""

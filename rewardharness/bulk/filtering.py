@@ -1,17 +1,17 @@
 """Filtering of the edits of a dataset, with a reason for each decision.
 
-    one candidate          kept if its reward is at least `reward`
+    one candidate          kept if its reward is at least `reward`, and among the best `top` of all
     a pair or a group      kept if the margin of the preferred candidate is at least `margin` and, if requested, the
                            label has the same preference
 
 Edits without a judgment are never kept, and have a reason of their own.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from rewardharness.errors import InputError
 from rewardharness.schema import Example, Judgment
 
 
@@ -25,15 +25,8 @@ class Rules:
     """Minimum margin of the preferred candidate, in [0, 1]. A single candidate has no margin."""
     agree: bool = False
     """Whether the preference must agree with the label. An edit without a label does not agree."""
-
-    def __post_init__(self) -> None:
-        for name, value in (("reward", self.reward), ("margin", self.margin)):
-            if value is not None and not 0 <= value <= 1:
-                raise InputError(f"The minimum {name} {value} is not in [0, 1].", next_step="Use a number in [0, 1].")
-        if self.reward is None and self.margin is None and not self.agree:
-            raise InputError(
-                "No condition for keeping edits.", next_step="Pass --min-reward, --min-margin or --agree, or several."
-            )
+    top: float | None = None
+    """Share of all edits that is kept, in (0, 1], by reward; see `decide_all`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,7 @@ class Kept:
     judgment: Judgment
     keep: bool
     code: str
-    """Fixed code: `kept`, `not_judged`, `low_reward`, `low_margin`, `no_margin`, `no_label`, `disagrees`."""
+    """Fixed code: `kept`, `not_judged`, `not_top`, `low_reward`, `low_margin`, `no_margin`, `no_label`, `disagrees`."""
     reason: str
     """One sentence with the numbers."""
 
@@ -55,6 +48,29 @@ class Kept:
         label = judgment.preference if len(self.example.candidates) > 1 else "A"
         scores = judgment.scores.get(label or "")
         return None if scores is None else scores.reward
+
+
+def decide_all(judged: Sequence[tuple[Example, Judgment]], rules: Rules) -> list[Kept]:
+    """Decide about all edits of a dataset.
+
+    With a share, of n edits at most ceil(share * n) are kept: those with the highest rewards, of equal rewards the
+    earlier ones, whatever their number. Edits without a judgment or a single best candidate count in n and are not
+    kept. The other conditions hold as well.
+    """
+    decided = [decide(example, judgment, rules) for example, judgment in judged]
+    if rules.top is None:
+        return decided
+    size = math.ceil(round(rules.top * len(decided), 9))
+    rewards = [(each.reward, place) for place, each in enumerate(decided) if each.reward is not None]
+    ranked = sorted(rewards, key=lambda each: (-each[0], each[1]))
+    rank = {place: number for number, (_, place) in enumerate(ranked, 1)}
+    for place, each in enumerate(decided):
+        number = rank.get(place)
+        if each.keep and (number is None or number > size):
+            held = "It has no reward" if number is None else f"Its reward {each.reward:.3f} is number {number}"
+            reason = f"{held}; the best {rules.top:g} of {len(decided)} edits are {size}."
+            decided[place] = replace(each, keep=False, code="not_top", reason=reason)
+    return decided
 
 
 def decide(example: Example, judgment: Judgment, rules: Rules) -> Kept:
@@ -85,6 +101,8 @@ def decide(example: Example, judgment: Judgment, rules: Rules) -> Kept:
         if judgment.preference != example.preference:
             return decision("disagrees", f"The label is {example.preference}; the judge says {judgment.preference}.")
         parts.append(f"the label {example.preference} is confirmed")
+    if rules.top is not None:
+        parts.append(f"among the best {rules.top:g}")
     return decision("kept", f"Kept: {'; '.join(parts)}.")
 
 

@@ -15,7 +15,7 @@ from rewardharness.bulk.config import (
     ScoreConfig,
 )
 from rewardharness.bulk.copies import check_copies, copy_best
-from rewardharness.bulk.filtering import Rules, count, decide
+from rewardharness.bulk.filtering import Rules, count, decide_all
 from rewardharness.bulk.judging_job import JudgingJob, read_edits
 from rewardharness.bulk.pairs import PairRules
 from rewardharness.bulk.preference_data import DataRules, build, check_folder, repeated_scores, without_duplicates
@@ -34,7 +34,7 @@ from rewardharness.judgments import BRIEF, judgment_from_json
 from rewardharness.library.evolved import caution, data_digests
 from rewardharness.runs.results import Results
 from rewardharness.runs.store import RESULTS
-from rewardharness.schema import Example, Json, Judgment, Report
+from rewardharness.schema import Agreement, Example, Json, Judgment
 from rewardharness.settings import Settings
 from rewardharness.tracking.numbers import score_numbers
 
@@ -47,7 +47,7 @@ class ScoreResult:
 
     judged: Sequence[tuple[Example, Judgment]]
     """The examples with their judgments, without chains and reasons, which are in the file of `results`."""
-    report: Report
+    report: Agreement
     """Agreement with the labels."""
     results: Path
     """File with one line per example."""
@@ -80,7 +80,7 @@ class ScoreJob(JudgingJob[ScoreConfig]):
         """Warning that the Library of the judge was evolved on the same data; empty otherwise."""
         _, library, release = self.opened
         digests = data_digests(library.lineage) | (release.evolved_on if release else frozenset())
-        if self.dataset.digest not in digests or not self.judge.uses_library:
+        if self.dataset.digest not in digests or not self.judge.traits.uses_library:
             return ""
         return caution(f"The Library {f'of release {release.id[:12]}' if release else library.id[:12]}")
 
@@ -171,7 +171,9 @@ class RankJob(JudgingJob[RankConfig]):
         write_text(ranking, "".join(json.dumps(edit, ensure_ascii=False) + "\n" for edit in edits))
         self.save_outcome({"best": {edit["id"]: edit["best"] for edit in edits}})
         if self.config.copy_best is not None:
-            copy_best(_best_files(examples, edits), self.config.copy_best)
+            best = _best_files(examples, edits)
+            chosen = {name: Path(about["original"]) for name, about in best.items()}
+            copy_best(chosen, self.config.copy_best, best)
         return RankResult(edits, ranking)
 
 
@@ -196,12 +198,7 @@ class FilterJob(JudgingJob[FilterConfig]):
 
     @classmethod
     def check(cls, config: FilterConfig) -> None:
-        """Check the conditions and the output file."""
-        _filter_rules(config)
-        if config.output.suffix not in {".parquet", ".jsonl"}:
-            raise InputError(
-                f"{config.output} is neither .parquet nor .jsonl.", next_step="Use one of these file types."
-            )
+        """Check the output file."""
         _check_writable(config.output)
 
     @classmethod
@@ -231,9 +228,8 @@ class FilterJob(JudgingJob[FilterConfig]):
         """
         results = self.judge_all(progress, **options)
         rules, output, skipped = _filter_rules(self.config), self.config.output, len(self.dataset.skipped)
-        decided = [
-            decide(edit, judgment_from_json(results[edit.id], steps=False), rules) for edit in self.dataset.examples
-        ]
+        judged = [(edit, judgment_from_json(results[edit.id], steps=False)) for edit in self.dataset.examples]
+        decided = decide_all(judged, rules)
         kept = [decision for decision in decided if decision.keep]
         write_decisions(output, decided if self.config.everything else kept, self.identity)
         reasons = count(decided, skipped=skipped)
@@ -260,8 +256,7 @@ class PairsJob(JudgingJob[PreferencePairsConfig]):
 
     @classmethod
     def check(cls, config: PreferencePairsConfig) -> None:
-        """Check the rules and the output folder."""
-        _pair_rules(config, config.repeats)
+        """Check the output folder."""
         check_folder(config.output)
 
     @classmethod
@@ -340,7 +335,7 @@ def _read_examples(config: ExamplesConfig, settings: Settings, progress: Progres
 
 
 def _filter_rules(config: FilterConfig) -> Rules:
-    return Rules(config.min_reward, config.min_margin, config.agree)
+    return Rules(config.min_reward, config.min_margin, config.agree, config.top)
 
 
 def _pair_rules(config: PreferencePairsConfig, repeats: int) -> DataRules:
@@ -379,9 +374,9 @@ def _ranked(example: Example, rewards: Sequence[CandidateReward]) -> Json:
     }
 
 
-def _best_files(examples: Sequence[Example], edits: Sequence[Json]) -> dict[str, Path]:
-    """Return the best candidate of each edit by the name of its copy; of several equal ones, the first."""
-    chosen = {}
+def _best_files(examples: Sequence[Example], edits: Sequence[Json]) -> dict[str, Json]:
+    """Return edit, original file and reward of each best candidate by the name of its copy; the first of equal ones."""
+    chosen: dict[str, Json] = {}
     for example, edit in zip(examples, edits, strict=True):
         if not edit["best"]:
             continue
@@ -390,7 +385,8 @@ def _best_files(examples: Sequence[Example], edits: Sequence[Json]) -> dict[str,
         assert image.path is not None  # images of samples are files
         plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in example.id)[:80].strip(".")
         name = plain if plain == example.id else f"{plain}-{content_id(example.id)[:8]}"
-        chosen[f"{name}{image.path.suffix}"] = image.path
+        about = {"edit": example.id, "original": str(image.path), "reward": edit["reward"]}
+        chosen[f"{name}{image.path.suffix}"] = about
     return chosen
 
 

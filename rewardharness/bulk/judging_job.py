@@ -14,21 +14,21 @@ from rewardharness.data.opening import Progress
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_json
+from rewardharness.judging.batches import Batch, judge_batches
 from rewardharness.judging.best_of import Method
-from rewardharness.judging.config import OpenedJudge
-from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.identity import JudgeIdentity
-from rewardharness.judging.judge import Judge, check_task
-from rewardharness.judgments import result_line
+from rewardharness.judging.interface import check_task
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.release_opening import OpenedJudge, open_reward
+from rewardharness.judging.subagent import model_judge
 from rewardharness.runs.records import Recording, record_run
 from rewardharness.runs.results import Results
-from rewardharness.runs.store import OUTCOME, RunFolder
-from rewardharness.schema import Example, Json, Judgment
+from rewardharness.runs.spending import Cost, SpendingLimits
+from rewardharness.runs.stop import StopRequest
+from rewardharness.runs.store import OUTCOME, RunFolder, results_of
+from rewardharness.schema import Json
 from rewardharness.settings import Settings
-from rewardharness.tracking.run import RunTracking, track_run
-
-JUDGING = "judging"
-"""Activity that is reported while a job judges."""
+from rewardharness.tracking.run import track_run
 
 C = TypeVar("C", bound=ExamplesConfig)
 
@@ -71,7 +71,7 @@ class JudgingJob(ABC, Generic[C]):
         """
         config = config.with_defaults(settings)
         cls.check(config)
-        opened = config.open(settings)
+        opened = open_reward(config, settings)
         dataset, counts = cls.read(config, settings, progress)
         check_task(dataset.task, opened.judge, opened.library)
         return cls(config, settings, dataset, opened, folder, counts)
@@ -131,22 +131,39 @@ class JudgingJob(ABC, Generic[C]):
     @cached_property
     def judges(self) -> Mapping[str, Judge]:
         """The judge of each repeat, by the suffix of its result ids. A judge without a model is asked once."""
-        judge = self.judge
-        if self.repeats == 1 or judge.settings is None:
-            return {"": judge}
+        judge = model_judge(self.judge)
+        if self.repeats == 1 or judge is None:
+            return {"": self.judge}
         samples = judge.settings.samples
         return {f"@{number}": judge.with_samples(samples, number * samples) for number in range(self.repeats)}
 
-    @property
-    def n_judgments(self) -> int:
-        """Number of judgments that the job needs, including those of earlier sessions."""
-        return len(self.judges) * sum(1 for _ in to_examples(self.dataset.examples, self.method))
+    @cached_property
+    def limits(self) -> SpendingLimits:
+        """The budget of the run, with prices."""
+        return self.config.make_limits(self.settings)
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """What is judged."""
+        examples = list(to_examples(self.dataset.examples, self.method))
+        library, at_once = self.opened.library, self.config.concurrency or 0
+        return [
+            Batch(judge, library, examples, partial(_line, tag), concurrency=at_once)
+            for tag, judge in self.judges.items()
+        ]
+
+    def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
+        """Return the expected cost of what the run folder does not hold yet."""
+        known = Results() if restart else results_of(self.folder)
+        return sum((batch.cost(known, retry_failed) for batch in self.batches), Cost())
 
     def judge_all(
         self,
         progress: Progress | None = None,
         *,
+        stop: StopRequest | None = None,
         restart: bool = False,
+        retry_failed: bool = False,
         arguments: Mapping[str, Any] | None = None,
         track: str | Iterable[str] | None = None,
     ) -> Results:
@@ -154,7 +171,9 @@ class JudgingJob(ABC, Generic[C]):
 
         Args:
             progress: Called first with the number of judgments of earlier sessions, and after each judgment.
+            stop: Ends the run when asked; None to look only at the stop file of the run folder.
             restart: Start over; earlier results are renamed.
+            retry_failed: Judge again all that failed before, not only what the model was the cause of.
             arguments: Arguments of the command, for the record of the run; None to write no record.
             track: Trackers that the run is logged to; None for those of the settings.
 
@@ -165,9 +184,19 @@ class JudgingJob(ABC, Generic[C]):
             RunError: If the folder holds another run.
             InputError: If a tracker is unknown.
             MissingPackageError: If the package of a tracker is not installed.
+            RunPaused: If the model cannot be asked. The same call resumes the run.
+            Stopped: If a stop was requested or the budget is spent. The same call resumes the run.
         """
+        stop = stop or StopRequest()
         with track_run(track, self.settings) as tracking:
-            results = self._judge_all(tracking, progress, restart, self._record(arguments))
+            record, count = self._record(arguments), tracking.result
+            with RunFolder(
+                self.folder, self.manifest, restart=restart, record=record, on_result=count, stop=stop
+            ) as run:
+                tracking.begin(run.path, self.manifest, self.config, run.results().values() if tracking.active else ())
+                results = judge_batches(
+                    run, self.batches, progress=progress, stop=stop, limits=self.limits, retry_failed=retry_failed
+                )
             if tracking.active:
                 tracking.finish(self.numbers(results))
         return results
@@ -176,32 +205,6 @@ class JudgingJob(ABC, Generic[C]):
         """Return the result of the run for trackers."""
         return {}
 
-    def _judge_all(
-        self, tracking: RunTracking, progress: Progress | None, restart: bool, record: Recording | None
-    ) -> Results:
-        examples = list(to_examples(self.dataset.examples, self.method))
-        with RunFolder(self.folder, self.manifest, restart=restart, record=record, on_result=tracking.result) as run:
-            known = run.results()
-            tracking.begin(run.path, self.manifest, self.config, known.values())
-            left = {tag: [each for each in examples if each.id + tag not in known] for tag in self.judges}
-            total = len(self.judges) * len(examples)
-            done = total - sum(map(len, left.values()))
-
-            def keep(tag: str, example: Example, judgment: Judgment) -> None:
-                nonlocal done
-                done += 1
-                line = known[example.id + tag] = {**result_line(judgment), "id": example.id + tag}
-                run.append(line)
-                report(JUDGING, done, total)
-
-            report = progress or (lambda activity, done, total: None)
-            report(JUDGING, done, total)
-            for tag, judge in self.judges.items():
-                concurrency = self.config.concurrency or judge.concurrency
-                library, on_judgment = self.opened.library, partial(keep, tag)
-                evaluate(judge, library, left[tag], concurrency=concurrency, on_judgment=on_judgment)
-            return known
-
     def save_outcome(self, outcome: Mapping[str, Any]) -> None:
         """Write the decisions, without the numbers of judgments, for replays."""
         write_json(self.folder / OUTCOME, outcome)
@@ -209,9 +212,13 @@ class JudgingJob(ABC, Generic[C]):
     def _record(self, arguments: Mapping[str, Any] | None) -> Recording | None:
         if arguments is None:
             return None
-        how = asdict(self.judge.settings) if self.judge.settings else None
+        how = asdict(judge.settings) if (judge := model_judge(self.judge)) else None
         skipped = self.dataset.skipped_json()
         return record_run(arguments, self.settings, config=self.config, how=how, skipped_rows=skipped)
+
+
+def _line(tag: str, name: str) -> Json:
+    return {"id": name + tag}
 
 
 def read_edits(config: ExamplesConfig, settings: Settings, progress: Progress | None) -> Dataset:

@@ -15,8 +15,6 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import Literal
 
-from rewardharness.errors import InputError
-
 Dropped = Literal["level", "margin", "uncertain", "cap"]
 
 
@@ -50,14 +48,6 @@ class PairRules:
     """Factor of the standard deviations that the difference must exceed; 0 disables the condition."""
     per_edit: int = 4
     """Maximum number of pairs per edit."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.margin <= 1:
-            raise InputError(f"The margin {self.margin} is not in (0, 1].", next_step="Use a number such as 0.1.")
-        if self.spread < 0:
-            raise InputError(f"The spread {self.spread} is below 0.", next_step="Use 0 or more.")
-        if self.per_edit < 1:
-            raise InputError(f"The pairs per edit must be at least 1, not {self.per_edit}.", next_step="Use 1 or more.")
 
 
 @dataclass(frozen=True)

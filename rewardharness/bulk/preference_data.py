@@ -20,9 +20,10 @@ from typing import Any
 from rewardharness import files
 from rewardharness.bulk.pairs import Pair, PairRules, Repeated, pair_up
 from rewardharness.bulk.scoring import all_rewards
-from rewardharness.data.export import Kind, content, write_parquet
+from rewardharness.data.encoded import original_bytes
+from rewardharness.data.export import Kind, write_parquet
 from rewardharness.data.source import Dataset, split
-from rewardharness.errors import DataError, InputError
+from rewardharness.errors import DataError
 from rewardharness.schema import Example, Json
 
 FORMAT = 1
@@ -66,14 +67,6 @@ class DataRules:
     """Maximum share of the pairs of a split from one run, in (0, 1]."""
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if self.repeats < 1:
-            raise InputError(f"The repeats must be at least 1, not {self.repeats}.", next_step="Use 1 or more.")
-        if not 0 < self.run_share <= 1:
-            raise InputError(
-                f"The share {self.run_share} of a run is not in (0, 1].", next_step="Use a number such as 0.5."
-            )
-
 
 def without_duplicates(dataset: Dataset) -> tuple[Dataset, int]:
     """Remove candidates that are byte-identical to another candidate of their edit.
@@ -83,7 +76,7 @@ def without_duplicates(dataset: Dataset) -> tuple[Dataset, int]:
     """
     examples = []
     for example in dataset.examples:
-        first = {files.sha256(content(image)): image for image in reversed(example.candidate_images)}
+        first = {files.sha256(original_bytes(image)): image for image in reversed(example.candidate_images)}
         kept = tuple(
             image for image in example.candidate_images if any(image is original for original in first.values())
         )
@@ -118,7 +111,7 @@ def repeated_scores(
                 {
                     "edit_id": example.id,
                     "candidate": index,
-                    "sha256": files.sha256(content(image)),
+                    "sha256": files.sha256(original_bytes(image)),
                     "run": example.category,
                     "rewards": [candidate.reward for candidate in candidates],
                     "reasons": sorted(

@@ -19,6 +19,7 @@ from rewardharness.bulk.stream import Part, Stream
 from rewardharness.codec import from_json, to_json
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.judging.release_opening import open_reward
 from rewardharness.judging.revision import machine_revision
 from rewardharness.ray_cluster import connect, ray_error
 from rewardharness.settings import Settings
@@ -66,7 +67,7 @@ class _Actor:
 
     def _open(self) -> Worker:
         job, settings = self._job, Settings.from_env()
-        opened = job.config.open(settings)
+        opened = open_reward(job.config, settings)
         judge, library, release = opened
         identity = JudgeIdentity.of(judge, library, release.id if release else None)
         if (identity, machine_revision(judge.revision)) != (job.identity, job.machine):
@@ -81,6 +82,7 @@ def judge_on_ray(
     on_result: Callable[[PartResult], None],
     on_rows: Callable[[int], None],
     retry: Retry | None = None,
+    stop: Callable[[], bool] = bool,
 ) -> None:
     """Judge parts on a cluster.
 
@@ -89,7 +91,8 @@ def judge_on_ray(
         parts: The parts.
         on_result: Called with each complete part, in this process.
         on_rows: Called with the number of rows of each complete part.
-        retry: Rows to judge again; None for all.
+        retry: Failed rows; None to judge all rows.
+        stop: Called after each part; True ends the work.
 
     Raises:
         MissingPackageError: If Ray is not installed.
@@ -108,7 +111,7 @@ def judge_on_ray(
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         nodes = sum(1 for node in ray.nodes() if node["Alive"])
-        actors = worker.config.workers or nodes * (2 if judge.uses_model else 1)
+        actors = worker.config.workers or nodes * (2 if judge.traits.uses_model else 1)
         job = _Job(worker.stream, config, identity, machine_revision(judge.revision), retry)
         numbers = [{"part": part.number} for part in parts]
         judged = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
@@ -122,6 +125,8 @@ def judge_on_ray(
             result = _unpacked(row["result"])
             on_result(result)
             on_rows(len(result.judged) + len(result.failed))
+            if stop():
+                break
     except ray.exceptions.RayError as error:
         raise ray_error(error) from None
     finally:

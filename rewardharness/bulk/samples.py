@@ -3,6 +3,7 @@
     DIR with --source and --instruction   every image in it is a candidate of one edit
     DIR/<edit>/                           source.png, instruction.txt, and every other image is a candidate,
                                           except reference_2.png, reference_3.png, reference_4.png
+    DIR/pairs.jsonl                       the labeled pairs of `rh score`, without their labels
     DIR/candidates.jsonl                  {"source", "instruction", "candidates": [...], "references"?, "id"?, "run"?}
     a table, or a dataset of the Hub      the same columns; a single candidate may have a column of its own
 
@@ -14,18 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rewardharness.data.bad_rows import SKIP, BadRow, settle
-from rewardharness.data.cells import BadCellError, sources_of
+from rewardharness.data.bad_rows import SKIP, BadRow, BadRowError, settle
+from rewardharness.data.cells import sources_of
 from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap
-from rewardharness.data.opening import parse_spec
+from rewardharness.data.hf_datasets import TABLES
+from rewardharness.data.opening import open_data, parse_spec
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset, SkippedRow
 from rewardharness.data.tables import ENDINGS
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, is_run, read_text
-from rewardharness.schema import SOURCES, Example, FramesInput, ImageInput
+from rewardharness.schema import PAIRS, SOURCES, Example, FramesInput, ImageInput
 from rewardharness.settings import Settings
+from rewardharness.task import IMAGE_EDIT
 
 OWN_TABLES = ("candidates.jsonl", "groups.jsonl")
 """Tables that mark a folder as one dataset; the first existing one is read."""
@@ -63,16 +66,19 @@ def read_samples(
         DataError: If nothing can be read; the message names what is missing.
     """
     path = Path(spec).expanduser()
-    if path.is_dir():
-        table = next((path / name for name in OWN_TABLES if (path / name).is_file()), None)
-        if table is None:
-            return _read_folders(path, skip_bad_rows)
-        source: RowSource | None = RowSource(path=table)
-    else:
-        source = parse_spec(spec)
+    table = next((path / name for name in OWN_TABLES if (path / name).is_file()), None)
+    tables = any(each.suffix.lower() in TABLES for each in path.iterdir()) if path.is_dir() else True
+    if table is None and (is_samples(spec) or not tables):
+        return _read_folders(path, skip_bad_rows)
+    native = table is None or (path / PAIRS).is_file()
+    source = parse_spec(spec) if native else RowSource(path=table)
     if source is None:
-        step = "Choose a folder, a table, or a dataset on the Hub, with images."
-        raise DataError(f"{spec!r} has no samples of image edits.", next_step=step)
+        dataset = open_data(spec, settings, fields=fields, progress=progress, skip_bad_rows=skip_bad_rows)
+        if dataset.task is not IMAGE_EDIT:
+            step = "Choose a folder, a table, or a dataset on the Hub, with images."
+            raise DataError(f"{spec!r} has no samples of image edits.", next_step=step)
+        bare = [replace(each, preference=None, label_kind="", category="") for each in dataset.examples]
+        return Dataset.of(dataset.name, bare, problems=dataset.problems, skipped=dataset.skipped)
     rows = open_rows(source, settings, progress=progress)
     return _read_table(rows, fields or FieldMap(), source.hub, skip_bad_rows)
 
@@ -197,7 +203,7 @@ def _wrong_cell(row: Mapping[str, Any], columns: FieldMap) -> str:
     instruction, candidates = row.get(columns.instruction), _candidates(row, columns)
     try:
         sources_of(row, columns.source, columns.references)
-    except BadCellError as error:
+    except BadRowError as error:
         return str(error)
     if not isinstance(instruction, str) or not instruction.strip():
         return f"the column {columns.instruction!r} (instruction) has no text{_held(instruction)}"

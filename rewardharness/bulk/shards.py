@@ -5,6 +5,7 @@
     failed/part-000012.parquet    rows that were not judged, with their reasons; only if there are any
     done/part-000012.json         counts and checksums; written last, so a part without it is judged again
     running/1-of-4.lock           locked while a process judges this share of the parts
+    running/1-of-4.spent.json     what this share has spent, for its budget
 
 The rows depend on data and judge only, so judging a part twice, here or on another machine, writes the same bytes.
 """
@@ -18,13 +19,13 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from rewardharness.codec import from_json, to_json
+from rewardharness.codec import Count, Sha256, ValidationError, from_json, to_json
 from rewardharness.data.export import Kind, write_parquet
 from rewardharness.data.hf_datasets import parquet_groups, parquet_rows
 from rewardharness.errors import DataError, InputError, RunError
 from rewardharness.files import OUTPUT_MANIFEST, hold, is_held, read_json, sha256_file, write_json
 from rewardharness.judging.report import add_reports, make_report
-from rewardharness.schema import Example, Json, Judgment, Report
+from rewardharness.schema import Agreement, Example, Json, Judgment
 
 JUDGED: Mapping[str, Kind] = {
     "row": "int",
@@ -51,6 +52,8 @@ FAILED: Mapping[str, Kind] = {"row": "int", "id": "text", "code": "text", "messa
 """Columns of rows that were not judged."""
 
 FORMAT = 1
+MAX_GROUP = 256 << 20
+"""Maximum uncompressed size of a row group of a part, in bytes."""
 _REPORTS = ("report", "failed_report")
 
 REPAIR = "Repeat the command that judged the data. To judge a changed part again, delete its file in done/ first."
@@ -77,10 +80,10 @@ class PartResult:
     """Number of the part."""
     judged: tuple[Json, ...]
     failed: tuple[Json, ...]
-    report: Report
-    """Report of the judged rows."""
-    failed_report: Report
-    """Report of the other rows."""
+    report: Agreement
+    """Agreement of the judged rows."""
+    failed_report: Agreement
+    """Agreement of the other rows."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,31 @@ class Status:
     """Shares of the parts that processes are judging, such as `1-of-4`."""
     seconds_left: float | None
     """Estimate from the parts that were finished in the last hour; None without two of them."""
-    report: Report
+    report: Agreement
 
     @property
     def complete(self) -> bool:
         """Whether all parts are done."""
         return self.parts_done == self.parts
+
+
+@dataclass(frozen=True)
+class _Done:
+    """The record of a complete part."""
+
+    number: Count
+    finished: float
+    report: Agreement
+    failed_report: Agreement
+    judged: Count
+    failed: Count
+    judged_sha256: Sha256 | None = None
+    failed_sha256: Sha256 | None = None
+
+
+def _consecutive(parts: Sequence[tuple[int, int]]) -> bool:
+    """Return whether parts, as first row and number of rows, begin at 0 and follow each other."""
+    return all(first == sum(before) for before, (first, _) in zip([(0, 0), *parts], parts, strict=False))
 
 
 class ShardStore:
@@ -126,9 +148,21 @@ class ShardStore:
             raise RunError(f"{self.folder} does not exist.", next_step="Name the output folder of rh score.")
         if not file.is_file():
             raise RunError(f"{self.folder} is not an output folder of rh score.", next_step="Choose another folder.")
+        for name in ("judged", "failed", "done", "running", OUTPUT_MANIFEST):
+            if (self.folder / name).is_symlink():
+                message = f"{self.folder / name} is a link, and nothing below an output folder is read through links."
+                raise RunError(message, next_step="Copy what it points to into the folder.")
         found = read_json(file)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise RunError(f"{file} is of another version.", next_step="Use the version that wrote it.")
+        try:
+            parts = from_json(list[tuple[Count, Count]], found.get("parts"))
+        except ValidationError as error:
+            problem = f"its parts are not valid ({error.message})"
+        else:
+            problem = "" if _consecutive(parts) else "its parts are not consecutive rows"
+        if problem:
+            raise RunError(f"{file} is damaged: {problem}.", next_step="Restore it, or start over in another folder.")
         return found
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
@@ -166,8 +200,8 @@ class ShardStore:
         return not differing
 
     @contextmanager
-    def share(self, index: int, count: int) -> Iterator[None]:
-        """Lock a share of the parts for this process.
+    def share(self, index: int, count: int) -> Iterator[Path]:
+        """Lock a share of the parts for this process; the value is the file with what it has spent.
 
         Raises:
             RunError: If another process judges it.
@@ -178,7 +212,7 @@ class ShardStore:
             message = f"Another process judges share {index} of {count} of {self.folder}."
             raise RunError(message, next_step="Wait for it, or stop it.") from None
         try:
-            yield
+            yield self.folder / "running" / f"{index}-of-{count}.spent.json"
         finally:
             os.close(handle)
 
@@ -186,9 +220,10 @@ class ShardStore:
         """Return the records of the complete parts by number."""
         found: dict[int, Json] = {}
         for path in sorted((self.folder / "done").glob("part-*.json")):
-            with suppress(DataError, KeyError, TypeError, ValueError):
-                record = read_json(path)
-                found[int(record["number"])] = record
+            with suppress(DataError, ValidationError):  # a damaged record: its part is not done
+                record = from_json(_Done, None if path.is_symlink() else read_json(path))
+                if path == self._path("done", record.number):
+                    found[record.number] = to_json(record)
         return found
 
     def write(self, result: PartResult) -> None:
@@ -212,8 +247,8 @@ class ShardStore:
     def rows(self, name: str, number: int) -> Iterator[Json]:
         """Read the rows of a part; `name` is `judged` or `failed`."""
         path = self._path(name, number)
-        if path.is_file():
-            groups = range(len(parquet_groups(path, str(path))[1]))
+        if path.is_file() and not path.is_symlink():
+            groups = range(len(parquet_groups(path, str(path), MAX_GROUP)[1]))
             yield from (dict(row) for row in parquet_rows(path, str(path), groups))
 
     def first_failed(self) -> Json | None:
@@ -221,7 +256,7 @@ class ShardStore:
         first = min((self.folder / "failed").glob("part-*.parquet"), default=None)
         return None if first is None else next(self.rows("failed", int(first.stem.removeprefix("part-"))), None)
 
-    def report(self, number: int) -> Report:
+    def report(self, number: int) -> Agreement:
         """Return the report of the judged rows of a complete part."""
         return _report(read_json(self._path("done", number)), "report")
 
@@ -303,19 +338,25 @@ class ShardStore:
         if number >= len(parts):
             return [f"Part {number} is not part of the data."]
         first, count = parts[number]
-        if changed := self._changed(number, record):
-            return [changed]
-        rows = [row["row"] for name in ("judged", "failed") for row in self.rows(name, number)]
-        if sorted(rows) != list(range(first, first + count)):
-            return [f"Part {number} does not have each of the rows {first} to {first + count - 1} once."]
-        return []
+        problem = f"Part {number} does not have each of the rows {first} to {first + count - 1} once."
+        try:
+            if changed := self._changed(number, record):
+                return [changed]
+            if record["judged"] + record["failed"] != count:  # counts first: a small file can have any number of rows
+                return [problem]
+            rows = sorted(row["row"] for name in ("judged", "failed") for row in self.rows(name, number))
+        except (DataError, KeyError, TypeError) as error:
+            return [error.message if isinstance(error, DataError) else problem]
+        return [] if all(row == place for place, row in enumerate(rows, first)) else [problem]
 
     def _changed(self, number: int, record: Json) -> str:
         """Return which file of a part is not as it was written; empty if all are."""
         for name in ("judged", "failed"):
             path, expected = self._path(name, number), record.get(f"{name}_sha256")
-            if expected is not None and (not path.is_file() or sha256_file(path) != expected):
-                return f"{path} is missing or was changed."
+            if path.is_symlink() or (expected is not None and (not path.is_file() or sha256_file(path) != expected)):
+                return f"{path} {'is a link' if path.is_symlink() else 'is missing or was changed'}."
+            if path.is_file() and sum(parquet_groups(path, str(path), MAX_GROUP)[1]) != record[name]:
+                return f"{path} does not have {record[name]} rows."
         return ""
 
     def _path(self, name: str, number: int) -> Path:
@@ -346,8 +387,8 @@ def judged_row(number: int, example: Example, judgment: Judgment) -> Json:
     }
 
 
-def _report(record: Json, name: str) -> Report:
-    return from_json(Report, record[name])
+def _report(record: Json, name: str) -> Agreement:
+    return from_json(Agreement, record[name])
 
 
 def _seconds_left(done: Iterable[Json], counts: Sequence[int], rows_left: int) -> float | None:

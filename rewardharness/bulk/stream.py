@@ -14,13 +14,13 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from rewardharness.data.cells import BadCellError
-from rewardharness.data.feedback import extension
+from rewardharness.data.bad_rows import BadRowError
+from rewardharness.data.encoded import extension, image_content
 from rewardharness.data.fields import ExampleReader, FieldMap
-from rewardharness.data.folder import BaseFolder, RowError, row_example
+from rewardharness.data.folder import BaseFolder, row_example
 from rewardharness.data.hf_datasets import parquet_rows
-from rewardharness.data.row_store import image_content, plain_row
-from rewardharness.data.tables import SHAPES, Shape, is_inside, lines_from
+from rewardharness.data.row_store import plain_row
+from rewardharness.data.tables import Shape, is_inside, lines_from
 from rewardharness.data.webdataset import TarSamples, read_samples
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, sha256
@@ -62,28 +62,6 @@ class Row:
     """The column, the value and the reason; empty for an example."""
     name: str | None = None
     """Id of a row that is no example, if it has one."""
-
-
-@dataclass(frozen=True)
-class TableHead:
-    """Columns and first rows of a table, from which its fields are inferred."""
-
-    name: str
-    shapes: Mapping[str, Shape]
-    rows: Sequence[Mapping[str, Any]] = field(repr=False)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return tuple(self.shapes)
-
-    @property
-    def images(self) -> frozenset[str]:
-        """The columns with images."""
-        return frozenset(name for name, shape in self.shapes.items() if shape in SHAPES)
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return iter(self.rows)
 
 
 @dataclass(frozen=True)
@@ -162,7 +140,7 @@ class Stream:
             beside = None if self.hub or self.format == "tar" else self._beside(part.file)
             row = plain_row(content, self.shapes, partial(_image, beside=beside))
             return Row(number, self._reader.example(row, number + 1))
-        except (BadCellError, RowError) as error:
+        except BadRowError as error:
             name = content.get(self.fields.id or "id")
             return Row(number, None, str(error), str(name).strip() or None if isinstance(name, str | int) else None)
 

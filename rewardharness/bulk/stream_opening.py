@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.bulk.samples import SINGLE
-from rewardharness.bulk.stream import Format, Part, Stream, TableHead, dataset_access
+from rewardharness.bulk.stream import Format, Part, Stream, dataset_access
 from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, check_columns, holds_text
 from rewardharness.data.hf_datasets import parquet_groups, parquet_rows
 from rewardharness.data.opening import open_data, parse_spec
+from rewardharness.data.row_store import DataTable
 from rewardharness.data.rows import Progress, locate_remote
 from rewardharness.data.tables import IMAGE, Shape, column_shape, index_lines, lines_from
 from rewardharness.data.webdataset import ENDING, KEY, TarSamples, index_samples, read_samples, shapes_of
@@ -118,7 +119,7 @@ def _remote(spec: str, settings: Settings) -> Stream | None:
     return Stream(name, form, hub=(source.hub, commit), files=dict.fromkeys(paths, commit))
 
 
-def _table(stream: Stream, settings: Settings) -> TableHead:
+def _table(stream: Stream, settings: Settings) -> DataTable:
     """Read the columns and the first rows."""
     file = next(iter(stream.files))
     if stream.format == "parquet":
@@ -126,8 +127,8 @@ def _table(stream: Stream, settings: Settings) -> TableHead:
             shapes, groups = parquet_groups(place, file)
         with _opened(stream, file, settings) as place:
             rows = list(islice(parquet_rows(place, file, range(len(groups))), 1 if stream.hub else _PEEK))
-        if not stream.hub:  # paths of images beside the table
-            shapes = {name: shape or column_shape(row[name] for row in rows) for name, shape in shapes.items()}
+        columns = {name: [row[name] for row in rows] for name in shapes}  # a local table may name images beside it
+        shapes = {name: shape or column_shape(columns[name], named=not stream.hub) for name, shape in shapes.items()}
         return _head(stream, shapes, rows)
     if stream.format == "tar":
         samples = list(islice(read_samples(_fetched(stream, file, settings), TarSamples(0, _PEEK)), _PEEK))
@@ -137,11 +138,11 @@ def _table(stream: Stream, settings: Settings) -> TableHead:
     return _head(stream, {name: column_shape(row.get(name) for row in lines) for name in names}, lines)
 
 
-def _head(stream: Stream, shapes: Mapping[str, Shape], rows: Iterable[Mapping[str, Any]]) -> TableHead:
-    return TableHead(stream.name, shapes, [{name: row.get(name) for name in shapes} for row in rows])
+def _head(stream: Stream, shapes: Mapping[str, Shape], rows: Iterable[Mapping[str, Any]]) -> DataTable:
+    return DataTable(stream.name, shapes, [{name: row.get(name) for name in shapes} for row in rows])
 
 
-def _completed(fields: FieldMap, table: TableHead) -> FieldMap:
+def _completed(fields: FieldMap, table: DataTable) -> FieldMap:
     """Add the column of a single candidate, and the keys of samples as ids."""
     if not fields.candidates:
         images = {name.lower(): name for name in table.columns if table.shapes[name] == IMAGE and name != fields.source}

@@ -14,6 +14,8 @@ COLUMNS: Mapping[str, Kind] = {
     "references": "images",
     "instruction": "text",
     "candidates": "images",
+    "source_file": "text",
+    "candidate_files": "texts",
     "preference": "text",
     "label_kind": "text",
     "category": "text",
@@ -30,7 +32,8 @@ COLUMNS: Mapping[str, Kind] = {
     "library_id": "text",
     "release": "text",
 }
-"""`preference` is the label, `judged_preference` that of the judge; `rewards` are in the order of the candidates."""
+"""`source_file` and `candidate_files` are the names of the original files. `preference` is the label,
+`judged_preference` that of the judge; `rewards` are in the order of the candidates."""
 
 
 def write_decisions(path: Path, decided: Iterable[Kept], identity: JudgeIdentity) -> int:
@@ -62,6 +65,8 @@ def _rows(decided: Iterable[Kept], identity: JudgeIdentity) -> Iterator[Json]:
             "references": example.references,
             "instruction": example.instruction,
             "candidates": example.candidates,
+            "source_file": example.source_image.name,
+            "candidate_files": [image.name for image in example.candidate_images],
             "preference": example.preference,
             "label_kind": example.label_kind,
             "category": example.category,

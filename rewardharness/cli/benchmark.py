@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -11,41 +10,27 @@ from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli import output
 from rewardharness.cli.benchmark_reports import compare, list_tasks, print_result, ratings, report, show, votes
 from rewardharness.cli.command import make_app
-from rewardharness.cli.confirm import confirm
 from rewardharness.cli.examples import Bars, note_same_name
-from rewardharness.cli.options import PaidRunOptions, RunOptions, record_arguments
+from rewardharness.cli.options import NO_OPTIONS, RunOptions
+from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.remote import judging_on, run_remotely
 from rewardharness.cli.reproduce import reproduce
-from rewardharness.cli.score import NOT_JUDGED
+from rewardharness.cli.work import run_job, session_options
 from rewardharness.errors import DataError
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
+from rewardharness.runs.spending import BudgetConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.benchmark.job import BenchmarkJob
-    from rewardharness.benchmark.run import Cost
+    from rewardharness.benchmark.job import BenchmarkJob, BenchmarkReport
+    from rewardharness.benchmark.result import BenchmarkRow
     from rewardharness.schema import Json
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C or `rh runs stop`."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkOptions(PaidRunOptions):
-    """Run folder, printing and confirmation."""
-
-    retry_failed: bool = False
-    """Judge again what could not be judged before."""
-
-
-_NO_OPTIONS = BenchmarkOptions()
 
 app = make_app(
     "benchmark",
     "Judge a benchmark and measure agreement with people. The word `run` may be omitted.",
-    {"Judge": JudgeConfig, "Run": (PaidRunOptions, RemoteConfig)},
+    {"Judge": JudgeConfig, "Budget": BudgetConfig, "Run": (RunOptions, RemoteConfig)},
     job="benchmark",
 )
 for command in (list_tasks, show, report, compare, votes, ratings, reproduce):
@@ -56,7 +41,7 @@ for command in (list_tasks, show, report, compare, votes, ratings, reproduce):
 def run_task(
     config: Annotated[BenchmarkConfig, Parameter(name="*")],
     *,
-    options: BenchmarkOptions = _NO_OPTIONS,
+    options: RunOptions = NO_OPTIONS,
     where: Annotated[RemoteConfig, Parameter(name="*")] = ON_THIS_COMPUTER,
 ) -> int:
     """Judge a task and measure agreement with its human labels, with n, coverage and intervals.
@@ -73,50 +58,34 @@ def run_task(
         return run(config, options, settings)
 
 
-def run(config: BenchmarkConfig, options: BenchmarkOptions, settings: Settings) -> int:
+def run(config: BenchmarkConfig, options: RunOptions, settings: Settings) -> int:
     """Run a benchmark and print its report. Returns the exit status."""
-    from rewardharness.runs.stop import Stopped, StopRequest
-
     config = config.with_defaults(settings)
     job = open_job(config, options, settings)
-    cost = job.cost(restart=options.restart)
     if not options.quiet or options.dry_run:
-        _print_cost(job, cost)
-    if options.dry_run:
-        if options.json:
-            output.emit(job.preview(restart=options.restart))
-        return 0
-    confirm(bool(cost.requests), options.yes, "Set a --limit")
-    stop = StopRequest()
-    try:
-        with (
-            stop.listening(lambda: output.note("Ending after the judgments under way; Ctrl-C again ends at once.")),
-            Bars(options.quiet) as bars,
-        ):
-            report = job.run(
-                stop,
-                bars.show,
-                restart=options.restart,
-                retry_failed=options.retry_failed,
-                arguments=record_arguments(config, options),
-                track=options.track or None,
-            )
-    except (Stopped, KeyboardInterrupt):
-        output.note(f"Stopped; nothing is lost. The same command goes on in {job.folder}.")
-        return INTERRUPTED
-    if options.json:
-        output.emit({**report.result, "folder": str(report.folder)})
-    else:
-        print_result(report.result)
-        output.say("Reports: " + ", ".join(str(path) for path in report.files))
-        if report.calibration is not None:
-            output.say(report.calibration.words)
-    first = report.rows[0]
-    if first["judged"] == first["items"]:
-        return 0
-    if not options.json:
-        _print_failure(job, first)
-    return NOT_JUDGED
+        _print_entries(job)
+
+    def show(report: "BenchmarkReport") -> int:
+        print_result(report.result, report.folder, as_json=options.json)
+        if not options.json:
+            output.say("Reports: " + ", ".join(str(path) for path in report.files))
+            if report.calibration is not None:
+                output.say(report.calibration.words)
+        first = report.rows[0]
+        if first.judged == first.items:
+            return 0
+        if not options.json:
+            _print_failure(job, first)
+        return NOT_JUDGED
+
+    return run_job(
+        job,
+        options,
+        lambda stop, progress: job.run(stop, progress, **session_options(config, options)),
+        show,
+        lambda: job.preview(restart=options.restart),
+        strict=True,
+    )
 
 
 def open_job(config: BenchmarkConfig, options: RunOptions, settings: Settings) -> "BenchmarkJob":
@@ -146,18 +115,18 @@ def manifest_of(config: BenchmarkConfig, options: RunOptions, settings: Settings
     return open_job(config, options, settings).manifest
 
 
-def _print_failure(job: "BenchmarkJob", row: "Json") -> None:
+def _print_failure(job: "BenchmarkJob", row: "BenchmarkRow") -> None:
     """Print why the first of the examples that failed has no judgment, and what to do about it."""
     from rewardharness.benchmark.run import read_judgments
     from rewardharness.judging.report import BAD_ROW
 
-    if set(row["failures"]) == {BAD_ROW}:
+    if set(row.failures) == {BAD_ROW}:
         return
-    for item, judgment in read_judgments(job.folder).get(row["key"], {}).items():
+    for item, judgment in read_judgments(job.folder).get(row.key, {}).items():
         if judgment.failure is not None:
             output.say(f"Not judged, such as {item}: {judgment.failure.code}: {judgment.failure.message}")
             break
-    output.say("When the cause is fixed, the same command with --retry-failed judges again what could not be judged.")
+    output.say("The same command judges again what the model was the cause of; with --retry-failed, all that failed.")
 
 
 @contextmanager
@@ -172,21 +141,11 @@ def _without_field_option() -> Iterator[None]:
         raise DataError(error.message, next_step=step) from None
 
 
-def _print_cost(job: "BenchmarkJob", cost: "Cost") -> None:
-    """Print what will be judged, and what that costs."""
-    from rewardharness.benchmark.result import judge_label
-    from rewardharness.judging.evidence import crops_words
-
+def _print_entries(job: "BenchmarkJob") -> None:
+    """Print what will be judged."""
     data, entries = job.data, job.entries
     drawn = f", a sample of {data.sampled[0]} of {data.sampled[1]} pairs or groups" if data.sampled else ""
     output.note(f"{data.task.title}: {len(data.items)} examples, protocol {data.protocol}{drawn}; {data.revision}.")
-    names = "; ".join(f"{judge_label(entry.to_json())} with {entry.library_name}" for entry in entries)
+    names = "; ".join(f"{entry.record.judge_label} with {entry.library_name}" for entry in entries)
     output.note(f"Benchmark entries ({len(entries)}): {names}.")
-    text = f"{cost.judgments} judgments, {cost.known} of them already judged."
-    if cost.requests:
-        text += f" The others take at least {cost.requests} requests to models; Tools need more, cached answers none."
-        text += f" {crops_words(cost.crops)}" if cost.crops else ""
-    elif cost.judgments > cost.known:
-        text += " No model is called."
-    output.note(text)
     output.note(f"Run folder: {job.folder}")

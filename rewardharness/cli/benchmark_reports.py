@@ -1,18 +1,19 @@
 """`rh benchmark list|show|report|compare|votes|ratings`: the commands that judge nothing."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from rewardharness.cli import output
+from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.report import print_report, print_section
-from rewardharness.cli.score import NOT_JUDGED
+from rewardharness.codec import to_json
 
 if TYPE_CHECKING:
-    from rewardharness.benchmark.task import Task
+    from rewardharness.benchmark.metrics import Share
+    from rewardharness.benchmark.result import BenchmarkResult
     from rewardharness.benchmark.votes import VoteReport
-    from rewardharness.schema import Json
 
 MOST_FLIPS = 10
 """Maximum number of printed examples on which two runs differ; the JSON has all."""
@@ -28,9 +29,10 @@ def list_tasks(*, json: bool = False) -> int:
 
     tasks = list_tasks()
     if json:
-        output.emit({"tasks": [_task_json(task) for task in tasks]})
+        output.emit({"tasks": to_json(tasks)})
         return 0
-    rows = [(task.name, task.title, ", ".join(task.protocols), task.data.hub or "local copy") for task in tasks]
+    made = {task.name: "generated" if task.data.examples else "local copy" for task in tasks}
+    rows = [(task.name, task.title, ", ".join(task.protocols), task.data.hub or made[task.name]) for task in tasks]
     output.table(("task", "title", "protocols", "data"), rows)
     output.say("Labeled data can be used as well: a folder, a table, org/name on the Hub, or a task file (.yaml).")
     return 0
@@ -47,7 +49,7 @@ def show(task: str, /, *, json: bool = False) -> int:
 
     opened = open_task(task)
     if json:
-        output.emit(_task_json(opened))
+        output.emit(to_json(opened))
         return 0
     output.say(f"{opened.name}: {opened.title}")
     for line in (opened.about, opened.paper, opened.license and f"License: {opened.license}"):
@@ -94,7 +96,8 @@ def report(
         json: Print one JSON object.
     """
     from rewardharness.benchmark.facts import write_for_library
-    from rewardharness.benchmark.report import FORMATS, read_result, write_report
+    from rewardharness.benchmark.report import FORMATS, write_report
+    from rewardharness.benchmark.result import read_result
     from rewardharness.errors import InputError
     from rewardharness.runs.store import run_named
     from rewardharness.settings import Settings
@@ -108,19 +111,20 @@ def report(
     written = write_report(folder, result, formats)
     if for_library is not None:
         written.append(write_for_library(for_library, result))
-    if json:
-        output.emit({**result, "folder": str(folder)})
-    else:
-        print_result(result)
+    print_result(result, folder, as_json=json)
+    if not json:
         output.say("Reports: " + ", ".join(str(path) for path in written))
     return 0
 
 
-def print_result(result: "Json") -> None:
-    """Print the report of a run."""
+def print_result(result: "BenchmarkResult", folder: Path, *, as_json: bool) -> None:
+    """Print the report of a run, or its result as JSON."""
     from rewardharness.benchmark.report import build_report
 
-    print_report(build_report(result))
+    if as_json:
+        output.emit({**to_json(result), "folder": str(folder)})
+    else:
+        print_report(build_report(result))
 
 
 def compare(first: Path, second: Path, /, *, json: bool = False) -> int:
@@ -131,7 +135,7 @@ def compare(first: Path, second: Path, /, *, json: bool = False) -> int:
         second: Name or run folder of what is compared with it.
         json: Print one JSON object.
     """
-    from rewardharness.benchmark.flips import compare_runs
+    from rewardharness.benchmark.comparison import compare_runs
     from rewardharness.benchmark.report import comparison_section
     from rewardharness.runs.store import run_named
     from rewardharness.settings import Settings
@@ -139,18 +143,17 @@ def compare(first: Path, second: Path, /, *, json: bool = False) -> int:
     home = Settings.from_env().home
     comparison = compare_runs(run_named(first, home), run_named(second, home))
     if json:
-        output.emit(comparison)
+        output.emit(to_json(comparison))
         return 0
-    output.say(f"{comparison['task']}, protocol {comparison['protocol']}.")
+    output.say(f"{comparison.task}, protocol {comparison.protocol}.")
     print_section(comparison_section(comparison))
-    for part in comparison["parts"]:
-        for flip in part["flips"][:MOST_FLIPS]:
-            sign = "+" if flip["better"] else "-"
-            instruction = output.shorten(flip["instruction"], 60)
-            answers = f"label {flip['truth']}, {flip['first']} -> {flip['second']}"
-            output.say(f"{sign} {flip['id']}: {instruction} | {answers}")
-        if len(part["flips"]) > MOST_FLIPS:
-            output.say(f"{part['part']}: {len(part['flips']) - MOST_FLIPS} more; --json has all.")
+    for part in comparison.parts:
+        for flip in part.flips[:MOST_FLIPS]:
+            instruction = output.shorten(flip.instruction, 60)
+            answers = f"label {flip.truth}, {flip.first} -> {flip.second}"
+            output.say(f"{'+' if flip.better else '-'} {flip.id}: {instruction} | {answers}")
+        if len(part.flips) > MOST_FLIPS:
+            output.say(f"{part.part}: {len(part.flips) - MOST_FLIPS} more; --json has all.")
     return 0
 
 
@@ -167,7 +170,7 @@ def votes(*files: Path, json: bool = False) -> int:
     reports = score_votes(*files, on_empty=empty.append)
     status = NOT_JUDGED if empty else 0
     if json:
-        output.emit({"files": [report_.to_json() for report_ in reports], "empty": [str(path) for path in empty]})
+        output.emit({"files": to_json(reports), "empty": [str(path) for path in empty]})
         return status
     for votes_ in reports:
         _print_votes(votes_)
@@ -178,22 +181,22 @@ def votes(*files: Path, json: bool = False) -> int:
     return status
 
 
-def _print_votes(found: "VoteReport") -> None:
+def _print_votes(report_: "VoteReport") -> None:
     rows = []
-    for count in (found.published, found.strict):
-        cells = [_of_all(score.to_json()) for score in (count.four_way, count.three_way, count.no_tie)]
+    for count in (report_.published, report_.strict):
+        cells = [_of_all(share) for share in (count.four_way, count.three_way, count.no_tie)]
         problems = ", ".join(f"{reason} {n}" for reason, n in count.problems.items() if n) or "none"
         rows.append((count.reading, *cells, problems))
     headings = ("reading", "4-way [95% CI]", "3-way", "no tie", "no vote")
-    output.table(headings, rows, title=f"{found.name}: {found.n} votes")
+    output.table(headings, rows, title=f"{report_.file}: {report_.n} votes")
 
 
-def _of_all(score: dict[str, Any]) -> str:
+def _of_all(share: "Share") -> str:
     """Return a share in percent with two decimals, as in the published table."""
-    if score["of_all"] is None:
+    if share.of_all is None or share.of_all_interval is None:
         return "-"
-    low, high = score["of_all_interval"]
-    return f"{100 * score['of_all']:.2f} [{100 * low:.1f}, {100 * high:.1f}] of {score['n']}"
+    low, high = share.of_all_interval
+    return f"{100 * share.of_all:.2f} [{100 * low:.1f}, {100 * high:.1f}] of {share.n}"
 
 
 def ratings(folder: Path, /, *, json: bool = False) -> int:
@@ -205,29 +208,20 @@ def ratings(folder: Path, /, *, json: bool = False) -> int:
     """
     from rewardharness.benchmark.ratings import read_ratings
 
-    table = read_ratings(folder).to_json()
+    table = read_ratings(folder).summary()
     if json:
-        output.emit(table)
+        output.emit(to_json(table))
         return 0
-    output.say(f"{table['task']}: {table['raters']} raters, {table['rated']} of {table['edits']} edits rated by all.")
-    headings = ("editor", "n", "mean overall, sqrt(SC x PQ) [95% CI]")
-    output.table(headings, [_with_interval(*each) for each in table["mean_overall"].items()])
-    headings = ("human raters", "n", "Spearman, Fisher's mean over editors [95% CI]")
-    output.table(headings, [_with_interval(*each) for each in table["between_humans"].items()])
-    undefined = sorted({editor for each in table["between_humans"].values() for editor in each["undefined"]})
+    output.say(f"{table.task}: {table.raters} raters, {table.rated} of {table.edits} edits rated by all.")
+    for heading, rows in (
+        (("editor", "n", "mean overall, sqrt(SC x PQ) [95% CI]"), table.mean_overall),
+        (("human raters", "n", "Spearman, Fisher's mean over editors [95% CI]"), table.between_humans),
+    ):
+        output.table(heading, [(name, str(row.n), output.share(row.mean, row.interval)) for name, row in rows.items()])
+    undefined = sorted({editor for row in table.between_humans.values() for editor in row.undefined})
     if undefined:
         why = "one side gave nearly all of their edits the same score, or too few were rated (see --json)"
         output.say(f"Not in every mean: {', '.join(undefined)}, because {why}.")
-    for cell in table["broken"]:
+    for cell in table.broken:
         output.say(f"Invalid: {cell}")
     return 0
-
-
-def _with_interval(name: str, each: "Json") -> tuple[str, str, str]:
-    return name, str(each["n"]), output.share(each["mean"], each["interval"])
-
-
-def _task_json(task: "Task") -> "Json":
-    from dataclasses import asdict
-
-    return asdict(task)

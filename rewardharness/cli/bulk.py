@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -12,14 +12,25 @@ from rewardharness.bulk.config import DatasetOutput, FilterConfig, PreferencePai
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
-from rewardharness.cli.score import NOT_JUDGED
-from rewardharness.cli.work import judging, open_job, print_plan
+from rewardharness.cli.output import NOT_JUDGED
+from rewardharness.cli.work import open_job, run_examples
 from rewardharness.data.config import DataConfig
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.runs.spending import BudgetConfig
 from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.bulk.job import FilterResult, PairsResult, RankResult
 
 _SHOWN = 50
 _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class _RankArguments(RankConfig):
+    _: KW_ONLY
+    copy_best: Annotated[Path | None, Parameter(name=("--copy-best", "--output", "-o"))] = None
+    """Copy the best candidate of each edit into this folder; copies of an earlier run are removed."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +47,14 @@ class _PairsArguments(PreferencePairsConfig):
     """A new or empty folder, or one that this command wrote."""
 
 
-_GROUPS = {"Judge": JudgeConfig, "Data": DataConfig, "Output": DatasetOutput, "Run": RunOptions}
+_GROUPS = {"Judge": JudgeConfig, "Data": DataConfig, "Output": DatasetOutput, "Budget": BudgetConfig, "Run": RunOptions}
 rank_app = make_app("data rank", "Best of N: rank any number of candidates per edit.", _GROUPS, job="rank")
 filter_app = make_app("data filter", "Judge a dataset and keep what is good enough.", _GROUPS, job="filter")
 pairs_app = make_app("data pairs", "Make preference pairs for training a reward model.", _GROUPS, job="pairs")
 
 
 @rank_app.default
-def rank(config: Annotated[RankConfig, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
+def rank(config: Annotated[_RankArguments, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
     """Rank the candidates of each edit and name the best. Only judged candidates have a reward.
 
     The same command resumes an interrupted run.
@@ -90,28 +101,28 @@ def rank_folder(config: RankConfig, options: RunOptions, settings: Settings) -> 
     from rewardharness.data.source import describe_skipped
 
     job = open_job(RankJob, config, options, settings)
-    if options.dry_run:
-        return print_plan(job)
-    with judging(job, options) as arguments:
-        result = job.run(**arguments)
-    dataset, edits = job.dataset, result.edits
-    if options.json:
-        counts = {"not_judged": result.n_not_judged, "skipped_rows": dataset.skipped_json()}
-        output.emit({**counts, **job.identity.to_json(), "ranking": str(result.ranking), "edits": edits})
-    else:
-        rows = [
-            (edit["id"], str(len(edit["candidates"])), _best_names(edit) or "-", _number(edit["reward"]))
-            for edit in edits[:_SHOWN]
-        ]
-        output.table(("edit", "candidates", "best", "reward"), rows)
-        if len(edits) > _SHOWN:
-            output.say(f"The first {_SHOWN} of {len(edits)} edits are shown.")
-        output.say(_count_judged(edits))
-        if dataset.skipped:
-            output.say(describe_skipped(dataset.skipped_json()))
-        output.say(f"{job.identity}; rewards by {config.method}")
-        output.say(f"All edits: {result.ranking}")
-    return NOT_JUDGED if result.n_not_judged or dataset.skipped else 0
+
+    def show(result: "RankResult") -> int:
+        dataset, edits = job.dataset, result.edits
+        if options.json:
+            counts = {"not_judged": result.n_not_judged, "skipped_rows": dataset.skipped_json()}
+            output.emit({**counts, **job.identity.to_json(), "ranking": str(result.ranking), "edits": edits})
+        else:
+            rows = [
+                (edit["id"], str(len(edit["candidates"])), _best_names(edit) or "-", _number(edit["reward"]))
+                for edit in edits[:_SHOWN]
+            ]
+            output.table(("edit", "candidates", "best", "reward"), rows)
+            if len(edits) > _SHOWN:
+                output.say(f"The first {_SHOWN} of {len(edits)} edits are shown.")
+            output.say(_count_judged(edits))
+            if dataset.skipped:
+                output.say(describe_skipped(dataset.skipped_json()))
+            output.say(f"{job.identity}; rewards by {config.method}")
+            output.say(f"All edits: {result.ranking}")
+        return NOT_JUDGED if result.n_not_judged or dataset.skipped else 0
+
+    return run_examples(job, job.run, options, show)
 
 
 def filter_dataset(config: FilterConfig, options: RunOptions, settings: Settings) -> int:
@@ -119,20 +130,20 @@ def filter_dataset(config: FilterConfig, options: RunOptions, settings: Settings
     from rewardharness.bulk.job import FilterJob
 
     job = open_job(FilterJob, config, options, settings)
-    if options.dry_run:
-        return print_plan(job)
-    with judging(job, options) as arguments:
-        result = job.run(**arguments)
-    _note_published(config, result.commit)
-    if options.json:
-        counts = {"n": result.n, "kept": result.kept, "reasons": dict(result.reasons)}
-        skipped = {"skipped_rows": job.dataset.skipped_json()}
-        output.emit({**counts, **skipped, **job.identity.to_json(), "commit": result.commit})
-    else:
-        output.table(("reason", "n"), [(code, str(number)) for code, number in result.reasons.items()])
-        output.say(str(job.identity))
-        output.say(f"{result.kept} of {result.n} kept, in {config.output}.")
-    return NOT_JUDGED if result.reasons.get("not_judged") or job.dataset.skipped else 0
+
+    def show(result: "FilterResult") -> int:
+        _note_published(config, result.commit)
+        if options.json:
+            counts = {"n": result.n, "kept": result.kept, "reasons": dict(result.reasons)}
+            skipped = {"skipped_rows": job.dataset.skipped_json()}
+            output.emit({**counts, **skipped, **job.identity.to_json(), "commit": result.commit})
+        else:
+            output.table(("reason", "n"), [(code, str(number)) for code, number in result.reasons.items()])
+            output.say(str(job.identity))
+            output.say(f"{result.kept} of {result.n} kept, in {config.output}.")
+        return NOT_JUDGED if result.reasons.get("not_judged") or job.dataset.skipped else 0
+
+    return run_examples(job, job.run, options, show)
 
 
 def preference_data(config: PreferencePairsConfig, options: RunOptions, settings: Settings) -> int:
@@ -140,22 +151,22 @@ def preference_data(config: PreferencePairsConfig, options: RunOptions, settings
     from rewardharness.bulk.job import PairsJob
 
     job = open_job(PairsJob, config, options, settings)
-    if options.dry_run:
-        return print_plan(job)
-    with judging(job, options) as arguments:
-        result = job.run(**arguments)
-    manifest = result.manifest
-    _note_published(config, result.commit)
-    if options.json:
-        output.emit({**manifest, "commit": result.commit})
-    else:
-        output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
-        if manifest["dropped"]:
-            output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
-        output.say(str(job.identity))
-        output.say(f"{job.gate} Everything is in {config.output}.")
-    complete = manifest["candidates_judged"] == manifest["candidates"] and not job.dataset.skipped
-    return 0 if complete else NOT_JUDGED
+
+    def show(result: "PairsResult") -> int:
+        manifest = result.manifest
+        _note_published(config, result.commit)
+        if options.json:
+            output.emit({**manifest, "commit": result.commit})
+        else:
+            output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
+            if dropped := manifest["dropped"]:
+                output.table(("dropped for", "n"), [(code, str(number)) for code, number in dropped.items()])
+            output.say(str(job.identity))
+            output.say(f"{job.gate} Everything is in {config.output}.")
+        complete = manifest["candidates_judged"] == manifest["candidates"] and not job.dataset.skipped
+        return 0 if complete else NOT_JUDGED
+
+    return run_examples(job, job.run, options, show)
 
 
 def _best_names(edit: dict[str, Any]) -> str:

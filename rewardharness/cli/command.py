@@ -1,8 +1,8 @@
 """Commands that are built with cyclopts: finding, parsing and running them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rewardharness.cli import output
+from rewardharness.cli.output import WRONG_USE
 from rewardharness.cli.upstream import is_upstream, read_upstream
-from rewardharness.errors import HarnessError, InputError
+from rewardharness.errors import DataError, HarnessError, InputError, shell
+from rewardharness.files import RUN_MANIFEST, read_text
+from rewardharness.ranges import Range
 
 if TYPE_CHECKING:
     from cyclopts import App, ArgumentCollection
@@ -50,11 +53,11 @@ GROUPS = tuple(dict.fromkeys(each.group for each in COMMANDS.values()))
 """Headings of the help."""
 SHELLS: Mapping[str, Literal["bash", "zsh", "fish"]] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 """Shells with completion."""
-WRONG_USE = 2
-"""Exit status of wrong arguments."""
 
 JOB_COMMANDS = {"rank": "data rank", "filter": "data filter", "pairs": "data pairs"}
 """Command of a job type, where it is a subcommand."""
+RENAMED_OPTIONS = {"--budget-money": "--budget-usd"}
+"""Options by their names in earlier versions."""
 DEFAULT_COMMANDS = {"benchmark": "run"}
 """Subcommand that is run if none is named."""
 MODEL_OPTIONS = ("judge", "orchestrator", "router", "baselines")
@@ -168,6 +171,13 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
     return command, tuple(located("", value) for value in bound.args), kwargs
 
 
+def within(name: str, allowed: Range) -> Any:
+    """Return the annotation of an option that must be in a range."""
+    from cyclopts import Parameter
+
+    return Parameter(validator=lambda kind, value: allowed.check(name, value))
+
+
 class UsageError(InputError):
     """Arguments that are incomplete or contradict each other, found by a command. The exit status is `WRONG_USE`."""
 
@@ -208,8 +218,10 @@ def _wrong_use(name: str, words: Sequence[str], error: Exception) -> int:
 
 
 def complete(name: str, words: Sequence[str]) -> list[str]:
-    """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`."""
+    """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`; rename old options."""
     default = DEFAULT_COMMANDS.get(name)
+    pairs = (word.partition("=") for word in words)
+    words = ["".join((RENAMED_OPTIONS.get(option, option), *rest)) for option, *rest in pairs]
     return [default, *words] if default and words and words[0] not in load_app(name) else list(words)
 
 
@@ -228,28 +240,66 @@ def options_from_file(job: str, app: "App", commands: tuple[str, ...], arguments
     if named is None or not named.tokens:
         return
     file = named.tokens[0].value
-    Dict(_read_config(file, job), source=file, use_commands_as_keys=False)(app, commands, arguments)
+    options, of_run = _read_config(file, job)
+    given = {argument.name.lstrip("-").replace("-", "_") for argument in arguments if argument.tokens}
+    if of_run:
+        options = _checked(options, job, file, given)
+    Dict(options, source=file, use_commands_as_keys=False)(app, commands, arguments)
 
 
-def _read_config(file: str, job: str) -> dict[str, Any]:
-    """Read options from a YAML or JSON file."""
+MAX_OPTIONS = 1 << 20
+"""Maximum size of a file of options, in bytes."""
+
+
+def _checked(options: dict[str, Any], job: str, file: str, given: Collection[str]) -> dict[str, Any]:
+    """Return the options that a run folder, which may come from another person, may set: no place that is written to.
+
+    Args:
+        options: The options in the file.
+        job: Job type.
+        file: The file.
+        given: Options on the command line, which take precedence.
+
+    Raises:
+        InputError: If data would go to what the file names, and that is not confirmed.
+    """
+    from rewardharness.cli.confirm import confirm_sending
+    from rewardharness.cli.options import RunOptions
+    from rewardharness.codec import WRITES, named
+    from rewardharness.jobs import JOBS
+    from rewardharness.settings import Settings
+
+    not_of_run = {*named(JOBS[job], WRITES), *(field.name for field in fields(RunOptions)), "run"}
+    used = {name: value for name, value in options.items() if name not in {*not_of_run, *given}}
+    for name in sorted(options.keys() - used.keys() - {*given}):
+        output.note(f"{file}: {name} is not used; to set it, give --{name.replace('_', '-')}.")
+    confirm_sending(JOBS[job], used, Settings.from_env(), "yes" in given)
+    return used
+
+
+def _read_config(file: str, job: str) -> tuple[dict[str, Any], bool]:
+    """Read options from a YAML or JSON file. Returns them, and whether the file is the configuration of a run."""
+    from rewardharness.jobs import current_options
     from rewardharness.library.yamlsafe import read_yaml
 
     try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read: {error}.", next_step="Name a YAML or JSON file of options.") from None
+        text = read_text(Path(file), MAX_OPTIONS)
+    except (OSError, DataError) as error:
+        reason = error.message.rstrip(".") if isinstance(error, DataError) else error
+        step = "Name a YAML or JSON file of options."
+        raise InputError(f"{file} cannot be read: {reason}.", next_step=step) from None
     document = read_yaml(text, where=file).value
     if is_upstream(document):
         translated, remarks = read_upstream(document, job, file)
         for remark in remarks:
             output.note(f"{file}: {remark}")
-        return translated
-    options = {key.replace("-", "_"): value for key, value in document.items()}
+        return translated, False
+    options = current_options({key.replace("-", "_"): value for key, value in document.items()})
+    of_run = "job" in options or (Path(file).parent / RUN_MANIFEST).exists()
     given = options.pop("job", job)  # in the config.json of a run folder
     if given != job:
-        words = JOB_COMMANDS.get(str(given), str(given))
-        raise InputError(f"{file} is the configuration of rh {words}.", next_step=f"Write: rh {words} --config {file}")
-    return {
-        option: value for option, value in options.items() if value is not None and value is not False and value != []
-    }
+        words = JOB_COMMANDS.get(str(given), str(given)).split()
+        step = shell("Write: rh {} --config {}", words, file)
+        raise InputError(f"{file} is the configuration of {shell('rh {}', words)}.", next_step=step)
+    used = {name: value for name, value in options.items() if value is not None and value is not False and value != []}
+    return used, of_run

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rewardharness.cli import bulk, output
-from rewardharness.cli.command import make_app
+from rewardharness.cli.command import make_app, within
 from rewardharness.cli.examples import open_described
 from rewardharness.data.config import DataConfig
-from rewardharness.errors import shown
+from rewardharness.errors import shell, shown
+from rewardharness.ranges import Range, check_ranges
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -47,14 +47,17 @@ class ShowConfig(DataConfig):
     quiet: bool = False
     """Print no progress."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, {"audit_share": Range(0, 1, (1,))})
+
 
 @app.command
 def demo(
     folder: Path,
     /,
     *,
-    pairs: Annotated[int, Parameter(validator=Number(gte=0))] = 200,
-    groups: Annotated[int, Parameter(validator=Number(gte=0))] = 20,
+    pairs: Annotated[int, within("pairs", Range(0))] = 200,
+    groups: Annotated[int, within("groups", Range(0))] = 20,
     seed: int = 0,
     force: bool = False,
     json: bool = False,
@@ -98,14 +101,14 @@ def demo(
     dataset = read_folder(folder)
     kinds = Counter(example.label_kind for example in dataset.examples)
     if json:
-        told = {"folder": str(folder), "n": len(dataset.examples), "by_label_kind": dict(kinds)}
-        output.emit({**told, "drawn": bool(drawn)})
+        summary = {"folder": str(folder), "n": len(dataset.examples), "by_label_kind": dict(kinds)}
+        output.emit({**summary, "drawn": bool(drawn)})
     else:
         output.table(("label kind", "n"), [(kind, str(count)) for kind, count in sorted(kinds.items())])
         already = "" if drawn else " The dataset exists, complete and unchanged; nothing was generated."
         output.say(f"{len(dataset.examples)} examples in {folder}.{already}")
         place = str(folder)
-        output.say(f"Next: rh score {f'./{place}' if place in {DEMO, ATTACKS, FEEDBACK} else place}")
+        output.say(shell("Next: rh score {}", f"./{place}" if place in {DEMO, ATTACKS, FEEDBACK} else place))
     return 0
 
 
@@ -120,13 +123,13 @@ def show(config: ShowConfig) -> int:
     opened = open_described(config.data, config, Settings.from_env(), quiet=config.quiet)
     examples = opened.dataset.examples
     pool, audit = split(examples, share=config.audit_share, seed=config.seed)
-    found = _described(opened)
-    found |= {"audit_share": config.audit_share, "seed": config.seed}
-    found |= {"pool": _counts(pool), "audit": _counts(audit)}
+    summary = _described(opened)
+    summary |= {"audit_share": config.audit_share, "seed": config.seed}
+    summary |= {"pool": _counts(pool), "audit": _counts(audit)}
     if config.json:
-        output.emit(found)
+        output.emit(summary)
     else:
-        _print(found, _counts(examples))
+        _print(summary, _counts(examples))
     return 0
 
 
@@ -160,15 +163,15 @@ def forget(
 
     settings = Settings.from_env()
     place = Repo(repo, Access(None, settings.hub_endpoint, settings.hub_cache), "dataset")
-    found = forget_votes(
+    forgotten = forget_votes(
         place, votes=vote, voter=voter, name=user, salt=settings.feedback_salt, history=history, dry_run=dry_run
     )
     if json:
-        output.emit({"repo": repo, "votes": found.votes, "images": found.images, "commit": found.commit})
+        output.emit({"repo": repo, "votes": forgotten.votes, "images": forgotten.images, "commit": forgotten.commit})
         return 0
     would = "would be " if dry_run else ""
-    output.say(f"{len(found.votes)} votes and {len(found.images)} images of {repo} {would}deleted.")
-    if found.votes and not (history or dry_run):
+    output.say(f"{len(forgotten.votes)} votes and {len(forgotten.images)} images of {repo} {would}deleted.")
+    if forgotten.votes and not (history or dry_run):
         output.say("They remain in earlier commits; --history deletes those too.")
     return 0
 
@@ -178,7 +181,7 @@ def _described(opened: "OpenedData") -> dict[str, Any]:
     from dataclasses import asdict
 
     dataset, rows, fields = opened.dataset, opened.rows, opened.fields
-    given = {name: value for name, value in asdict(fields).items() if value} if fields else None
+    mapping = {name: value for name, value in asdict(fields).items() if value} if fields else None
     named = {column for columns in fields.columns.values() for column in columns} if fields else set()
     return {
         "name": dataset.name,
@@ -186,7 +189,7 @@ def _described(opened: "OpenedData") -> dict[str, Any]:
         "revision": rows.revision if rows else None,
         "digest": dataset.digest,
         **_counts(dataset.examples),
-        "fields": given,
+        "fields": mapping,
         "how": opened.how,
         "other_columns": [column for column in rows.columns if column not in named] if rows else [],
         "skipped_rows": dataset.skipped_json(),
@@ -209,15 +212,15 @@ def _texts(examples: "Sequence[Example]") -> list[dict[str, str]]:
 
 def _counts(examples: "Iterable[Example]") -> dict[str, Any]:
     """Count examples by everything that matters to judging them."""
-    given = list(examples)
+    listed = list(examples)
     return {
-        "n": len(given),
-        "by_candidates": _tally(str(len(each.candidates)) for each in given),
-        "by_label": _tally(each.preference or UNLABELLED for each in given),
-        "by_label_kind": _tally(each.label_kind for each in given if each.preference),
-        "by_category": _tally(each.category for each in given),
-        "sources": len({each.source_id for each in given}),
-        "with_references": sum(bool(each.references) for each in given),
+        "n": len(listed),
+        "by_candidates": _tally(str(len(example.candidates)) for example in listed),
+        "by_label": _tally(example.preference or UNLABELLED for example in listed),
+        "by_label_kind": _tally(example.label_kind for example in listed if example.preference),
+        "by_category": _tally(example.category for example in listed),
+        "sources": len({example.source_id for example in listed}),
+        "with_references": sum(bool(example.references) for example in listed),
     }
 
 
@@ -226,18 +229,18 @@ def _tally(values: Iterable[str]) -> dict[str, int]:
     return {value: counted[value] for value in sorted(counted, key=lambda value: (-counted[value], value))}
 
 
-def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
-    source = "prompt" if found["texts"] else "source" if found["task"] == "video-edit" else "source image"
-    output.say(f"{found['name']}: {found['n']} examples, {output.count(found['sources'], source)}.")
-    if found["how"]:
-        output.say(found["how"])
-    if found["fields"]:
-        rows = [(name, _words(value)) for name, value in found["fields"].items()]
+def _print(summary: dict[str, Any], whole: dict[str, Any]) -> None:
+    source = "prompt" if summary["texts"] else "source" if summary["task"] == "video-edit" else "source image"
+    output.say(f"{summary['name']}: {summary['n']} examples, {output.count(summary['sources'], source)}.")
+    if summary["how"]:
+        output.say(summary["how"])
+    if summary["fields"]:
+        rows = [(name, _words(value)) for name, value in summary["fields"].items()]
         output.table(("field", "column"), rows)
-        others = found["other_columns"]
+        others = summary["other_columns"]
         if others:
             output.say(f"Columns that are not used: {', '.join(others)}.")
-    parts = (whole, found["pool"], found["audit"])
+    parts = (whole, summary["pool"], summary["audit"])
     titles = {"by_candidates": "candidates", "by_label": "label", "by_label_kind": "label kind"}
     table = [("examples", *(str(part["n"]) for part in parts)), ("sources", *(str(part["sources"]) for part in parts))]
     if whole["with_references"]:
@@ -248,13 +251,13 @@ def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
             table.append((f"{title}: {value or '(none)'}", *(str(part[key].get(value, 0)) for part in parts)))
         if len(values) > _SHOWN:
             table.append((f"{title}: {len(values) - _SHOWN} more", *(_rest(part, key, values) for part in parts)))
-    output.table(("", "all", "training", f"held-out test ({found['audit_share']:g}, seed {found['seed']})"), table)
-    if found["texts"]:
-        output.table(("first example", ""), [(each["what"], shown(each["text"], _TEXT)) for each in found["texts"]])
-    told = [problem for problem in found["problems"] if problem != found["how"]]
-    for problem in told:
+    output.table(("", "all", "training", f"held-out test ({summary['audit_share']:g}, seed {summary['seed']})"), table)
+    if summary["texts"]:
+        output.table(("first example", ""), [(text["what"], shown(text["text"], _TEXT)) for text in summary["texts"]])
+    remarks = [problem for problem in summary["problems"] if problem != summary["how"]]
+    for problem in remarks:
         output.say(f"- {problem}")
-    output.say("No problems." if not told else f"{output.count(len(told), 'remark')}.")
+    output.say("No problems." if not remarks else f"{output.count(len(remarks), 'remark')}.")
 
 
 def _rest(part: dict[str, Any], key: str, values: list[str]) -> str:

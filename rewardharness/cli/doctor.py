@@ -162,15 +162,17 @@ def _local_servers() -> Iterator[Check]:
 
 def _judge(spec: str, settings: Settings) -> Iterator[Check]:
     """Open a judge and query it."""
-    from rewardharness.judging.opening import JudgeOptions, open_judge
+    from rewardharness.judging.opening import open_judge
+    from rewardharness.judging.subagent import model_judge
     from rewardharness.models.base import Reply
 
     try:
-        judge = open_judge(spec, settings, JudgeOptions(cache=False))
-        if not judge.uses_model:
+        judge = open_judge(spec, settings, no_cache=True)
+        agent = model_judge(judge)
+        if agent is None:
             yield Check("judge", "ok", f"{judge.name}: needs no server")
             return
-        found = asyncio.run(judge.check())
+        found = asyncio.run(agent.check())
         if isinstance(found, Reply):
             yield Check("judge", "ok", f"{judge.name} answers, in {found.seconds:.1f} s")
             return
@@ -180,7 +182,7 @@ def _judge(spec: str, settings: Settings) -> Iterator[Check]:
         else:
             key = "is set (not shown)" if settings.api_key else "is not set; some servers need none"
             yield Check("key", "ok", f"RH_API_KEY {key}")
-        for probe in found or ():
+        for probe in found:
             yield from _endpoint(probe, judge.name.partition(":")[2])
     except HarnessError as error:
         words = describe(error)
@@ -205,6 +207,14 @@ def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
         "images reach the model",
         "images are refused, or accepted and dropped: nothing can be judged",
         "Serve a vision-language model; with vLLM allow images: --limit-mm-per-prompt '{\"image\":8}'.",
+        needed=True,
+    )
+    yield _found(
+        f"{at} requests",
+        not can.problem,
+        "a request as judging sends it is accepted" + (f", without {', '.join(can.refused)}" if can.refused else ""),
+        can.problem,
+        "See the server's message, and its limit of images in a request.",
         needed=True,
     )
     yield _found(

@@ -1,37 +1,37 @@
 """`rh evolve`: evolve a Library from preferences."""
 
-import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from rewardharness.cli import output
-from rewardharness.cli.command import WORDS, make_app
-from rewardharness.cli.confirm import confirm
-from rewardharness.cli.evolve_report import print_cost, print_places, show_report
+from rewardharness.cli.command import make_app
+from rewardharness.cli.evolve_report import print_places, print_plan, show_report
 from rewardharness.cli.examples import Bars, note_same_name
-from rewardharness.cli.options import PaidRunOptions, RunOptions, record_arguments
+from rewardharness.cli.options import RunOptions
 from rewardharness.cli.progress import counter, event_line
 from rewardharness.cli.remote import judging_on, run_remotely
+from rewardharness.cli.work import run_job, session_options
+from rewardharness.codec import to_json
 from rewardharness.data.config import DataConfig
-from rewardharness.evolution.config import BudgetConfig, EvolveConfig
+from rewardharness.data.rows import Progress
+from rewardharness.evolution.config import EvolveConfig, SearchBudgetConfig
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.evolution.events import Event
-    from rewardharness.evolution.job import EvolutionJob
-
-INTERRUPTED = 130
+    from rewardharness.evolution.job import EvolutionJob, EvolutionResult
+    from rewardharness.evolution.report import EvolutionReport
+    from rewardharness.runs.stop import StopRequest
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class EvolveOptions(PaidRunOptions):
+class EvolveOptions(RunOptions):
     """Run folder, printing, confirmation, and the estimate before a run."""
 
     check: bool = False
@@ -43,7 +43,7 @@ NO_OPTIONS = EvolveOptions()
 app = make_app(
     "evolve",
     "Evolve a Library from labeled preferences. Example: `rh evolve demo`",
-    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig}
+    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": SearchBudgetConfig}
     | {"Run": (EvolveOptions, RemoteConfig)},
     job="evolve",
 )
@@ -78,7 +78,7 @@ def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settin
     job = open_job(config.with_defaults(settings), options, settings)
     found = check(job.plan, counter(options.quiet))
     if options.json:
-        output.emit(found.to_json())
+        output.emit(to_json(found))
     else:
         for line in found.lines:
             output.say(line)
@@ -88,7 +88,6 @@ def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settin
 def run(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int:
     """Run an evolution and print its report. Returns the exit status."""
     from rewardharness.evolution.loop import Callbacks
-    from rewardharness.runs.stop import Stopped
 
     config = config.with_defaults(settings)
     job = open_job(config, options, settings)
@@ -98,29 +97,19 @@ def run(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int
     if not resumed:
         job.plan.check_budget()
     if not options.quiet or options.dry_run:
-        print_cost(job, resumed)
-    if options.dry_run:
-        if options.json:
-            output.emit(job.preview(restart=options.restart))
+        print_plan(job, resumed)
+
+    def work(stop: "StopRequest", progress: Progress) -> "EvolutionResult":
+        callbacks = Callbacks(stop, _event_printer(options.quiet), counter(options.quiet))
+        return job.run(callbacks, **session_options(config, options))
+
+    def show(result: "EvolutionResult") -> int:
+        show_report(result.report, job.folder, as_json=options.json)
         return 0
-    if not resumed:
-        costs = bool(job.plan.estimate.requests) or not job.plan.orchestrator.name.startswith("built-in")
-        confirm(costs, options.yes, "Set a smaller budget")
-    callbacks = Callbacks(on_event=_event_printer(options.quiet), on_progress=counter(options.quiet))
-    notice = "Stopping after the judgments in progress; Ctrl-C again stops at once."
-    try:
-        with callbacks.stop.listening(lambda: output.note(notice)):
-            result = job.run(
-                callbacks,
-                restart=options.restart,
-                arguments=record_arguments(config, options),
-                track=options.track or None,
-            )
-    except (Stopped, KeyboardInterrupt):
-        output.note(f"Stopped; nothing is lost. Resume with: {_resume_command(options, job.folder)}")
-        return INTERRUPTED
-    show_report(result.report, job.folder, as_json=options.json)
-    return 0
+
+    asked = replace(options, yes=options.yes or resumed)
+    paid = not job.plan.orchestrator.name.startswith("built-in")
+    return run_job(job, asked, work, show, lambda: job.preview(restart=options.restart), paid=paid, strict=True)
 
 
 def open_job(config: EvolveConfig, options: RunOptions, settings: Settings) -> "EvolutionJob":
@@ -142,7 +131,7 @@ def manifest_of(config: EvolveConfig, options: RunOptions, settings: Settings) -
     return open_job(config, options, settings).plan.manifest
 
 
-def _show_finished(options: RunOptions, job: "EvolutionJob", report: dict[str, Any]) -> int:
+def _show_finished(options: RunOptions, job: "EvolutionJob", report: "EvolutionReport") -> int:
     """Print the report of a finished run."""
     if not options.quiet or options.dry_run:
         output.note(f"The run in {job.folder} is complete; nothing is left to judge. --restart starts over.")
@@ -165,10 +154,3 @@ def _event_printer(quiet: bool) -> Callable[["Event"], None]:
             output.note(line)
 
     return show
-
-
-def _resume_command(options: RunOptions, folder: Path) -> str:
-    words = [word for word in WORDS.get() if word != "--restart"]
-    if options.run_folder is None and "--run" not in words:
-        words += ["--run", str(folder)]
-    return "rh " + shlex.join(words)

@@ -1,15 +1,17 @@
-"""The cost and the report of an evolution, as `rh evolve` and `rh runs show` print them."""
+"""The plan and the report of an evolution, as `rh evolve` and `rh runs show` print them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rewardharness.cli import output
+from rewardharness.codec import to_json
 
 if TYPE_CHECKING:
     from rewardharness.evolution.job import EvolutionJob
+    from rewardharness.evolution.report import EvolutionReport
 
 
-def print_cost(job: "EvolutionJob", resumed: bool) -> None:
+def print_plan(job: "EvolutionJob", resumed: bool) -> None:
     """Print what a run is about and what it is expected to cost."""
     plan, (pool, audit) = job.plan, job.plan.parts
     output.note(
@@ -22,15 +24,15 @@ def print_cost(job: "EvolutionJob", resumed: bool) -> None:
         output.note(f"Requests to the Orchestrator {plan.orchestrator.name} are not included.")
 
 
-def show_report(report: dict[str, Any], folder: Path, *, as_json: bool) -> None:
+def show_report(report: "EvolutionReport", folder: Path, *, as_json: bool) -> None:
     """Print a report as JSON or as text."""
     if as_json:
-        output.emit({**report, "folder": str(folder)})
+        output.emit({**to_json(report), "folder": str(folder)})
     else:
         print_report(report, folder)
 
 
-def print_report(report: dict[str, Any], folder: Path) -> None:
+def print_report(report: "EvolutionReport", folder: Path) -> None:
     """Print a report as text."""
     from rewardharness.cli.report import print_report
     from rewardharness.evolution.report_page import report_sections

@@ -1,5 +1,6 @@
 """Opening a dataset for a command, with progress and warnings."""
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -41,7 +42,7 @@ class Bars:
     """One progress bar after the other."""
 
     def __init__(self, quiet: bool) -> None:
-        self._quiet, self._label, self._done = quiet, "", 0
+        self._quiet, self._label, self._done, self._said = quiet, "", 0, 0.0
         self._bar: output.Progress | None = None
         self._open = ExitStack()
 
@@ -62,3 +63,11 @@ class Bars:
         while self._done < done:
             self._done += 1
             self._bar.step()
+
+    def wait(self, text: str) -> None:
+        """Show what is waited for: in the status line if there is one, else in a line of its own now and then."""
+        if self._bar is not None:
+            self._bar.wait(text)
+        elif text and not self._quiet and time.monotonic() - self._said >= output.SILENT_SECONDS:
+            self._said = time.monotonic()
+            output.note(f"Waiting: {text}.")

@@ -7,12 +7,14 @@ from cyclopts import Parameter
 
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
-from rewardharness.errors import InputError
+from rewardharness.errors import InputError, shell
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.library.card import Facts
     from rewardharness.library.hub import Pulled, Pushed
+
+OutputFolder = Annotated[Path | None, Parameter(name=("--to", "--output", "-o"))]
 
 push_app = make_app("push-library", "Publish a Library on the Hub.")
 pull_app = make_app("pull-library", "Download a Library from the Hub.")
@@ -57,25 +59,18 @@ def push(
 
     if version and bump:
         raise UsageError("--version and --bump exclude each other.", next_step="Give one of them.")
-    how = PushOptions(
-        version=version or "",
-        bump=bump or "",
-        private=private,
-        create_pr=create_pr,
-        rebase=rebase,
-        dry_run=dry_run,
-        facts=measured_facts(folder),
-    )
-    done = push_library(folder, repo, how, access=usual_access(Settings.from_env()))
+    options = PushOptions(version or "", bump or "", private, create_pr, rebase, "", dry_run, measured_facts(folder))
+    done = push_library(folder, repo, options, access=usual_access(Settings.from_env()))
     if json:
-        output.emit(_pushed_json(done))
+        identity = {"repo": done.repo, "version": done.version, "library_id": done.library_id}
+        output.emit(pushed_json(done, **identity, tagged=done.tagged, pull_request=done.pr_url))
     else:
         _show_pushed(done, verbose)
     return 0
 
 
 @pull_app.default
-def pull(repo: str, /, *, revision: str | None = None, to: Path | None = None, json: bool = False) -> int:
+def pull(repo: str, /, *, revision: str | None = None, to: OutputFolder = None, json: bool = False) -> int:
     """Download a Library from the Hub into a folder. A later push of the folder builds on the downloaded revision.
 
     Example: `rh pull-library me/my-library --revision v0.3.0`
@@ -109,12 +104,13 @@ def pull(repo: str, /, *, revision: str | None = None, to: Path | None = None, j
     output.say(f"{repo}: {version}commit {pulled.commit}{' (offline, from the cache)' if pulled.offline else ''}")
     output.say(f"{len(library.skills)} Skills, {len(library.tools)} Tools. Library id {library.id}")
     if before is not None:
-        found = diff_libraries(before, library)
-        changes = [*(("+", each.name) for each in found.added), *(("~", each.name) for each in found.changed)]
-        for sign, name in (*changes, *(("-", each.name) for each in found.removed)):
+        diff = diff_libraries(before, library)
+        changes = [*(("+", change.name) for change in diff.added), *(("~", change.name) for change in diff.changed)]
+        for sign, name in (*changes, *(("-", change.name) for change in diff.removed)):
             output.say(f"{sign} {name}")
-        output.say("No entry has changed." if found.is_empty else "Read the changed entries before use.")
-    output.say(f"Written to {to}. It is text by other people; read it with: rh library show {to}")
+        output.say("No entry has changed." if diff.is_empty else "Read the changed entries before use.")
+    read = shell("rh library show {}", to)
+    output.say(f"Written to {to}. It is text by other people; read it with: {read}")
     return 0
 
 
@@ -142,22 +138,18 @@ def _pulled_json(pulled: "Pulled") -> dict[str, Any]:
     }
 
 
-def _pushed_json(done: "Pushed") -> dict[str, Any]:
-    value: dict[str, Any] = {
-        "repo": done.repo,
-        "version": done.version,
+def pushed_json(done: "Pushed", **further: Any) -> dict[str, Any]:
+    """Return the result of a push of a Library or a Space as a JSON object."""
+    value = {
         "commit": done.commit,
-        "library_id": done.library.id,
         "nothing_to_push": done.nothing_to_push,
         "created": done.created,
-        "tagged": done.tagged,
-        "pull_request": done.pr_url,
         "dry_run": done.dry_run,
         "added": list(done.changes.added),
         "changed": list(done.changes.changed),
         "deleted": list(done.changes.deleted),
     }
-    return value | ({"diffs": dict(done.diffs), "card": done.card} if done.dry_run else {})
+    return further | value | ({"diffs": dict(done.diffs), "card": done.card} if done.dry_run else {})
 
 
 def _show_pushed(done: "Pushed", verbose: bool) -> None:
@@ -180,5 +172,5 @@ def _show_pushed(done: "Pushed", verbose: bool) -> None:
         tagged = f" Its missing version tag {done.version} was added." if done.tagged else ""
         output.say(f"Nothing to push: {done.repo} is up to date at {done.version}, commit {done.commit}.{tagged}")
     else:
-        output.say(f"{done.repo} {done.version} is commit {done.commit}. Library id {done.library.id}")
-        output.say(f"Use it: rh score --library {done.repo}@{done.version} ...")
+        output.say(f"{done.repo} {done.version} is commit {done.commit}. Library id {done.library_id}")
+        output.say(shell("Use it: rh score --library {} ...", f"{done.repo}@{done.version}"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rewardharness.cli import output
-from rewardharness.cli.score import NOT_JUDGED
+from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.errors import HarnessError, describe
 from rewardharness.remote.worker import STOPPED, Worker
 from rewardharness.settings import Settings

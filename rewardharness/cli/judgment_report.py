@@ -3,6 +3,7 @@
 from typing import Any
 
 from rewardharness.cli import output
+from rewardharness.judging.report import consulted_words
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -21,6 +22,11 @@ def print_report(report: dict[str, Any]) -> None:
         f"{report['judged']} of {report['n']} judged (coverage {output.share(report['coverage'])}); "
         f"same answer in both orders: {output.share(report['position_consistency'])}"
     )
+    counted, warning = consulted_words(report["consulted"])
+    if counted:
+        output.say(f"Entries of the Library consulted: {counted}.")
+    if warning:
+        output.say(f"Warning: {warning}")
     if report["ties_left_out"]:
         count = report["ties_left_out"]
         examples = "1 example labeled tie is" if count == 1 else f"{count} examples labeled tie are"

@@ -5,25 +5,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
 from rewardharness.cli.hub import measured_facts
-from rewardharness.errors import InputError
+from rewardharness.errors import InputError, shell
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from rewardharness.library.diff import LibraryDiff
     from rewardharness.library.entry import Entry
-    from rewardharness.library.gallery import ListedLibrary
     from rewardharness.library.store import Library
 
 WIDTH = 100
 """Width of a description in a table, in characters."""
 
+OutputFolder = Annotated[Path | None, Parameter(name=("--output", "-o"))]
+
 app = make_app(
     "library",
     "Create, show, check and compare Libraries. A LIBRARY is a folder, `builtin`, or ORG/NAME[@REVISION] on the Hub.",
+)
+app.command("rewardharness.cli.library_hub:search", name="search", help="Find Libraries on the Hugging Face Hub.")
+app.command(
+    "rewardharness.cli.library_hub:versions", name="versions", help="List the versions of a Library on the Hub."
 )
 
 
@@ -50,22 +55,28 @@ def show(
 
     opened = open_library(library or Settings.from_env().library)
     if entry:
-        found = opened.get(entry)
-        if found is None:
+        chosen = opened.get(entry)
+        if chosen is None:
             raise InputError(f"The Library has no entry {entry!r}.", next_step="List them with: rh library show")
-        _show_entry(found, json)
+        _show_entry(chosen, json)
         return 0
-    reasons = _reasons(opened, for_) if for_ else None
+    from rewardharness.judging.router import left_to_model, route
+
+    routed = route(opened, for_) if for_ else None
+    reasons = {reason.name: reason.reason for reason in routed.reasons} if routed else None
     if json:
-        output.emit({"id": opened.id, "entries": [_entry_json(each, reasons) for each in opened.entries]})
+        output.emit({"id": opened.id, "entries": [_entry_json(item, reasons) for item in opened.entries]})
         return 0
-    shown = [each for each in opened.entries if reasons is None or each.name in reasons]
+    listed = [item for item in opened.entries if reasons is None or item.name in reasons]
     headings = ("kind", "name", "why" if reasons is not None else "applies to", "description")
     rows = [
-        (each.kind, each.name, (reasons or {}).get(each.name) or _when(each), output.shorten(each.description, WIDTH))
-        for each in shown
+        (item.kind, item.name, (reasons or {}).get(item.name) or _when(item), output.shorten(item.description, WIDTH))
+        for item in listed
     ]
     output.table(headings, rows)
+    if routed:
+        counts = f"{len(listed)} of {len(opened)} entries would be consulted."
+        output.say(f"{counts} {left_to_model(routed, opened)}".rstrip())
     output.say(f"{entry_counts(opened)}. Library id {opened.id}")
     return 0
 
@@ -120,19 +131,59 @@ def diff(before: str, after: str, /, *, json: bool = False) -> int:
     from rewardharness.library.diff import diff_libraries
     from rewardharness.library.opening import open_library
 
-    found = diff_libraries(open_library(before), open_library(after))
+    changes = diff_libraries(open_library(before), open_library(after))
     if json:
-        output.emit(found.to_json())
+        output.emit(changes.to_json())
         return 0
-    if found.is_empty:
+    if changes.is_empty:
         output.say("The Libraries are equal.")
-    for sign, entries in (("+", found.added), ("-", found.removed)):
+    for sign, entries in (("+", changes.added), ("-", changes.removed)):
         for entry in entries:
             output.say(f"{sign} {entry.kind} {entry.name}: {entry.description}")
-    for each in found.changed:
-        output.say(f"~ {each.after.kind} {each.name}")
-        for line in (*each.notes, *each.document.splitlines(), *each.rubric.splitlines()):
+    _print_changes(changes)
+    return 0
+
+
+def _print_changes(changes: "LibraryDiff") -> None:
+    for change in changes.changed:
+        output.say(f"~ {change.after.kind} {change.name}")
+        for line in (*change.notes, *change.document.splitlines(), *change.rubric.splitlines()):
             output.say(f"    {line}")
+
+
+@app.command
+def triggers(library: str, /, *, write: bool = False, output_folder: OutputFolder = None, json: bool = False) -> int:
+    """Propose triggers for the entries of a Library that have none, from their words, and show them as a diff.
+
+    Example: `rh library triggers my-library --write`
+
+    Args:
+        library: A Library.
+        write: Save the proposal in the folder of the Library.
+        output_folder: Save the Library with the proposal in this folder.
+        json: Print one JSON object.
+    """
+    from rewardharness.library.diff import diff_libraries
+    from rewardharness.library.new import with_triggers
+    from rewardharness.library.opening import open_library
+
+    before = open_library(library)
+    after = with_triggers(before)
+    target = Path(library) if write else output_folder
+    if write and not Path(library).is_dir():
+        raise InputError(f"{library} is not a folder that can be written.", next_step="Give --output FOLDER.")
+    if target is not None:
+        after.save(target)
+    changes = diff_libraries(before, after)
+    if json:
+        output.emit({**changes.to_json(), "written": None if target is None else str(target)})
+        return 0
+    _print_changes(changes)
+    if changes.is_empty:
+        output.say("All entries have triggers.")
+    else:
+        step = f"Written to {target}." if target else "Nothing was written: check the words, then add --write or -o."
+        output.say(f"{output.count(len(changes.changed), 'entry')} without triggers. {step}")
     return 0
 
 
@@ -165,10 +216,9 @@ def new(
         triggers: When the new entry applies: words, phrases, /regular expressions/.
         measure: Measure of the new Tool (default: the Tool is a prompt).
     """
-    from rewardharness.library.new import new_entry, new_library
+    from rewardharness.library.new import new_entry, new_library, without_every_second_criterion
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import EMPTY, Library
-    from rewardharness.library.thin import without_every_second_criterion
 
     kind: Literal["skill", "tool"] = "tool" if tool else "skill"
     added = tool or skill
@@ -178,7 +228,7 @@ def new(
         # A folder is often called `my_library`; the name of a Library has hyphens.
         library = new_library(folder, name or folder.resolve().name.lower().replace("_", "-"), start)
         output.say(f"Created {folder}, a Library with {output.count(len(library), 'entry')}.")
-        output.say(f"Next: rh library new {folder} --skill NAME --description TEXT")
+        output.say(shell("Next: rh library new {} --skill NAME --description TEXT", folder))
         return 0
     if not description:
         raise InputError(f"The new entry {added!r} needs a description.", next_step="Add --description TEXT.")
@@ -187,88 +237,59 @@ def new(
     entry = library.get(added)
     assert entry is not None
     output.say(f"Added the {kind} {added}. Edit {folder / entry.path}")
-    output.say(f"Next: rh library check {folder}")
+    output.say(shell("Next: rh library check {}", folder))
     return 0
 
 
 @app.command
-def search(
-    query: str = "",
-    /,
-    *,
-    author: str = "",
-    sort: Literal["updated", "likes", "downloads"] = "updated",
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 20,
-    json: bool = False,
-) -> int:
-    """Search Libraries on the Hub. Results are those that their cards claim.
+def add(entry: Path, /) -> int:
+    """Register a Skill or Tool that was written by hand.
 
-    Example: `rh library search lighting --sort likes`
+    Example: `rh library add my-library/color-check`
 
     Args:
-        query: Text in the name.
-        author: User or organization.
-        sort: Order of the list.
-        limit: Maximum number of Libraries.
-        json: Print one JSON object.
+        entry: Library folder and name, as FOLDER/NAME; only NAME for the folder of RH_LIBRARY.
     """
-    from rewardharness.codec import to_json
-    from rewardharness.library.gallery import search_libraries
-    from rewardharness.library.hub import usual_access
+    from rewardharness.library.new import register_entry
 
-    order: Any = {"updated": "last_modified"}.get(sort, sort)
-    access = usual_access(Settings.from_env())
-    found = search_libraries(query, author=author, order=order, limit=limit, access=access)
-    if json:
-        rows = [{**to_json(each), "updated": each.updated and each.updated.isoformat()} for each in found]
-        output.emit({"query": query, "libraries": rows})
-    elif not found:
-        output.say("No Library was found. Publish one: rh push-library FOLDER --repo ORG/NAME")
-    else:
-        head = ("library", "accuracy (claimed)", "worst exploit", "likes", "updated", "license")
-        output.table(head, [_listed(each) for each in found])
-        output.say(f"Next: rh library show {found[0].spec}")
+    folder, name = _entry_place(entry)
+    library = register_entry(folder, name)
+    library.save(folder)
+    next_step = shell("rh library check {}", folder)
+    output.say(f"Added {name} to {folder}, a Library with {entry_counts(library)}.\nNext: {next_step}")
     return 0
-
-
-def _listed(each: "ListedLibrary") -> tuple[str, ...]:
-    result, claimed = each.result, "-"
-    if result is not None:
-        interval = f" [{result.low:.2f}, {result.high:.2f}]" if result.low is not None else ""
-        claimed = f"{result.accuracy:.2f}{interval}, n {result.n}{', evolved on it' if result.evolved_on else ''}"
-    reward = "-" if each.exploit_reward is None else f"{each.exploit_reward:.2f}"
-    date = each.updated.strftime("%Y-%m-%d") if each.updated else "-"
-    return each.spec, claimed, reward, str(each.likes), date, each.license or "-"
 
 
 @app.command
-def versions(repo: str, /, *, json: bool = False) -> int:
-    """List the versions of a Library on the Hub, newest first.
+def remove(entry: Path, /) -> int:
+    """Remove a Skill or Tool and its folder from a Library.
 
-    Example: `rh library versions me/my-library`
+    Example: `rh library remove my-library/color-check`
 
     Args:
-        repo: Repository, as ORG/NAME.
-        json: Print one JSON object.
+        entry: Library folder and name, as FOLDER/NAME; only NAME for the folder of RH_LIBRARY.
     """
-    from rewardharness.library.hub import usual_access
-    from rewardharness.library.hub import versions as list_versions
+    from rewardharness.library.store import Library, RemoveEntry
 
-    found = list_versions(repo, access=usual_access(Settings.from_env()))
-    if json:
-        rows = [
-            {"version": each.tag, "commit": each.commit, "date": each.date and each.date.isoformat()}
-            | {"message": each.message}
-            for each in found
-        ]
-        output.emit({"repo": repo, "versions": rows})
-    elif not found:
-        output.say(f"{repo} has no versions yet.")
-    else:
-        dates = [each.date.strftime("%Y-%m-%d %H:%M") if each.date else "-" for each in found]
-        cells = [(each.tag, each.commit[:12], date, each.message) for each, date in zip(found, dates, strict=True)]
-        output.table(("version", "commit", "date", "message"), cells)
+    folder, name = _entry_place(entry)
+    library = Library.load(folder).apply(RemoveEntry(name))
+    library.save(folder)
+    output.say(f"Removed {name} from {folder}, a Library with {entry_counts(library)}.")
     return 0
+
+
+def _entry_place(spec: Path) -> tuple[Path, str]:
+    """Return the Library folder and the name of an entry: FOLDER/NAME, FOLDER/skills/NAME, or NAME."""
+    from rewardharness.library.entry import ENTRY_FILE, FOLDERS
+
+    place = spec.parent if spec.name == ENTRY_FILE else spec
+    folder = place.parent.parent if place.parent.name in FOLDERS.values() else place.parent
+    if place.name == str(place):
+        folder = Path(Settings.from_env().library)
+    if not folder.is_dir():
+        step = "Write FOLDER/NAME, such as my-library/color-check."
+        raise InputError(f"{spec} does not name an entry in the folder of a Library.", next_step=step)
+    return folder, place.name
 
 
 @app.command
@@ -283,7 +304,7 @@ def card(folder: Path, /, *, repo: str | None = None) -> int:
     """
     from rewardharness.library.card import MAX_CONFIG, CardSubject, known_facts, make_card, read_config
     from rewardharness.library.folder import Folder
-    from rewardharness.library.outgoing import CONFIG_FILE, read_draft
+    from rewardharness.library.hub_files import CONFIG_FILE, read_draft
 
     draft = read_draft(folder)
     config = read_config(Folder(folder).read(CONFIG_FILE, MAX_CONFIG) or "{}")
@@ -312,8 +333,8 @@ def export_skills(library: str, folder: Path, /) -> int:
     from rewardharness.library.opening import open_library
 
     written = export_skills(open_library(library), folder)
-    for each in written:
-        output.say(str(each.path))
+    for skill in written:
+        output.say(str(skill.path))
     output.say(f"{output.count(len(written), 'Skill')}. Tools are not exported: they run inside the judge.")
     return 0
 
@@ -323,21 +344,15 @@ def entry_counts(library: "Library") -> str:
     return f"{output.count(len(library.skills), 'Skill')}, {output.count(len(library.tools), 'Tool')}"
 
 
-def _reasons(library: "Library", instruction: str) -> dict[str, str]:
-    from rewardharness.judging.router import route
-
-    return {each.name: each.reason for each in route(library, instruction).reasons}
-
-
 def _when(entry: "Entry") -> str:
     if not entry.triggers:
-        return "by its description"
+        return "by its description (no triggers)"
     return output.shorten(", ".join(str(trigger) for trigger in entry.triggers), 60)
 
 
 def _entry_json(entry: "Entry", reasons: dict[str, str] | None) -> dict[str, Any]:
-    found = {**entry.canonical(), "id": entry.entry_id}
-    return found if reasons is None else {**found, "consulted": reasons.get(entry.name)}
+    value = {**entry.canonical(), "id": entry.entry_id}
+    return value if reasons is None else {**value, "consulted": reasons.get(entry.name)}
 
 
 def _show_entry(entry: "Entry", as_json: bool) -> None:
@@ -353,13 +368,13 @@ def _show_entry(entry: "Entry", as_json: bool) -> None:
     if entry.rubric:
         rows = [
             (
-                each.id,
-                each.dimension,
-                f"{each.weight:g}",
-                each.measure or "-",
-                ", ".join(each.applies) or "all",
-                each.text,
+                item.id,
+                item.dimension,
+                f"{item.weight:g}",
+                item.measure or "-",
+                ", ".join(item.applies) or "all",
+                item.text,
             )
-            for each in entry.rubric.criteria
+            for item in entry.rubric.criteria
         ]
         output.table(("criterion", "dimension", "weight", "measure", "edits", "text"), rows)

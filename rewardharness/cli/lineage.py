@@ -16,6 +16,7 @@ from rewardharness.cli.lineage_inputs import (
     read_items,
 )
 from rewardharness.cli.lineage_show import Common, check, compare, show
+from rewardharness.codec import to_json
 from rewardharness.errors import InputError
 from rewardharness.library.opening import open_library
 from rewardharness.lineage.curves import read_curve
@@ -60,7 +61,7 @@ class RecordOptions(Common):
         lineage = self.open()
         record = lineage.record(name, body, items, dry_run=self.dry_run)
         if self.json:
-            output.emit({**record.to_json(), "folder": str(lineage.folder), "recorded": not self.dry_run})
+            output.emit({**to_json(record.stored), "folder": str(lineage.folder), "recorded": not self.dry_run})
         else:
             done = "Checked, not recorded:" if self.dry_run else "Recorded"
             output.say(f"{done} {record.title}, {record.id}")

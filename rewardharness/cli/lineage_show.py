@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from rewardharness.cli import output
+from rewardharness.cli.command import within
 from rewardharness.cli.lineage_inputs import tolerances
 from rewardharness.codec import to_json
 from rewardharness.library.opening import open_library
@@ -17,6 +18,7 @@ from rewardharness.lineage.graph import Graph, around, lineage_graph, mermaid, t
 from rewardharness.lineage.named_files import state_of
 from rewardharness.lineage.records import EvalComparison, Evaluation
 from rewardharness.lineage.store import SHORT, Lineage, Record, files_of
+from rewardharness.ranges import SHARE
 from rewardharness.runs.store import find_runs
 from rewardharness.settings import Settings
 
@@ -140,7 +142,7 @@ def check(
     /,
     *,
     tolerance: tuple[str, ...] = (),
-    coverage_tolerance: float = 0.0,
+    coverage_tolerance: Annotated[float, within("coverage-tolerance", SHARE)] = 0.0,
     metric: tuple[str, ...] = (),
     rule: Rule = "drop",
     different_judges: bool = False,

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from rewardharness import __version__
 from rewardharness.cli import output
-from rewardharness.cli.command import COMMANDS, GROUPS, SHELLS, WRONG_USE, run_app, suggestion
+from rewardharness.cli.command import COMMANDS, GROUPS, SHELLS, run_app, suggestion
+from rewardharness.cli.output import INTERRUPTED, STATUSES, WRONG_USE
 from rewardharness.errors import HarnessError, describe
 from rewardharness.settings import Settings
 
 HUB_RETRIES = "huggingface_hub.utils._http"
 """Logger of the Hub client that reports retried requests."""
-INTERRUPTED = 130
 
 
 def root_help() -> str:
@@ -35,7 +35,8 @@ def root_help() -> str:
         f"  --install-completion SHELL  install it for the current user ({', '.join(SHELLS)})",
         "",
         "Help with examples: rh COMMAND --help",
-        "Exit status: 0 success, 1 error, 2 wrong arguments, 3 some examples were not judged, 130 interrupted",
+        "Exit status:",
+        *(f"  {status:<4}{meaning}" for status, meaning in STATUSES.items()),
     ]
     return "\n".join(lines)
 
@@ -52,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     settings = None
     try:
+        if words[:1] == ["help"]:  # `rh help runs list` is `rh runs list --help`
+            words = [*words[1:], "--help"]
         if not words or words[0] not in COMMANDS:
             return _run_root(words)
         settings = Settings.from_env()

@@ -13,7 +13,7 @@ from rewardharness.cli.command import WORDS
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Run folder and printing."""
+    """Run folder, printing and confirmation."""
 
     config: Path | None = None
     """YAML or JSON file of options, as a run's config.json."""
@@ -21,6 +21,8 @@ class RunOptions:
     """Run folder (default: one below RH_HOME/runs)."""
     restart: bool = False
     """Start over; earlier results are renamed."""
+    retry_failed: bool = False
+    """Judge all that failed before again."""
     dry_run: bool = False
     """Print what would be done, and its cost."""
     track: tuple[str, ...] = ()
@@ -29,17 +31,10 @@ class RunOptions:
     """Print one JSON object."""
     quiet: bool = False
     """Print no progress."""
+    yes: bool = False
+    """Do not ask before spending, or before a run folder names who gets data."""
     replays: Annotated[Mapping[str, str] | None, Parameter(parse=False)] = None
     """The run that this one replays."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class PaidRunOptions(RunOptions):
-    """Run folder, printing and confirmation."""
-
-    yes: bool = False
-    """Do not ask before spending."""
 
 
 NO_OPTIONS = RunOptions()

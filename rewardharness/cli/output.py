@@ -5,7 +5,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from json import dumps as json_text
@@ -16,6 +16,16 @@ from rewardharness.errors import Description
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
+WRONG_USE, NOT_JUDGED, INTERRUPTED = 2, 3, 130
+STATUSES: Mapping[int, str] = {
+    0: "success",
+    1: "something that is named cannot be used, or the command failed",
+    WRONG_USE: "wrong arguments",
+    NOT_JUDGED: "some examples were not judged",
+    INTERRUPTED: "interrupted",
+}
+"""Meaning of the exit statuses. What the command line alone shows to be wrong, such as a number out of range, is 2. A
+missing or damaged file of a single edit is 1: nothing was there to be judged. A result with gaps is 3."""
 LONG_TABLE = 100
 """Rows above which a table is laid out by its widest rows, which is faster and looks the same."""
 SILENT_SECONDS = 4.0
@@ -136,6 +146,7 @@ class Progress:
 
     def __init__(self, total: int, label: str, *, done: int = 0, quiet: bool = False) -> None:
         self._total, self._label, self._done, self._first, self._quiet = total, label, done, done, quiet
+        self._waiting = ""
         self._bar: Any = None
         self._started, self._ended = time.monotonic(), threading.Event()
 
@@ -152,9 +163,10 @@ class Progress:
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
+                TextColumn("{task.fields[waiting]}"),
                 console=Console(stderr=True),
             )
-            self._task = self._bar.add_task(self._label, total=self._total, completed=self._done)
+            self._task = self._bar.add_task(self._label, total=self._total, completed=self._done, waiting="")
             self._bar.start()
         elif not self._quiet:
             threading.Thread(target=self._tell, daemon=True).start()
@@ -175,6 +187,12 @@ class Progress:
         elif self._done == self._total and not self._quiet:
             self._note()
 
+    def wait(self, text: str) -> None:
+        """Show what the work waits for; empty for nothing."""
+        self._waiting = plain(text)
+        if self._bar is not None:
+            self._bar.update(self._task, waiting=self._waiting)
+
     def _tell(self) -> None:
         while not self._ended.wait(SILENT_SECONDS):
             self._note()
@@ -182,7 +200,8 @@ class Progress:
     def _note(self) -> None:
         made, rest = self._done - self._first, self._total - self._done
         left = f", about {rest * (time.monotonic() - self._started) / made:.0f} s left" if made else ""
-        note(f"{self._label}: {self._done}/{self._total}{left}.")
+        waits = f"; {self._waiting}" if self._waiting else ""
+        note(f"{self._label}: {self._done}/{self._total}{left}{waits}.")
 
 
 def share(value: float | None, interval: Sequence[float] | None = None) -> str:

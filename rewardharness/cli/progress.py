@@ -47,7 +47,7 @@ def event_line(event: "Event") -> str:
             failed = f", {event.failed} without a judgment" if event.failed else ""
             return f"The starting Library agrees with {_of_judged(event)} judged training examples{failed}."
         case events.Found():
-            first = event.findings[0]["statement"] if event.findings else ""
+            first = event.findings[0].statement if event.findings else ""
             return f"Found: {output.shorten(first, WIDTH)}" if first else ""
         case events.Rehearsed():
             how = "usable" if event.usable else "unusable"
@@ -70,8 +70,8 @@ def event_line(event: "Event") -> str:
                 return f"Finished: held-out accuracy {output.share(event.audit_accuracy)}."
             if event.headline:
                 return f"Finished. {event.headline}"
-            share = output.share(event.audit_accuracy, event.audit["interval"])
-            return f"Finished: held-out accuracy {share}, {event.audit['judged']} of {event.audit['n']} judged."
+            share = output.share(event.audit_accuracy, event.audit.interval)
+            return f"Finished: held-out accuracy {share}, {event.audit.judged} of {event.audit.n} judged."
     return ""
 
 
@@ -85,10 +85,11 @@ def _of_judged(event: "Judged") -> str:
 
 
 def _decision(event: "Decided") -> str:
-    evidence = event.read_evidence()
+    evidence = event.evidence
     word = "accepted" if event.accepted else "rejected"
     what = f"{event.operator} {', '.join(event.names)}"
     return (
-        f"  {word}: {output.shorten(what, 60)}: {evidence.reason}; {evidence.calls} of {evidence.affected} judged; "
-        f"training accuracy {output.share(event.accuracy)}, {event.spent['judgments']} judgments in total"
+        f"  {word}: {output.shorten(what, 60)}: {evidence.reason}; {evidence.affected} examples affected, "
+        f"{evidence.calls} judged; training accuracy {output.share(event.accuracy)}, "
+        f"{event.spent.judgments} judgments in total"
     )

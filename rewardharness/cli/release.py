@@ -1,6 +1,6 @@
 """`rh release`: create, show, verify, deploy and roll back releases."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -10,7 +10,7 @@ from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.library import entry_counts
 from rewardharness.errors import InputError
-from rewardharness.judging.config import JudgeConfig
+from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, optio
     Example: `rh release create --library my-library -o release.json`
     """
     from rewardharness.judging.calibration import load_calibration
-    from rewardharness.judging.opening import JudgeOptions
     from rewardharness.judging.release import make_release
     from rewardharness.judging.release_card import read_report
     from rewardharness.judging.release_file import release_text, save_release
@@ -71,13 +70,18 @@ def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, optio
     if path is None and not options.dry_run:
         raise InputError("The release needs an output file.", next_step="Add -o release.json.")
     config = judge.with_defaults(settings)
-    calibration = load_calibration(options.calibration) if options.calibration is not None else None
-    how = JudgeOptions(ties=options.ties, subagent=config.subagent, router=config.router, calibration=calibration)
     figures = [figure for report in options.card for figure in read_report(report)]
     library = config.open_library(settings)
     usual = load_calibration(settings.calibration) if settings.calibration is not None else None
     made = make_release(
-        str(config.judge), library, how, model_revision=options.model_revision, evaluation=figures, usual=usual
+        str(config.judge),
+        library,
+        replace(config.model, ties=options.ties),
+        router=config.router,
+        calibration=load_calibration(options.calibration) if options.calibration is not None else None,
+        model_revision=options.model_revision,
+        evaluation=figures,
+        usual=usual,
     )
     record = {"id": made.id, "library_id": library.id, "file": None if path is None else str(path)}
     if options.dry_run or path is None:
@@ -111,7 +115,7 @@ def show(release: str, /, *, json: bool = False) -> int:
         return 0
     output.say(_sentence(found))
     judge = {"id": found.id, "model revision": found.model_revision or "unknown", "router": found.router or "none"}
-    rows = {**judge, **{name: str(value) for name, value in sorted(found.settings.items())}}
+    rows = {**judge, **{name: str(value) for name, value in sorted(found.options.items())}}
     output.table(("what", "pinned"), [(name, str(value)) for name, value in rows.items()])
     shares = [(output.share(each.coverage), output.share(each.accuracy, each.interval)) for each in found.figures]
     figures = [
@@ -148,10 +152,10 @@ def verify(
     import asyncio
 
     from rewardharness.judging.deployments import find_release
-    from rewardharness.judging.opening import MEASURED, JudgeOptions
-    from rewardharness.judging.release import check_figures
+    from rewardharness.judging.release import check_figures, check_installed, remarks
     from rewardharness.judging.release_card import UNVERIFIED, read_report
-    from rewardharness.judging.release_opening import check_installed, open_release, remarks
+    from rewardharness.judging.release_opening import open_release
+    from rewardharness.judging.subagent import model_judge
 
     settings = Settings.from_env()
     found = find_release(release, settings)
@@ -161,12 +165,12 @@ def verify(
     names = [figure.name for figure in found.figures]
     checked = {"id": found.card_id, "reported": names if reported else [], "unverified": [] if reported else names}
     record: dict[str, Any] = {"id": found.id, "remarks": remarks(found), "endpoints": [], "card": checked}
-    endpoint = JudgeConfig(judge=judge).endpoint(settings)
-    if endpoint is not None or (settings.judge != MEASURED and found.judge != MEASURED):
-        options = JudgeOptions(cache=False, router=router)
-        opened, _ = open_release(found, settings, endpoint=endpoint, options=options)
-        if opened.find_out is not None:
-            probes = cast("Sequence[Probe]", asyncio.run(opened.check()))
+    config = JudgeConfig(judge=judge, router=router, no_cache=True)
+    if config.endpoint(settings) is not None or (settings.judge != MEASURED and found.judge != MEASURED):
+        opened = open_release(found, settings, config)
+        agent = model_judge(opened)
+        if agent is not None and agent.find_out is not None:
+            probes = cast("Sequence[Probe]", asyncio.run(agent.check()))
             record["endpoints"] = [
                 {"endpoint": probe.endpoint, "problem": probe.error.message if probe.error else ""} for probe in probes
             ]
@@ -207,7 +211,7 @@ def deploy(
         json: Print one JSON object.
     """
     from rewardharness.judging.deployments import Deployments, find_release
-    from rewardharness.judging.release_opening import check_installed
+    from rewardharness.judging.release import check_installed
 
     settings = Settings.from_env()
     deployments = Deployments(settings.home)

@@ -1,6 +1,5 @@
 """Commands that run as a Hugging Face Job: preview, confirmation, start, log and result."""
 
-import shlex
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,15 +7,14 @@ from typing import TYPE_CHECKING
 from rewardharness.cli import output
 from rewardharness.cli.confirm import confirm
 from rewardharness.cli.options import RunOptions
-from rewardharness.errors import InputError
+from rewardharness.cli.output import INTERRUPTED
+from rewardharness.errors import InputError, shell
 from rewardharness.remote.config import RAY, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.jobs import JobConfig
     from rewardharness.remote.job import RemotePlan, RemoteRun
-
-INTERRUPTED = 130
 
 
 def judging_on(where: RemoteConfig, options: RunOptions) -> AbstractContextManager[None]:
@@ -73,9 +71,8 @@ def follow_job(folder: Path, settings: Settings, options: RunOptions) -> int:
     try:
         run = Follower(folder, client_of(run, settings), show).follow()
     except KeyboardInterrupt:
-        name = shlex.quote(str(folder))
         output.note(f"Job {run.job} goes on, and costs money. Its page: {run.url}")
-        output.note(f"Follow it: rh runs follow {name}   Cancel it: rh runs stop {name}")
+        output.note(shell("Follow it: rh runs follow {}   Cancel it: rh runs stop {}", folder, folder))
         return INTERRUPTED
     output.note(f"Job {run.job}: {run.stage.lower()}; {run.cost}.")
     end_of(run, folder)
@@ -108,7 +105,7 @@ def print_remote(folder: Path) -> None:
     output.say(
         f"repository: datasets/{run.repo}, folder {run.path}" + (f"; Library: {run.push_to}" * bool(run.push_to))
     )
-    output.say(f"Follow it: rh runs follow {shlex.quote(str(folder))}")
+    output.say(shell("Follow it: rh runs follow {}", folder))
 
 
 def _check(options: RunOptions, where: RemoteConfig) -> None:
@@ -124,7 +121,7 @@ def _print_plan(plan: "RemotePlan", *, short: bool = False) -> None:
     spec, run = plan.spec, plan.run
     if not short:
         show(f"Image: {spec.image}")
-        show(f"Command: {shlex.join(spec.command)}")
+        show(shell("Command: {}", spec.command))
         show(f"Environment: {' '.join(f'{name}={value}' for name, value in spec.environment.items())}")
         show(f"Secrets: {', '.join(sorted(spec.secrets))} (by name; values are never shown)")
         size = f"{len(plan.archive):,} bytes" if plan.archive else "uploaded already"
@@ -140,7 +137,7 @@ def _print_plan(plan: "RemotePlan", *, short: bool = False) -> None:
 
 def _show_result(run: "RemoteRun", folder: Path, *, as_json: bool) -> None:
     """Print the result of a finished run, as its command prints it."""
-    from rewardharness.benchmark.report import read_result
+    from rewardharness.benchmark.result import read_result
     from rewardharness.cli.benchmark_reports import print_result
     from rewardharness.cli.evolve_report import show_report
     from rewardharness.evolution.report import read_report
@@ -149,14 +146,10 @@ def _show_result(run: "RemoteRun", folder: Path, *, as_json: bool) -> None:
     if job == "evolve":
         show_report(read_report(folder), folder, as_json=as_json)
     elif job == "benchmark":
-        result = read_result(folder)
-        if as_json:
-            output.emit({**result, "folder": str(folder)})
-        else:
-            print_result(result)
+        print_result(read_result(folder), folder, as_json=as_json)
     elif as_json:
         output.emit({"folder": str(folder)})
     else:
-        output.say(f"Results: {folder}   Show them: rh runs show {shlex.quote(str(folder))}")
+        output.say(f"Results: {folder}   Show them: {shell('rh runs show {}', folder)}")
     if run.push_to and not as_json:
         output.say(f"Library on the Hub: {run.push_to}")

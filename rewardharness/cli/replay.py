@@ -1,23 +1,22 @@
 """`rh runs replay`: run a job again from its run folder, and compare the results."""
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, chdir, nullcontext, redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from rewardharness.bulk.config import DatasetOutput
 from rewardharness.cli import benchmark, bulk, evolve, output, score
 from rewardharness.cli.command import WORDS
-from rewardharness.cli.confirm import confirm
-from rewardharness.cli.options import PaidRunOptions, RunOptions
+from rewardharness.cli.confirm import confirm_sending
+from rewardharness.cli.options import RunOptions
+from rewardharness.cli.output import INTERRUPTED
 from rewardharness.cli.work import manifest_of
-from rewardharness.codec import to_json
-from rewardharness.errors import HarnessError, RunError
+from rewardharness.codec import WRITES, named, to_json
+from rewardharness.errors import HarnessError, RunError, shell
 from rewardharness.jobs import JobConfig, read_config
 from rewardharness.runs.replay import TOLERANCE
 from rewardharness.runs.store import OUTCOME
@@ -26,10 +25,8 @@ from rewardharness.settings import Settings
 if TYPE_CHECKING:
     from rewardharness.runs.replay import ReplayComparison
 
-INTERRUPTED = 130
 OUTPUT = "output"
 """Folder of a replay for what the command writes beside its run folder."""
-_ADDRESS = re.compile(r"[a-z]+://[^\s,'\"\]]+")
 SHOWN = 10
 """Number of differences that are printed."""
 
@@ -42,8 +39,6 @@ class Replayable:
     """Runs it, with a configuration, options and settings."""
     about: Callable[[Any, RunOptions, Settings], Mapping[str, Any]]
     """Returns the manifest that the run would have now, without judging anything."""
-    options: type[RunOptions] = RunOptions
-    """Options of its command."""
     library: str = ""
     """Folder of the starting Library in a run folder; empty if there is none."""
     report: str = ""
@@ -52,15 +47,11 @@ class Replayable:
 
 COMMANDS: Mapping[str, Replayable] = {
     "score": Replayable(score.run_folder, manifest_of),
-    "benchmark": Replayable(
-        benchmark.run, benchmark.manifest_of, options=benchmark.BenchmarkOptions, report="report.json"
-    ),
+    "benchmark": Replayable(benchmark.run, benchmark.manifest_of, report="report.json"),
     "rank": Replayable(bulk.rank_folder, manifest_of, report=OUTCOME),
     "filter": Replayable(bulk.filter_dataset, manifest_of, report=OUTCOME),
     "pairs": Replayable(bulk.preference_data, manifest_of, report=OUTCOME),
-    "evolve": Replayable(
-        evolve.run, evolve.manifest_of, options=PaidRunOptions, library="versions/0000", report="report.json"
-    ),
+    "evolve": Replayable(evolve.run, evolve.manifest_of, library="versions/0000", report="report.json"),
 }
 """Jobs that can be replayed, by the `command` of a manifest."""
 
@@ -116,13 +107,13 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
     session = record["sessions"][-1]
     with _inside(Path(session["folder"])):
         config, changed = _given(run, to, session, arguments.no_cache)
-        options = kind.options(
+        confirm_sending(config, vars(config), settings, arguments.yes)
+        options = RunOptions(
             run_folder=to,
+            yes=arguments.yes,
             quiet=arguments.quiet or arguments.json,
             replays={"folder": str(run), "created": record["created"]},
         )
-        if isinstance(options, PaidRunOptions):
-            options = replace(options, yes=arguments.yes)
         config, differences = _changes_about(record, kind, run, (config, options), settings)
         changed += [*_changes_around(session), *differences]
         for line in changed:
@@ -130,7 +121,6 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
         if arguments.dry_run:
             _tell_plan(arguments.json, run, to, changed)
             return 0
-        _ask_about_addresses(config, arguments.yes)
         with redirect_stdout(StringIO()):  # the output of the command is not that of the replay
             token = WORDS.set((*_without_run(session["words"]), "--run", str(to)))
             try:
@@ -138,7 +128,7 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
             finally:
                 WORDS.reset(token)
     if status == INTERRUPTED:
-        output.note(f"Resume with: rh runs replay {run} --to {to}")
+        output.note(shell("Resume with: rh runs replay {} --to {}", run, to))
         return status
     return _conclude(kind, (run, to), changed, arguments)
 
@@ -181,7 +171,7 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
         how = last["condition"] or "killed"
         raise RunError(
             f"{run} is not finished: it was {how}.",
-            next_step=f"Finish it first: cd {last['folder']} && rh {' '.join(last['words'])}",
+            next_step=shell("Finish it first: cd {} && rh {}", last["folder"], last["words"]),
         )
     job, config = read_config(run)
     if COMMANDS.get(job) is not kind:
@@ -236,23 +226,10 @@ def _given(run: Path, to: Path, session: Mapping[str, Any], no_cache: bool) -> t
         and (was := session["arguments"][name]) != (list(value) if isinstance(value, tuple) else to_json(value))
     ]
     own: dict[str, Any] = {"no_cache": no_cache or config.no_cache}  # and a replay writes only into its own folder
-    own |= {name: None for name in ("copy_best", "for_library", "push") if hasattr(config, name)}
-    if isinstance(config, DatasetOutput):
-        own["output"] = to / OUTPUT / config.output.name
+    required = {field.name for field in fields(config) if field.default is MISSING}
+    for name in named(config, WRITES):
+        own[name] = to / OUTPUT / Path(getattr(config, name)).name if name in required else None
     return replace(config, **own), changed
-
-
-def _ask_about_addresses(config: JobConfig, yes: bool) -> None:
-    """Ask before images and a key go to an address that a record names: a run folder may come from another person.
-
-    Raises:
-        InputError: If the answer is no, or there is no terminal.
-    """
-    texts = [str(value) for value in vars(config).values() if isinstance(value, str | tuple)]
-    addresses = sorted({found for text in texts for found in _ADDRESS.findall(text)})
-    if addresses:
-        output.note(f"The replay sends images, and your key if one is set, to {', '.join(addresses)}.")
-    confirm(bool(addresses), yes, "Check config.json in the run folder")
 
 
 def _without_run(words: list[str]) -> list[str]:

@@ -1,21 +1,26 @@
 """`rh benchmark reproduce`: the experiments of the paper, each step an `rh` command."""
 
-import json
-import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.errors import InputError, RunError
+from rewardharness.cli.command import within
+from rewardharness.cli.output import INTERRUPTED, NOT_JUDGED
+from rewardharness.codec import to_json
+from rewardharness.errors import InputError, RunError, shell
+from rewardharness.ranges import Range
 from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.benchmark.numbers import Number
+    from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow
 
 PAPER_DATA = "AgPerry/EditReward-Data-100"
 """The preferences that the paper evolves its Library from."""
@@ -28,9 +33,6 @@ TABLE = "reproduce.md"
 SMOKE_PAIRS = 100
 SMOKE_SEED = 20260
 """Seed of the test data of a smoke run: other pictures than the training data."""
-
-INTERRUPTED = 130
-NOT_JUDGED = 3
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class ReproduceStep:
     @property
     def line(self) -> str:
         """The command as text."""
-        return shlex.join(["rh", *self.words])
+        return shell("rh {}", self.words)
 
 
 @Parameter(name="*")
@@ -65,9 +67,9 @@ class ReproduceOptions:
     """Schedule and acceptance test: ours, or the paper's."""
     tasks: str = ",".join(PAPER_TASKS)
     """Benchmarks, separated by commas."""
-    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    limit: Annotated[int | None, within("limit", Range(1))] = None
     """Size of a sample of each benchmark (default: all)."""
-    budget_calls: int | None = None
+    budget_calls: Annotated[int | None, within("budget-calls", Range(1))] = None
     """Maximum number of judgments of the evolution."""
     seed: int = 0
     """Seed of the evolution and of samples."""
@@ -75,7 +77,7 @@ class ReproduceOptions:
     """Folder where everything is stored and resumed."""
     smoke: bool = False
     """Use generated data and the pixel-based judge: minutes on a laptop, no model, no key."""
-    pairs: Annotated[int, Parameter(validator=Number(gte=8))] = SMOKE_PAIRS
+    pairs: Annotated[int, within("pairs", Range(8))] = SMOKE_PAIRS
     """With --smoke: number of generated pairs."""
     dry_run: bool = False
     """Print the commands, and do nothing."""
@@ -208,13 +210,13 @@ def _evolve(folder: Path, words: Sequence[str]) -> ReproduceStep:
     return ReproduceStep("evolve", (*words, "--run", str(run), "--yes"), run / "report.json")
 
 
-def _benchmarks(folder: Path, name: str, task: str, start: str, how: Sequence[str]) -> list[ReproduceStep]:
+def _benchmarks(folder: Path, name: str, task: str, start: str, options: Sequence[str]) -> list[ReproduceStep]:
     """Return benchmarks of the evolved Library, with no Library for comparison, and of the starting Library."""
     evolved = str(folder / "evolution" / "library")
     found = []
     for title, library, more in (("evolved", evolved, ()), ("starting", start, ("--no-baseline",))):
         run = folder / f"{name}-{title}"
-        words = ("benchmark", "run", task, "--library", library, *how, *more, "--run", str(run), "--yes")
+        words = ("benchmark", "run", task, "--library", library, *options, *more, "--run", str(run), "--yes")
         found.append(ReproduceStep(f"benchmark {name}, {title} Library", words, run / "report.json"))
     return found
 
@@ -258,20 +260,21 @@ def _run_step(step: ReproduceStep) -> int:
 
 def _print_table(folder: Path, steps: Sequence[ReproduceStep], as_json: bool) -> int:
     """Write and print the table of the results."""
-    from rewardharness.files import write_text
+    from rewardharness.benchmark.result import parse_result
+    from rewardharness.files import read_json, write_text
 
-    rows, published = [], []
+    rows: list[dict[str, Any]] = []
+    published: list[dict[str, Any]] = []
     for step in steps:
         if step.words[0] != "benchmark" or step.done is None:
             continue
-        result = json.loads(step.done.read_text(encoding="utf-8"))
+        result = parse_result(read_json(step.done))
         title = step.name.rpartition(", ")[2]
-        for row in result["rows"]:
-            library = "no Library" if row["library"] == "no Library" else title
-            rows += [_number(result, row, library, number) for number in row["numbers"]]
-        published += (
-            [] if title.startswith("starting") else [{**each, "task": _name(result)} for each in result["published"]]
-        )
+        for row in result.rows:
+            library = "no Library" if row.library == "no Library" else title
+            rows += [_number(result, row, library, number) for number in row.numbers]
+        if not title.startswith("starting"):
+            published += [{**to_json(number), "task": result.task.name} for number in result.published]
     rows.sort(key=lambda row: (row["task"], row["part"], row["metric"]))
     lines = [
         "| benchmark | part | metric | Library | value [95% CI] | n | judged | protocol |",
@@ -305,21 +308,17 @@ def _print_table(folder: Path, steps: Sequence[ReproduceStep], as_json: bool) ->
     return 0
 
 
-def _number(result: dict[str, Any], row: dict[str, Any], library: str, number: dict[str, Any]) -> dict[str, Any]:
+def _number(result: "BenchmarkResult", row: "BenchmarkRow", library: str, number: "Number") -> dict[str, Any]:
     return {
-        "task": _name(result),
-        "part": number["part"],
-        "metric": number["name"],
+        "task": result.task.name,
+        "part": number.part,
+        "metric": number.name,
         "library": library,
-        "value": number["value"],
-        "interval": number["interval"],
-        "shown": output.share(number["value"], number["interval"]),
-        "n": number["n"],
-        "judged": number["judged"],
-        "judge": row["name"],
-        "protocol": f"{result['protocol']}; {row['protocol']}",
+        "value": number.value,
+        "interval": number.interval,
+        "shown": output.share(number.value, number.interval),
+        "n": number.n,
+        "judged": number.judged,
+        "judge": row.name,
+        "protocol": f"{result.protocol}; {row.protocol}",
     }
-
-
-def _name(result: dict[str, Any]) -> str:
-    return str(result["task"]["name"])

@@ -1,28 +1,29 @@
 """`rh runs`: list, show, follow, stop, replay and compare runs."""
 
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rewardharness.cli import output
-from rewardharness.cli.command import UsageError, make_app
+from rewardharness.cli.command import UsageError, make_app, within
 from rewardharness.cli.options import NO_OPTIONS
 from rewardharness.cli.progress import counter, event_line, progress_line
-from rewardharness.errors import HarnessError, RunError
+from rewardharness.codec import to_json
+from rewardharness.errors import HarnessError, RunError, shell
 from rewardharness.files import is_run
+from rewardharness.ranges import Range
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from rewardharness.evolution.held_out import Score
+    from rewardharness.evolution.report import EvolutionReport
     from rewardharness.evolution.status import Status
     from rewardharness.runs.overview import Overview
 
 POLL_SECONDS = 0.3
 EVOLVE = "evolve"
-STOPPABLE = (EVOLVE, "benchmark")
-"""Jobs that check for a request to stop."""
 READERS = {EVOLVE: "runs show", "benchmark": "benchmark report"}
 """Commands that print a report, by job type."""
 MOST_SHOWN = 200
@@ -34,7 +35,7 @@ app.command("rewardharness.cli.replay:replay", help="Run a job again, and compar
 
 @app.command(name="list")
 def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
-    """List runs of every kind, most recently changed first.
+    """List runs of every kind, most recently changed first, also those that --run put elsewhere.
 
     Example: `rh runs list`
 
@@ -42,26 +43,79 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
         folder: Folder that is searched, with its subfolders (default: runs in RH_HOME).
         json: Print one JSON object.
     """
-    from rewardharness.runs.store import find_runs
+    from rewardharness.evolution.progress import duration
+    from rewardharness.runs.store import extent, find_runs, runs_elsewhere
 
-    folder = folder or Settings.from_env().home / "runs"
+    home = Settings.from_env().home
+    elsewhere = [] if folder is not None else runs_elsewhere(home)
+    folder = folder or home / "runs"
+    extents = {run: extent(run) for run in (*find_runs(folder, below=True), *elsewhere)}
     found: list[Status | Overview] = []
-    for run in find_runs(folder, below=True):
+    for run in sorted(extents, key=lambda run: -extents[run][0]):
         try:
             found.append(_look(run))
         except HarnessError as error:  # one damaged run does not hide the others
             output.note(f"{_name(run, folder)}: {error.message}")
     if json:
-        output.emit({"folder": str(folder), "runs": [_json(run) for run in found]})
+        more = {run: {"changed": changed, "bytes": size} for run, (changed, size) in extents.items()}
+        output.emit({"folder": str(folder), "runs": [_json(run) | more[run.folder] for run in found]})
         return 0
     if not found:
         output.say(f"There are no runs in {folder}. Start one with: rh evolve demo")
         return 0
-    headings = ("run", "kind", "status", "data", "judge", "accepted", "training", "held out")
-    output.table(headings, [(_name(run.folder, folder), *_row(run)) for run in found])
+    headings = ("run", "status", "data", "judge", "accepted", "training", "held out")
+    ages = {run: f"{duration(time.time() - changed)}, {size / 1e6:.1f} MB" for run, (changed, size) in extents.items()}
+    rows = [(_name(run.folder, folder), ages[run.folder], *_row(run)) for run in found]
+    output.table(headings, [(f"{name}\n{age}", f"{kind}\n{status}", *more) for name, age, kind, status, *more in rows])
+    output.say(f"{output.count(len(found), 'run')}, {sum(size for _, size in extents.values()) / 1e6:.1f} MB.")
     if any(_kind(run) == EVOLVE for run in found):
         output.say("training: accuracy on the examples that proposals were selected on, which is optimistic.")
         output.say("held out: accuracy on the held-out test set, which no decision used.")
+    return 0
+
+
+@app.command
+def rm(
+    *run: str,
+    older_than: Annotated[float | None, within("older-than", Range(0))] = None,
+    yes: bool = False,
+    json: bool = False,
+) -> int:
+    """Delete runs with all of their results. A run that a process is writing to is kept.
+
+    Example: `rh runs rm RUN`
+
+    Example: `rh runs rm --older-than 30 --yes`
+
+    Args:
+        run: Runs.
+        older_than: Delete all runs that were last changed more than this number of days ago.
+        yes: Delete them; without it, --older-than only lists them.
+        json: Print one JSON object.
+    """
+    from rewardharness.runs.store import extent, find_runs, is_running, remove_run, run_named, runs_elsewhere
+
+    if bool(run) == (older_than is not None):
+        raise UsageError("Runs, or --older-than, must be given.", next_step="List them with: rh runs list")
+    home = Settings.from_env().home
+    folders = [run_named(which, home) for which in run]
+    if older_than is not None:
+        known = (*find_runs(home / "runs", below=True), *runs_elsewhere(home))
+        limit = time.time() - older_than * 86_400
+        folders = [folder for folder in known if extent(folder)[0] < limit and not is_running(folder)]
+    missing = next((folder for folder in folders if not is_run(folder)), None)
+    if missing is not None:  # nothing is deleted if one of the names is wrong
+        raise RunError(f"{missing} holds no run.", next_step="List the runs with: rh runs list")
+    size, delete = sum(extent(folder)[1] for folder in folders), bool(run) or yes
+    for folder in folders if delete else ():
+        remove_run(folder)
+    if json:
+        output.emit({"runs": [str(folder) for folder in folders], "bytes": size, "deleted": delete})
+        return 0
+    for folder in folders:
+        output.say(str(folder))
+    would = "deleted" if delete else "would be deleted; add --yes"
+    output.say(f"{output.count(len(folders), 'run')}, {size / 1e6:.1f} MB {would}.")
     return 0
 
 
@@ -83,7 +137,9 @@ def _kind(run: "Status | Overview") -> str:
 
 
 def _name(run: Path, folder: Path) -> str:
-    """Return the name of a run: its path below the searched folder."""
+    """Return the name of a run: its path below the searched folder, or the whole path."""
+    if not run.is_relative_to(folder):
+        return str(run)
     return str(run.relative_to(folder)) if run != folder else run.resolve().name
 
 
@@ -100,18 +156,19 @@ def _row(run: "Status | Overview") -> tuple[str, ...]:
         str(run.manifest.get("judge")),
         f"{run.kept} of {run.tried}",
         f"{output.share(run.start_accuracy)} > {output.share(run.pool_accuracy)}",
-        _share(_audited(run, "final")),
+        _share(run.audit),
     )
 
 
 @app.command
-def show(run: str, /, *, json: bool = False) -> int:
+def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
     """Show the status of a run. Of an evolution, also its events and, once it is finished, its report.
 
     Example: `rh runs show RUN`
 
     Args:
         run: A run.
+        failed: Show the examples that were not judged instead, with the replies that could not be read.
         json: Print one JSON object.
     """
     from rewardharness.cli.remote import print_remote
@@ -122,10 +179,12 @@ def show(run: str, /, *, json: bool = False) -> int:
     if remote is not None and not is_run(remote):
         print_remote(remote)
         return 0
+    if failed:
+        return _show_failed(remote or _find(run, settings, None), json)
     found = _look(remote or _find(run, settings, None))
     report = None if isinstance(found, Overview) or found.condition != "finished" else _write_report(found)
     if json:
-        output.emit(_json(found) | ({"report": report} if report else {}))
+        output.emit(_json(found) | ({"report": to_json(report)} if report else {}))
     elif isinstance(found, Overview):
         _show_record(found)
     else:
@@ -135,14 +194,35 @@ def show(run: str, /, *, json: bool = False) -> int:
     return 0
 
 
-def _write_report(status: "Status") -> dict[str, Any] | None:
+def _show_failed(folder: Path, json: bool) -> int:
+    from rewardharness.files import read_jsonl
+    from rewardharness.judgments import judgment_from_json, judgment_json
+    from rewardharness.runs.store import RESULTS
+
+    last = {line["id"]: line for _, line in read_jsonl(folder / RESULTS) if "id" in line}
+    found = [judgment_from_json(line) for line in last.values() if line.get("failure")]
+    if json:
+        output.emit({"folder": str(folder), "failed": [judgment_json(judgment) for judgment in found]})
+        return 0
+    for judgment in found:
+        assert judgment.failure is not None
+        output.say(f"{judgment.example_id}: {judgment.failure.code}: {judgment.failure.message}")
+        for step in judgment.steps:
+            if step.kind == "reply":
+                where = f", {', '.join(step.order)}" if step.order else ""
+                output.say(f"    reply{where}: {step.text}")
+    output.say(f"{len(found)} of {len(last)} examples were not judged.")
+    return 0
+
+
+def _write_report(status: "Status") -> "EvolutionReport | None":
     """Return the report of a finished evolution and write its page again; None if it cannot be read."""
     from rewardharness.evolution.report import read_report
     from rewardharness.evolution.report_page import PAGE, report_page
     from rewardharness.files import write_text
 
     try:
-        report: dict[str, Any] = read_report(status.folder)
+        report = read_report(status.folder)
     except RunError as error:
         output.note(f"{status.folder.name}: {error.message}")
         return None
@@ -153,7 +233,7 @@ def _write_report(status: "Status") -> dict[str, Any] | None:
     return report
 
 
-def _show_evolution(status: "Status", report: dict[str, Any] | None) -> None:
+def _show_evolution(status: "Status", report: "EvolutionReport | None") -> None:
     from rewardharness.cli.evolve_report import print_report
     from rewardharness.evolution.events import read_events
 
@@ -185,7 +265,7 @@ def _show_record(run: "Overview") -> None:
         if key != "command" and value is not None:
             output.say(f"{key.replace('_', ' ')}: {output.shorten(str(value), MOST_SHOWN)}")
     if run.command:
-        output.say(f"command: rh {shlex.join(run.command)}")
+        output.say(shell("command: rh {}", run.command))
         output.say(f"working directory: {run.where}")
         times = "" if run.sessions == 1 else f", {run.sessions} sessions"
         output.say(f"started: {run.begun}{times}; ended: {run.ended or '-'}")
@@ -194,31 +274,15 @@ def _show_record(run: "Overview") -> None:
     output.say(f"status: {run.condition}" + (f": {run.reason}" if run.reason else ""))
     reader = READERS.get(run.kind)
     if reader:
-        output.say(f"Report: rh {reader} {shlex.quote(str(run.folder))}")
+        output.say(shell("Report: rh {} {}", reader.split(), run.folder))
     elif (run.folder / RESULTS).is_file():
         output.say(f"Judgments: {run.folder / RESULTS}")
 
 
-def _audited(status: "Status", library: str) -> dict[str, Any] | None:
-    """Return the held-out result of the starting or final Library; None if there is no report."""
-    from rewardharness.evolution.report import read_report
-
-    if status.condition != "finished":
-        return None
-    stated = status.audit if library == "final" else status.audit_start
-    if stated is not None and stated["n"] is not None:
-        return dict(stated)
-    try:  # the event of an earlier version has only the accuracy
-        found: dict[str, Any] = read_report(status.folder)["audit"][library]
-    except RunError:
-        return None
-    return found
-
-
-def _share(count: dict[str, Any] | None) -> str:
-    if count is None:
+def _share(score: "Score | None") -> str:
+    if score is None:
         return "-"
-    return f"{output.share(count['accuracy'], count['interval'])}, {count['judged']} of {count['n']}"
+    return output.share(score.accuracy, score.interval) + (f", {score.judged} of {score.n}" if score.n else "")
 
 
 @app.command
@@ -263,17 +327,17 @@ def follow(run: str, /) -> int:
 
 @app.command
 def stop(run: str, /) -> int:
-    """Ask an evolution or a benchmark to stop after the judgments in progress; cancel a job on the Hub.
+    """Ask a run or an output folder to stop after the judgments in progress; cancel a job on the Hub.
 
     The command of the run resumes it later.
 
     Example: `rh runs stop RUN`
 
     Args:
-        run: A run, or the id of its job.
+        run: A run, the id of its job, or an output folder of rh score.
     """
     from rewardharness.cli.remote import stop_job
-    from rewardharness.files import write_text
+    from rewardharness.files import is_held, is_output, write_text
     from rewardharness.runs.stop import STOP_FILE
     from rewardharness.runs.store import is_running
 
@@ -281,8 +345,12 @@ def stop(run: str, /) -> int:
     if (remote := _find_remote(run, settings)) is not None:
         stop_job(remote, settings)
         return 0
-    folder = _find(run, settings, STOPPABLE)
-    if not is_running(folder):
+    if is_output(Path(run)):
+        folder, running = Path(run), any(map(is_held, Path(run).glob("running/*.lock")))
+    else:
+        folder = _find(run, settings, None)
+        running = is_running(folder)
+    if not running:
         output.say(f"{folder.name} is not running.")
         return 0
     write_text(folder / STOP_FILE, "")
@@ -300,7 +368,7 @@ def compare(*run: str, json: bool = False) -> int:
         run: Runs.
         json: Print one JSON object.
     """
-    from rewardharness.evolution.report import read_report, same_audit, summary
+    from rewardharness.evolution.report import read_report, same_held_out, summary
 
     if not run:
         raise UsageError("Missing: runs.", next_step="Name run folders; list them with: rh runs list")
@@ -308,23 +376,23 @@ def compare(*run: str, json: bool = False) -> int:
     folders = [_find(which, settings) for which in run]
     reports = [read_report(folder) for folder in folders]
     rows = [summary(folder.name, found) for folder, found in zip(folders, reports, strict=True)]
-    comparable = same_audit(reports)
+    comparable = same_held_out(reports)
     if json:
-        output.emit({"same_audit": comparable, "runs": rows})
+        output.emit({"same_audit": comparable, "runs": to_json(rows)})
         return 0
     output.table(
         ("run", "schedule", "judge", "Orchestrator", "accepted", "judgments", "held out before", "after", "p"),
         [
             (
-                row["name"],
-                row["schedule"],
-                row["judge"],
-                row["orchestrator"],
-                f"{row['kept']} of {row['tried']}",
-                str(row["judgments"]),
-                output.share(row["start"]["accuracy"], row["start"]["interval"]),
-                output.share(row["final"]["accuracy"], row["final"]["interval"]),
-                "-" if row["p"] is None else f"{row['p']:.3g}",
+                row.name,
+                row.schedule,
+                row.judge,
+                row.orchestrator,
+                f"{row.kept} of {row.tried}",
+                str(row.judgments),
+                output.share(row.start.accuracy, row.start.interval),
+                output.share(row.final.accuracy, row.final.interval),
+                "-" if row.p is None else f"{row.p:.3g}",
             )
             for row in rows
         ],
@@ -356,14 +424,11 @@ def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,
     folder = run_named(which, settings.home)
     kind = str(read_manifest(folder).get("command"))
     if kinds is not None and kind not in kinds:
-        reader = READERS.get(kind, "runs show")
-        raise RunError(f"{folder} is a run of another kind: {kind}.", next_step=f"Show it with: rh {reader} {folder}")
+        step = shell("Show it with: rh {} {}", READERS.get(kind, "runs show").split(), folder)
+        raise RunError(f"{folder} is a run of another kind: {kind}.", next_step=step)
     return folder
 
 
 def _json(run: "Status | Overview") -> dict[str, Any]:
     """Return the status of a run as JSON: `kind`, `folder`, `condition`, `reason` and `manifest` for every kind."""
-    from rewardharness.runs.overview import Overview
-
-    known = {"kind": _kind(run), **asdict(run), "folder": str(run.folder)}
-    return known if isinstance(run, Overview) else {**known, "audit": _audited(run, "final")}
+    return {"kind": _kind(run), **asdict(run), "folder": str(run.folder)}

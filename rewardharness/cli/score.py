@@ -9,21 +9,25 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
+from rewardharness.cli.confirm import confirm
+from rewardharness.cli.examples import Bars
 from rewardharness.cli.judgment_report import print_report
-from rewardharness.cli.options import PaidRunOptions, RunOptions
+from rewardharness.cli.options import NO_OPTIONS, RunOptions
+from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.remote import judging_on, run_remotely
-from rewardharness.cli.work import judging, open_job, print_plan
+from rewardharness.cli.work import open_job, print_cost, run_examples
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import LOCAL, ON_THIS_COMPUTER, RAY, RemoteConfig
+from rewardharness.runs.spending import BudgetConfig, Spent
+from rewardharness.schema import LABELS, SOURCES
 from rewardharness.settings import Settings
+from rewardharness.waiting import shown
 
 if TYPE_CHECKING:
+    from rewardharness.bulk.job import ScoreResult
     from rewardharness.schema import Judgment
-
-NOT_JUDGED = 3
-"""Exit status if some examples were not judged."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,9 @@ class ScoreArguments(ShardsConfig):
     data: str = ""
     """Folder, table, Hub dataset, demo or feedback."""
     _: KW_ONLY
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None
+    """Where the results of a dataset of any size are written: a folder, or a .parquet file with its parts in a folder
+    beside it. The same command continues it (docs/scaling.md)."""
     source: Path | None = None
     """Source image."""
     reference: tuple[Path, ...] = ()
@@ -45,8 +52,6 @@ class ScoreArguments(ShardsConfig):
     """Print the reasoning chain."""
     save_overlays: Path | None = None
     """Folder in which overlay images of the observations are saved as PNG."""
-    retry_failed: bool = False
-    """With --output: judge rows that failed before again, too."""
 
     def __post_init__(self) -> None:
         """Check that the arguments describe a dataset or one edit, and not both."""
@@ -54,6 +59,9 @@ class ScoreArguments(ShardsConfig):
         edit = _given(self, EDIT)
         if self.data and edit:
             raise InputError(f"{edit[0]} is for one edit, and {self.data} is a dataset.", next_step="Leave out one.")
+        for name, most in (("candidate", len(LABELS)), ("reference", SOURCES - 1)):
+            if len(getattr(self, name)) > most:
+                raise InputError(f"There are {len(getattr(self, name))} {name}s.", next_step=f"Give at most {most}.")
         missing = [f"--{name}" for name in ("source", "candidate", "instruction") if not getattr(self, name)]
         if edit and missing:
             raise InputError(f"Missing: {', '.join(missing)}.", next_step=ONE_EDIT)
@@ -80,7 +88,7 @@ class ScoreArguments(ShardsConfig):
 ONE_EDIT = "Name a dataset, or give --source, --candidate and --instruction."
 EDIT = ("source", "reference", "candidate", "instruction", "show_chain", "save_overlays")
 DATASET = ("fields", "field", "skip_bad_rows", "limit", "concurrency", "output")
-SHARDS = ("shard", "address", "workers", "retry_failed")
+SHARDS = ("shard", "address", "workers")
 DEFAULTS = ("engine", "part_rows")
 """Options of the output folder with a default."""
 
@@ -92,7 +100,7 @@ def _given(arguments: ScoreArguments, names: tuple[str, ...]) -> list[str]:
 app = make_app(
     "score",
     "Judge one edit or a dataset.",
-    {"Judge": JudgeConfig, "Data": DataConfig, "Run": (PaidRunOptions, RemoteConfig)},
+    {"Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig, "Run": (RunOptions, RemoteConfig)},
     job="score",
 )
 for _name, _help in (
@@ -103,14 +111,14 @@ for _name, _help in (
     app.command(f"rewardharness.cli.shards:{_name}", name=_name, help=_help)
 
 
-_NOTHING, _NO_OPTIONS = ScoreArguments(), PaidRunOptions()
+_NOTHING = ScoreArguments()
 
 
 @app.default
 def score(
     config: Annotated[ScoreArguments, Parameter(name="*")] = _NOTHING,
     *,
-    options: PaidRunOptions = _NO_OPTIONS,
+    options: RunOptions = NO_OPTIONS,
     where: Annotated[RemoteConfig, Parameter(name="*")] = ON_THIS_COMPUTER,
 ) -> int:
     """Judge one edit, or each example of a dataset.
@@ -136,22 +144,25 @@ def score(
     if config.output is not None:
         from rewardharness.cli.shards import run_shards
 
-        return run_shards(config.shards, options, settings, retry_failed=config.retry_failed)
+        return run_shards(config.shards, options, settings)
     if not config.data:
-        return _score_edit(config, options)
+        return _score_edit(config, options, settings)
     with judging_on(where, options):
         return run_folder(config.job, options, settings)
 
 
-def _score_edit(arguments: ScoreArguments, options: RunOptions) -> int:
+def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settings) -> int:
     """Judge one edit and print the judgment. Returns the exit status."""
+    from rewardharness.judging.batches import expected_cost
     from rewardharness.judging.evaluate import evaluate
+    from rewardharness.judging.release_opening import open_reward
     from rewardharness.judgments import judgment_json
-    from rewardharness.schema import Example, ImageInput
+    from rewardharness.schema import Example, ImageInput, Usage
 
     assert arguments.source is not None and arguments.instruction is not None
-    if options.run_folder is not None or options.restart or options.dry_run or options.track:
-        raise UsageError("--run, --restart, --dry-run and --track are for a dataset.", next_step="Leave them out.")
+    if options.run_folder is not None or options.restart or options.retry_failed or options.track:
+        named = "--run, --restart, --retry-failed and --track"
+        raise UsageError(f"{named} are for a dataset.", next_step="Leave them out.")
     example = Example(
         id=arguments.source.stem,
         instruction=arguments.instruction,
@@ -159,9 +170,22 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions) -> int:
         candidates=tuple(ImageInput(f"candidate {path}", path) for path in arguments.candidate),
         references=tuple(ImageInput(f"reference {path}", path) for path in arguments.reference),
     )
-    opened = arguments.open(Settings.from_env(), pictures=arguments.save_overlays is not None)
-    release = opened.release
-    [(_, judgment)] = evaluate(opened.judge, opened.library, [example])
+    opened = open_reward(arguments, settings, pictures=arguments.save_overlays is not None)
+    cost = expected_cost(opened.judge, [example], opened.library)
+    release, limits = opened.release, arguments.make_limits(settings)
+    if options.dry_run or (cost.requests and not options.quiet):
+        print_cost(cost, limits)
+    if options.dry_run:
+        output.say(f"1 judgment by {opened.judge.name}. Nothing was judged.")
+        return 0
+    usage = Usage(cost.requests, cost.input_tokens, cost.output_tokens)
+    if reason := limits.exceeded(Spent(judge=usage), planned=True):
+        raise InputError(f"Nothing was judged: {reason}.", next_step="Raise the budget.")
+    confirm(bool(cost.requests and cost.money(limits) != 0), options.yes, "Choose --one-order", strict=False)
+    with Bars(options.quiet) as bars, shown(bars.wait):
+        [(_, judgment)] = evaluate(opened.judge, opened.library, [example])
+    if judgment.failure is not None and judgment.failure.code in {"image", "input"}:
+        judgment.raise_for_failure()
     if arguments.save_overlays is not None:
         _save_overlays(judgment, arguments.save_overlays)
     if options.json:
@@ -178,22 +202,22 @@ def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> 
     from rewardharness.bulk.job import ScoreJob
 
     job = open_job(ScoreJob, config, options, settings)
-    if options.dry_run:
-        return print_plan(job)
-    with judging(job, options) as arguments:
-        result = job.run(**arguments)
-    if options.json:
-        output.emit(job.to_json(result))
-    else:
-        print_report(job.to_json(result))
-        if job.caution:
-            output.say(job.caution)
-        failure = next((judgment for _, judgment in result.judged if judgment.failure), None)
-        if failure is not None and failure.failure is not None:
-            output.say(f"Such as {failure.example_id}: {failure.failure.code}: {failure.failure.message}")
-        output.say(str(job.identity))
-        output.say(f"One line per example: {result.results}")
-    return 0 if result.report.judged == result.report.n else NOT_JUDGED
+
+    def show(result: "ScoreResult") -> int:
+        if options.json:
+            output.emit(job.to_json(result))
+        else:
+            print_report(job.to_json(result))
+            if job.caution:
+                output.say(job.caution)
+            failure = next((judgment for _, judgment in result.judged if judgment.failure), None)
+            if failure is not None and failure.failure is not None:
+                output.say(f"Such as {failure.example_id}: {failure.failure.code}: {failure.failure.message}")
+            output.say(str(job.identity))
+            output.say(f"One line per example: {result.results}")
+        return 0 if result.report.judged == result.report.n else NOT_JUDGED
+
+    return run_examples(job, job.run, options, show)
 
 
 def _save_overlays(judgment: "Judgment", folder: Path) -> None:
@@ -220,6 +244,8 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         output.say()
     if judgment.failure is not None:
         output.say(f"Not judged: {judgment.failure.message}")
+        if not show_chain and any(step.kind == "reply" for step in judgment.steps):
+            output.say("The replies that could not be read: --show-chain")
         return
     if judgment.preference is not None:
         order = " > ".join(" = ".join(level) for level in judgment.ranking)
@@ -249,6 +275,8 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         output.say(f"{label}: {problems} {critique.limits}".rstrip())
         if critique.next_instruction:
             output.say(f"{label}, next instruction: {critique.next_instruction}")
+    if judgment.consulted is not None:
+        output.say(f"{judgment.consulted[0]} of {judgment.consulted[1]} entries of the Library were consulted.")
     who = JudgeIdentity(judgment.judge, "", judgment.protocol, judgment.library_id)
     output.say(f"{who}; {judgment.usage.seconds:.2f} s")
 

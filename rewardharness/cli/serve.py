@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.cli.command import WRONG_USE, make_app
+from rewardharness.cli.command import make_app, within
+from rewardharness.cli.output import INTERRUPTED, WRONG_USE
 from rewardharness.cli.vllm import serve_model
 from rewardharness.errors import InputError, MissingPackageError, describe
 from rewardharness.judging.config import DEFAULT_JUDGE, JudgeConfig, RewardConfig
+from rewardharness.ranges import PORTS, Range, check_ranges
+from rewardharness.runs.stop import exit_within
 from rewardharness.serving.replicas import Replicas
 from rewardharness.settings import Settings
 
@@ -27,6 +29,10 @@ PORT = 8100
 """Default port; vLLM's is 8000."""
 
 
+LEFT_SECONDS = 0.8
+"""Seconds after `--drain` after which the process ends, whatever is left to close."""
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
@@ -34,7 +40,7 @@ class NetworkOptions:
 
     host: str = "127.0.0.1"
     """Address to listen on (default: this machine only)."""
-    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT
+    port: Annotated[int, within("port", PORTS)] = PORT
     """Port to listen on; 0 for any."""
     token_file: Path | None = None
     """File with the token that callers send (default: RH_SERVER_TOKEN)."""
@@ -65,6 +71,11 @@ class LimitOptions:
     """Seconds per request."""
     drain: float | None = None
     """Seconds to finish open requests after SIGTERM."""
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(("queue", "max_items", "max_megapixels"), Range(1))
+        seconds = {"deadline": Range(0.1, 86_400), "drain": Range(0, 86_400)}
+        check_ranges(self, {"concurrency": Range(1, 4096), **counts, "max_body_mb": Range(1, 1073), **seconds})
 
 
 @Parameter(name="*")
@@ -110,6 +121,7 @@ def serve(
     packages = {
         "fastapi": "serve",
         "httptools": "serve",
+        "prometheus_client": "serve",
         "uvicorn": "serve",
         **({"ray": "ray"} if engine.engine == "ray" else {}),
     }
@@ -118,6 +130,7 @@ def serve(
             raise MissingPackageError(package, extra, "the reward server")
 
     from rewardharness.judging.identity import JudgeIdentity
+    from rewardharness.judging.release_opening import open_reward
     from rewardharness.serving import ray_engine, server
     from rewardharness.serving.config import ServerConfig, usual_limits
     from rewardharness.serving.hosts import is_loopback
@@ -131,7 +144,7 @@ def serve(
     if problem is not None:
         output.fail(describe(problem))
         return WRONG_USE
-    judge, library, release = config.open(settings)
+    judge, library, release = open_reward(config, settings)
     plan = ServerConfig(
         config=config,
         library=library,
@@ -151,8 +164,20 @@ def serve(
         ended_by = ray_engine.serve(plan, engine, place, engine.address, ready)
     else:
         front = plan.open(judge)
-        ended_by = asyncio.run(server.serve(front, front.service, opened, lambda _: ready()))
-    return 130 if ended_by == signal.SIGINT else 0
+        ended_by = asyncio.run(
+            server.serve(
+                front,
+                front.service,
+                opened,
+                lambda _: ready(),
+                lambda number: exit_within(plan.limits.drain_seconds + LEFT_SECONDS, _status(number)),
+            )
+        )
+    return _status(ended_by)
+
+
+def _status(ended_by: int | None) -> int:
+    return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
 def _problem(network: NetworkOptions, guard: "Guard") -> InputError | None:

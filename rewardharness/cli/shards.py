@@ -1,7 +1,10 @@
 """`rh score --output DIR` and its `status`, `merge` and `verify`: datasets of any size."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.cli import output
@@ -9,6 +12,9 @@ from rewardharness.cli.command import UsageError
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import RunOptions
+from rewardharness.cli.output import NOT_JUDGED
+from rewardharness.cli.work import run_job
+from rewardharness.errors import InputError
 from rewardharness.evolution.progress import duration
 from rewardharness.settings import Settings
 
@@ -16,33 +22,58 @@ if TYPE_CHECKING:
     from rewardharness.bulk.engine import ShardsJob
     from rewardharness.bulk.shards import ShardStore, Status
 
-INCOMPLETE = 3
-"""Exit status if rows were not judged, or parts are missing or changed."""
+
+PARTS = ".parts"
+"""Ending of the folder of the parts of a file."""
 
 
-def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings, *, retry_failed: bool) -> int:
+def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings) -> int:
     """Judge a dataset into an output folder. Returns the exit status."""
     from rewardharness.bulk.engine import ShardsJob
 
     if options.run_folder is not None or options.restart:
         name = "--run" if options.run_folder else "--restart"
         raise UsageError(f"{name} does not go with --output.", next_step="Choose another output folder to start over.")
+    assert config.output is not None
+    file = config.output if config.output.suffix.lower() == ".parquet" and not config.output.is_dir() else None
+    if file is not None:
+        config = replace(config, output=file.with_suffix(PARTS))
+        ours = options.yes or file.with_suffix(PARTS).exists()
+        if file.exists() and (not ours or file.resolve() == Path(config.data).resolve()):
+            raise InputError(f"{file} is a file.", next_step="Name another file, or replace a result with --yes.")
     if options.track:
         raise UsageError("--track does not go with --output.", next_step="Leave one of them out.")
     note_same_name(config.data)
     with Bars(options.quiet) as bars:
         job = ShardsJob.open(config, settings, progress=bars.show)
-    if options.dry_run:
-        return _print_plan(job, options.json, retry_failed=retry_failed)
-    if job.worker.stream.how and not options.quiet:
+    if job.worker.stream.how and not options.quiet and not options.dry_run:
         output.note(job.worker.stream.how)
-    with Bars(options.quiet) as bars:
-        found = job.run(bars.show, retry_failed=retry_failed)
-    _print_status(job.store, found, as_json=options.json)
-    own, left, failed = job.plan(retry_failed=True)
-    if not own:
-        output.note(f"Share {job.worker.config.shard} has no part: there are {found.parts}.")
-    return INCOMPLETE if left or failed else 0
+
+    def show(found: "Status") -> int:
+        _print_status(job.store, found, as_json=options.json)
+        own, left, _ = job.plan()
+        if file is not None and found.complete:
+            job.store.merge(file, replace=True)
+            output.note(f"Rows: {file}; their parts: {job.store.folder}")
+        if not own:
+            output.note(f"Share {job.worker.config.shard} has no part: there are {found.parts}.")
+        failed = any(job.store.done()[part.number]["failed"] for part in own if part not in left)
+        return NOT_JUDGED if left or failed else 0
+
+    return run_job(
+        job,
+        options,
+        lambda stop, progress: job.run(progress, stop=stop, retry_failed=options.retry_failed),
+        show,
+        lambda: _plan(job, options),
+    )
+
+
+def _store(place: Path) -> "ShardStore":
+    """Return the store of an output folder, or of the parts of a file."""
+    from rewardharness.bulk.shards import ShardStore
+
+    return ShardStore(place.with_suffix(PARTS) if place.suffix.lower() == ".parquet" and not place.is_dir() else place)
 
 
 def status(folder: Path, *, json: bool = False) -> int:
@@ -51,17 +82,22 @@ def status(folder: Path, *, json: bool = False) -> int:
     Example: `rh score status scores/`
 
     Args:
-        folder: The output folder of rh score.
+        folder: The output folder or Parquet file of rh score.
         json: Print one JSON object.
     """
-    from rewardharness.bulk.shards import ShardStore
-
-    store = ShardStore(folder)
+    store = _store(folder)
     _print_status(store, store.status(), as_json=json)
     return 0
 
 
-def merge(folder: Path, output_file: Path, *, partial: bool = False, yes: bool = False, json: bool = False) -> int:
+def merge(
+    folder: Path,
+    output_file: Annotated[Path, Parameter(name=("--output-file", "--output", "-o"))],
+    *,
+    partial: bool = False,
+    yes: bool = False,
+    json: bool = False,
+) -> int:
     """Write the judged rows of an output folder to one Parquet file, in the order of the data.
 
     Example: `rh score merge scores/ scores.parquet`
@@ -89,12 +125,12 @@ def verify(folder: Path, *, json: bool = False) -> int:
     Example: `rh score verify scores/`
 
     Args:
-        folder: The output folder of rh score.
+        folder: The output folder or Parquet file of rh score.
         json: Print one JSON object.
     """
-    from rewardharness.bulk.shards import REPAIR, ShardStore
+    from rewardharness.bulk.shards import REPAIR
 
-    store = ShardStore(folder)
+    store = _store(folder)
     problems, found = store.problems(), store.status()
     if json:
         output.emit({"rows": found.rows, "rows_done": found.rows_done, "problems": problems})
@@ -104,30 +140,29 @@ def verify(folder: Path, *, json: bool = False) -> int:
         if problems:
             output.note(f"  Next: {REPAIR}")
         output.say(f"{found.rows_done} of {output.count(found.rows, 'row')}; {output.count(len(problems), 'problem')}.")
-    return INCOMPLETE if problems else 0
+    return NOT_JUDGED if problems else 0
 
 
-def _print_plan(job: "ShardsJob", as_json: bool, *, retry_failed: bool) -> int:
+def _plan(job: "ShardsJob", options: RunOptions) -> dict[str, Any]:
     job.store.check(job.manifest)
-    stream, (_, left, again) = job.worker.stream, job.plan(retry_failed=retry_failed)
-    done = job.store.done()
-    plan: dict[str, Any] = {
+    stream, (_, left, retry) = job.worker.stream, job.plan(retry_failed=options.retry_failed)
+    cost = job.cost(retry_failed=options.retry_failed)
+    rows_left = cost.judgments - cost.known
+    if not options.json:
+        parts = output.count(len(stream.parts), "part")
+        output.say(f"{output.count(stream.count, 'row')} of {stream.name} in {parts}. {stream.how}".rstrip())
+        output.say(f"{output.count(rows_left, 'row')} would be judged. {job.identity}")
+        output.say(f"Results would be written to {job.store.folder}. Nothing was judged.")
+    return {
+        **cost.to_json(job.limits),
         "data": stream.name,
         "rows": stream.count,
         "parts": len(stream.parts),
-        "rows_left": sum(part.count for part in left) + sum(done[part.number]["failed"] for part in again),
-        "parts_left": len(left) + len(again),
+        "rows_left": rows_left,
+        "parts_left": len(left) + len(retry),
         "fields": {name: list(columns) for name, columns in stream.fields.columns.items()},
         **job.identity.to_json(),
     }
-    if as_json:
-        output.emit(plan)
-        return 0
-    parts = output.count(len(stream.parts), "part")
-    output.say(f"{output.count(stream.count, 'row')} of {stream.name} in {parts}. {stream.how}".rstrip())
-    output.say(f"{output.count(plan['rows_left'], 'row')} would be judged. {job.identity}")
-    output.say(f"Results would be written to {job.store.folder}. Nothing was judged.")
-    return 0
 
 
 def _print_status(store: "ShardStore", found: "Status", *, as_json: bool) -> None:
@@ -149,7 +184,6 @@ def _print_status(store: "ShardStore", found: "Status", *, as_json: bool) -> Non
         if first := store.first_failed():
             name = first["id"] or f"row {first['row']}"
             output.say(f"Such as {name}: {first['code']}: {first['message']}")
-        output.say(
-            f"{output.count(found.failed, 'row')} not judged: see {store.folder / 'failed'}. Try again: --retry-failed"
-        )
+        output.say(f"{output.count(found.failed, 'row')} not judged: see {store.folder / 'failed'}.")
+        output.say("The same command judges again what the model was the cause of; with --retry-failed, all of them.")
     output.say(f"Results: {store.folder / 'judged'}")

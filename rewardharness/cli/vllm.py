@@ -1,23 +1,20 @@
 """`rh serve judge`: servers of a model judge on the GPUs of this machine."""
 
-import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.errors import InputError
+from rewardharness.cli.command import within
+from rewardharness.errors import InputError, shell
+from rewardharness.ranges import PORTS, Range
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.models.serving import Gpu, Plan
-
-
-AtLeastOne = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
 
 def serve_model(
@@ -26,12 +23,12 @@ def serve_model(
     *,
     start: Annotated[bool, Parameter(name="--run")] = False,
     slurm: bool = False,
-    gpus: AtLeastOne = None,
-    tensor_parallel: AtLeastOne = None,
+    gpus: Annotated[int | None, within("gpus", Range(1))] = None,
+    tensor_parallel: Annotated[int | None, within("tensor-parallel", Range(1))] = None,
     host: str = "127.0.0.1",
-    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8000,
-    max_model_len: Annotated[int, Parameter(validator=Number(gte=1))] = 32768,
-    max_images: Annotated[int, Parameter(validator=Number(gte=1))] = 8,
+    port: Annotated[int, within("port", PORTS)] = 8000,
+    max_model_len: Annotated[int, within("max-model-len", Range(1))] = 32768,
+    max_images: Annotated[int, within("max-images", Range(1))] = 8,
     json: bool = False,
 ) -> int:
     """Print the commands that serve a judge with vLLM on the GPUs of this machine; with --run, start them.
@@ -97,10 +94,10 @@ def _print(plan: "Plan", found: "Sequence[Gpu]") -> None:
     if plan.servers[0].host not in {"127.0.0.1", "localhost", "::1"}:
         output.say("# Other machines can reach this address: set VLLM_API_KEY for the servers and RH_API_KEY for rh.")
     for server in plan.servers:
-        output.say(f"{shlex.join(server.command())} &")
+        output.say(shell("{} &", server.command()))
     output.say("# When the servers are ready:")
-    output.say(f"rh doctor --judge {shlex.quote(plan.judge)}")
-    output.say(f"# Option of every command that judges: --judge {shlex.quote(plan.judge)}")
+    output.say(shell("rh doctor --judge {}", plan.judge))
+    output.say(shell("# Option of every command that judges: --judge {}", plan.judge))
 
 
 def _record(plan: "Plan", found: "Sequence[Gpu]") -> dict[str, object]:
@@ -123,7 +120,7 @@ def _run(plan: "Plan", executable: str) -> None:
     output.note(f"Servers to start: {len(plan.servers)}. The first start of a model downloads it.")
 
     def ready() -> None:
-        output.note(f"Ready: --judge {shlex.quote(plan.judge)}")
+        output.note(shell("Ready: --judge {}", plan.judge))
         output.note("Press Ctrl-C to stop the servers.")
 
     run_servers(plan, executable, ready)

@@ -1,18 +1,19 @@
 """`rh app`: the web app, here and as a Space."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.cli.command import make_app
+from rewardharness.cli.command import make_app, within
+from rewardharness.cli.hub import pushed_json
 from rewardharness.errors import InputError, MissingPackageError
+from rewardharness.ranges import PORTS
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.library.space import PushedSpace
+    from rewardharness.hub.pushing import Pushed
 
 PORT = 7860
 app = make_app("app", "Open the web app, or publish it as a Hugging Face Space.")
@@ -23,7 +24,7 @@ app = make_app("app", "Open the web app, or publish it as a Hugging Face Space."
 def run(
     *,
     host: str = "127.0.0.1",
-    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT,
+    port: Annotated[int, within("port", PORTS)] = PORT,
     allow_host: tuple[str, ...] = (),
     open_: Annotated[bool, Parameter(name="--open")] = False,
     judge: str | None = None,
@@ -56,7 +57,7 @@ def run(
 
     with quick_imports():
         from app.main import launch
-        from app.releases import Places
+        from app.score.releases import Places
 
     settings = Settings.from_env()
     settings = replace(settings, release=release or settings.release, hosts=(*settings.hosts, *allow_host))
@@ -107,39 +108,23 @@ def push_space(
     for note in done.notes:
         output.note(note)
     if json:
-        output.emit(_space_json(done))
+        output.emit(pushed_json(done, space=done.repo, url=done.url, notes=list(done.notes)))
     else:
         _show_space(done)
     return 0
 
 
-def _space_json(done: "PushedSpace") -> dict[str, Any]:
-    value: dict[str, Any] = {
-        "space": done.name,
-        "url": done.url,
-        "commit": done.commit,
-        "nothing_to_push": done.nothing_to_push,
-        "created": done.created,
-        "dry_run": done.dry_run,
-        "added": list(done.changes.added),
-        "changed": list(done.changes.changed),
-        "deleted": list(done.changes.deleted),
-        "notes": list(done.notes),
-    }
-    return value | ({"diffs": dict(done.diffs), "card": done.card} if done.dry_run else {})
-
-
-def _show_space(done: "PushedSpace") -> None:
+def _show_space(done: "Pushed") -> None:
     if done.nothing_to_push:
-        output.say(f"Nothing to push: {done.name} has all of it, commit {done.commit}.")
+        output.say(f"Nothing to push: {done.repo} has all of it, commit {done.commit}.")
         return
     changes = done.changes
     counts = f"{len(changes.added)} files added, {len(changes.changed)} changed, {len(changes.deleted)} deleted"
     if not done.dry_run:
-        output.say(f"{done.name} is commit {done.commit}: {counts}.")
+        output.say(f"{done.repo} is commit {done.commit}: {counts}.")
         output.say(f"It builds now, which takes a few minutes: {done.url}")
         return
     for text in done.diffs.values():
         output.say(text)
-    new = f" {done.name} would be made." if done.created else ""
+    new = f" {done.repo} would be made." if done.created else ""
     output.say(f"\n{counts}.{new} Nothing was written.")

@@ -14,6 +14,19 @@ _SHOWN = 5
 _LISTED = 20
 
 
+class BadRowError(Exception):
+    """A row is invalid.
+
+    Args:
+        problem: The column, the value and the reason; equal for all rows with the same cell.
+        remedy: What to do about it.
+    """
+
+    def __init__(self, problem: str, remedy: str = "Correct these rows.") -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
+
 @dataclass(frozen=True)
 class BadRow:
     """An invalid row."""
@@ -70,7 +83,11 @@ def _refusal(name: str, bad: Sequence[BadRow], *, usable: int) -> DataError:
 
 
 def _places(file: str, problem: str, numbers: Sequence[int]) -> str:
+    return f"{numbered(f'{file} line' if file else 'row', numbers)}: {problem}"
+
+
+def numbered(noun: str, numbers: Sequence[int]) -> str:
+    """Return numbers in words, such as `rows 1, 3`; many are shortened."""
     listed = ", ".join(map(str, numbers[:_LISTED]))
     more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-    what = f"{file} line" if file else "row"
-    return f"{what}{'s' * (len(numbers) != 1)} {listed}{more}: {problem}"
+    return f"{noun}{'s' * (len(numbers) != 1)} {listed}{more}"

@@ -4,17 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from rewardharness.data.bad_rows import BadRowError
 from rewardharness.data.tables import ENDINGS
 from rewardharness.errors import InputError
 from rewardharness.schema import LABELS, SOURCES, Candidate, FramesInput, ImageInput, TextInput
-
-
-class BadCellError(Exception):
-    """An invalid row. The message applies to all rows with the same cell."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(problem)
-        self.remedy = remedy
 
 
 def sources_of(
@@ -29,7 +22,7 @@ def sources_of(
         video: Whether a list of images as source is a video, rather than image 1 and its references.
 
     Raises:
-        BadCellError: If a cell has no image, or there are too many.
+        BadRowError: If a cell has no image, or there are too many.
     """
     own = row[source]
     if not isinstance(own, tuple) or not own:
@@ -43,7 +36,7 @@ def sources_of(
     further = (*listed[1:], *_cells(row, references, "reference"))
     if len(further) >= SOURCES:
         problem = f"{len(further) + 1} source and reference images"
-        raise BadCellError(problem, f"A row has at most {SOURCES} of them.")
+        raise BadRowError(problem, f"A row has at most {SOURCES} of them.")
     return first, further
 
 
@@ -66,7 +59,7 @@ def media_of(row: Mapping[str, Any], columns: Sequence[str], least: int = 2) -> 
     """Return the candidates of a row: images, or videos as lists of images in several columns or in a list of lists.
 
     Raises:
-        BadCellError: If a cell has no image, or there are too few or too many.
+        BadRowError: If a cell has no image, or there are too few or too many.
     """
     values = [row[column] for column in columns]
     while len(values) > 1 and values[-1] is None:
@@ -84,14 +77,14 @@ def _frames(value: Sequence[Any], column: str, role: str) -> FramesInput:
     try:
         return FramesInput(role, tuple(value))
     except InputError as error:
-        raise BadCellError(f"the column {column!r}: {error.message.rstrip('.')}", error.next_step) from None
+        raise BadRowError(f"the column {column!r}: {error.message.rstrip('.')}", error.next_step) from None
 
 
 def texts_of(row: Mapping[str, Any], columns: Sequence[str], least: int = 2) -> tuple[Candidate, ...]:
     """Return the text responses of a row, in several columns or in a list.
 
     Raises:
-        BadCellError: If a cell has no text, or there are too few or too many.
+        BadRowError: If a cell has no text, or there are too few or too many.
     """
     cells: list[TextInput] = []
     for column in columns:
@@ -102,11 +95,11 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str], least: int = 2) -> 
             if not isinstance(text, str) or not text.strip():
                 held = "" if text in (None, "") else f": it holds {str(text)[:80]!r}"
                 problem = f"the column {column!r} (candidate) has no text{held}"
-                raise BadCellError(problem, "Give the text of each response.")
+                raise BadRowError(problem, "Give the text of each response.")
             try:
                 cells.append(TextInput(column, text))
             except InputError as error:
-                raise BadCellError(error.message.rstrip("."), error.next_step) from None
+                raise BadRowError(error.message.rstrip("."), error.next_step) from None
     return _checked(tuple(cells), columns, least)
 
 
@@ -116,7 +109,7 @@ def _checked(cells: tuple[Candidate, ...], columns: Sequence[str], least: int) -
         counted = f"{len(cells)} {noun}{'s' * (len(cells) != 1)}"
         where = ", ".join(map(repr, columns))
         problem = f"{counted} in the column{'s' * (len(columns) != 1)} {where} (candidates)"
-        raise BadCellError(problem, f"A row needs {least} to {len(LABELS)} candidates.")
+        raise BadRowError(problem, f"A row needs {least} to {len(LABELS)} candidates.")
     return cells
 
 
@@ -127,14 +120,15 @@ def identity_of(media: Candidate) -> str:
     return " ".join(frame.name for frame in media.frames) if isinstance(media, FramesInput) else media.name
 
 
-def _no_image(value: Any, column: str, role: str) -> BadCellError:
+def _no_image(value: Any, column: str, role: str) -> BadRowError:
     """Return the error for a cell that is not an image."""
     content = "is empty" if value is None else f"contains {str(value)[:80]!r}, which is not a readable image"
     step = "Store the image, or its path relative to the table and inside its folder, such as images/a.png."
-    return BadCellError(f"the column {column!r} ({role}) {content}", step)
+    return BadRowError(f"the column {column!r} ({role}) {content}", step)
 
 
 def names_image(value: Any) -> bool:
-    """Return whether a cell is the path or address of an image, wherever it is."""
+    """Return whether a cell is the path or address of an image, wherever it is, or a `data:` URI of one."""
     values = value if isinstance(value, list | tuple) else (value,)
-    return any(isinstance(each, str) and PurePosixPath(each.strip()).suffix.lower() in ENDINGS for each in values)
+    texts = [each[:4096].strip().lower() for each in values if isinstance(each, str)]
+    return any(text.startswith("data:image/") or PurePosixPath(text).suffix in ENDINGS for text in texts)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from rewardharness.data.fields import FieldMap
-from rewardharness.data.row_store import Table
+from rewardharness.data.row_store import DataTable
 from rewardharness.data.tables import IMAGE
 from rewardharness.schema import LABELS, SOURCES, TIE
 
@@ -76,12 +76,12 @@ class InferredFields:
     """Whether fields were inferred from column names, so that the user should check them."""
 
 
-def complete(rows: Table, given: FieldMap, repo: str = "") -> InferredFields:
+def complete(rows: DataTable, stated: FieldMap, repo: str = "") -> InferredFields:
     """Complete a field map from the built-in mapping of a dataset, or from its column names.
 
     Args:
         rows: The table.
-        given: Fields set by the user; they take precedence.
+        stated: Fields set by the user; they take precedence.
         repo: Dataset repository of the table, if any.
 
     Returns:
@@ -89,12 +89,12 @@ def complete(rows: Table, given: FieldMap, repo: str = "") -> InferredFields:
     """
     known = KNOWN.get(repo)
     if known is not None and all(column in rows.columns for columns in known.columns.values() for column in columns):
-        return InferredFields(given.over(known).settled(), f"Built-in column mapping of {repo}.")
-    found = _infer(rows, given)
-    whole = given.over(found).settled()
+        return InferredFields(stated.over(known).settled(), f"Built-in column mapping of {repo}.")
+    found = _infer(rows, stated)
+    whole = stated.over(found).settled()
     if not (whole.preference or whole.label_kind or whole.label_kind_text):
         whole = replace(whole, label_kind_text="scores" if whole.scores else "ranks" if whole.ranks else "")
-    taken = {name: columns for name, columns in whole.columns.items() if given.columns.get(name) != columns}
+    taken = {name: columns for name, columns in whole.columns.items() if stated.columns.get(name) != columns}
     if not taken:
         return InferredFields(whole, "")
     mapping = "; ".join(f"{name} is {', '.join(columns)}" for name, columns in taken.items())
@@ -102,7 +102,7 @@ def complete(rows: Table, given: FieldMap, repo: str = "") -> InferredFields:
     return InferredFields(whole, f"Inferred from column names: {mapping}.{label}", guessed=True)
 
 
-def _infer(rows: Table, given: FieldMap) -> FieldMap:
+def _infer(rows: DataTable, stated: FieldMap) -> FieldMap:
     plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in reversed(rows.columns)}
     images = {name: column for name, column in plain.items() if column in rows.images}
     texts = {name: column for name, column in plain.items() if column not in rows.images}
@@ -110,8 +110,8 @@ def _infer(rows: Table, given: FieldMap) -> FieldMap:
     if ours is not None:
         return ours
     # Without an image anywhere, candidates are texts.
-    candidates, ends = _candidates(rows, images or texts, given)
-    source = given.source or _first(
+    candidates, ends = _candidates(rows, images or texts, stated)
+    source = stated.source or _first(
         _SOURCE, {key: column for key, column in images.items() if column not in candidates}
     )
     others = {key: column for key, column in images.items() if column not in (source, *candidates)}
@@ -127,7 +127,7 @@ def _infer(rows: Table, given: FieldMap) -> FieldMap:
     return FieldMap(
         source=source,
         instruction=_first(_INSTRUCTION, texts),
-        references=given.references or _references(others),
+        references=stated.references or _references(others),
         candidates=candidates,
         preference=() if wins else labels.get("preference", ()),
         scores=() if wins else labels.get("scores", ()),
@@ -140,7 +140,7 @@ def _infer(rows: Table, given: FieldMap) -> FieldMap:
     )
 
 
-def _ours(rows: Table) -> FieldMap | None:
+def _ours(rows: DataTable) -> FieldMap | None:
     """Return the fields of a `groups.jsonl`, optionally with a `pairs.jsonl` (see `folder`): `best` counts from 0."""
     if "candidates" not in rows.images or not {"source", "instruction", "best"} <= set(rows.columns):
         return None
@@ -176,18 +176,18 @@ def _references(images: dict[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def _candidates(rows: Table, media: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _candidates(rows: DataTable, media: dict[str, str], stated: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the candidate columns and their distinguishing suffixes, such as `left` and `right`."""
-    if given.candidates:
-        return given.candidates, _ends(given.candidates)
+    if stated.candidates:
+        return stated.candidates, _ends(stated.candidates)
     lists = ({"list": IMAGE}, {"list": {"list": IMAGE}})
     single = {name: column for name, column in media.items() if rows.shapes[column] not in lists}
     videos = {name: column for name, column in media.items() if rows.shapes[column] == lists[0]}
     for group in (single, videos):
         for ends, names in _patterns():
-            found = [group[name] for name in names if name in group and group[name] != given.source]
-            if len(found) >= 2 and [name in group for name in names[: len(found)]] == [True] * len(found):
-                return tuple(found), ends[: len(found)]
+            columns = [group[name] for name in names if name in group and group[name] != stated.source]
+            if len(columns) >= 2 and [name in group for name in names[: len(columns)]] == [True] * len(columns):
+                return tuple(columns), ends[: len(columns)]
     listed = _first(_LISTS, {name: column for name, column in media.items() if name not in single or not rows.images})
     return ((listed,), ()) if listed else ((), ())
 
@@ -214,9 +214,9 @@ def _scores(stems: str, texts: dict[str, str], ends: tuple[str, ...], count: int
     """Return score columns named like the candidates, or a single column with a list of scores."""
     for stem in stems.split():
         for name in _spellings(stem):
-            found = [texts[name(end)] for end in ends if name(end) in texts]
-            if ends and len(found) == count:
-                return tuple(found)
+            columns = [texts[name(end)] for end in ends if name(end) in texts]
+            if ends and len(columns) == count:
+                return tuple(columns)
         if f"{stem}s" in texts:
             return (texts[f"{stem}s"],)
     return ()

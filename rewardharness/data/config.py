@@ -1,9 +1,11 @@
 """Configuration of the data of a job."""
 
+import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewardharness.codec import READS, TEXT
 from rewardharness.errors import InputError
 
 if TYPE_CHECKING:  # help and wrong arguments are shown without loading data
@@ -21,12 +23,12 @@ class DataConfig:
     skipped: then they are listed and count as not judged.
     """
 
-    data: str
+    data: str = dataclasses.field(metadata=READS)
     """Folder, table, Hub dataset, demo or feedback."""
     _: KW_ONLY
-    fields: Path | None = None
+    fields: Path | None = dataclasses.field(default=None, metadata=READS)
     """YAML file that maps fields to columns (docs/data.md)."""
-    field: tuple[str, ...] = ()
+    field: tuple[str, ...] = dataclasses.field(default=(), metadata=TEXT)
     """FIELD=COLUMN, as in source=before; may be repeated."""
     skip_bad_rows: bool = False
     """Skip and list invalid rows instead of failing."""

@@ -73,13 +73,13 @@ def read_corrections(file: Path) -> dict[str, Correction]:
     """
     if not file.is_file():
         raise DataError(f"{file} does not exist.", next_step="Set --corrections to an existing file, or omit it.")
-    found = {}
+    corrections = {}
     for _, row in read_jsonl(file):
         values = [row.get(name) for name in ("id", "instruction", "label", "preference")]
         if all(isinstance(value, str) and value for value in values):
             name, *rest = map(str, values)
-            found[name] = Correction(*rest)
-    return found
+            corrections[name] = Correction(*rest)
+    return corrections
 
 
 def corrected_labels(dataset: Dataset, corrections: Mapping[str, Correction]) -> tuple[dict[str, str], tuple[str, ...]]:

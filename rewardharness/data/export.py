@@ -5,13 +5,14 @@ and the features in the schema, so that `load_dataset` decodes images.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from rewardharness import files
-from rewardharness.data.feedback import extension
+from rewardharness.data.encoded import image_path, original_bytes, store_image
 from rewardharness.errors import DataError, MissingPackageError
 from rewardharness.hub.repository import MAIN, Access, Repo, Token
 from rewardharness.schema import ImageInput
@@ -52,7 +53,8 @@ def write_parquet(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mappin
         with TemporaryDirectory(prefix=".export-", dir=path.parent) as scratch:
             part = Path(scratch) / path.name
             with pyarrow.parquet.ParquetWriter(part, schema) as writer:
-                for chunk in _chunks(rows):
+                left = iter(rows)
+                while chunk := list(islice(left, _ROWS)):
                     cells = [{name: _cell(row.get(name), kind) for name, kind in columns.items()} for row in chunk]
                     writer.write_table(pyarrow.Table.from_pylist(cells, schema=schema))
                     count += len(chunk)
@@ -78,9 +80,9 @@ def write_lines(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[
         for name, kind in columns.items():
             value = row.get(name)
             if kind == "image" and value is not None:
-                value = _beside(path.parent, value)
+                value = store_image(path.parent, original_bytes(value))
             elif kind == "images" and value is not None:
-                value = [_beside(path.parent, each) for each in value]
+                value = [store_image(path.parent, original_bytes(image)) for image in value]
             cells[name] = value
         lines.append(json.dumps(cells, ensure_ascii=False))
     files.write_text(path, "".join(line + "\n" for line in lines))
@@ -109,19 +111,6 @@ def push_dataset(
     target = Repo(repo, Access(token, settings.hub_endpoint, settings.hub_cache), "dataset")
     target.create(private=private)
     return target.commit(uploads, (), target.head(MAIN).commit, (message, ""))[0]
-
-
-def content(image: ImageInput) -> bytes:
-    """Return the original encoded bytes of an image.
-
-    Raises:
-        DataError: If its file cannot be read.
-    """
-    try:
-        return image.path.read_bytes() if image.data is None and image.path is not None else image.data or b""
-    except OSError as error:
-        message = f"The image {image.name} cannot be read: {error.strerror}."
-        raise DataError(message, next_step="Restore the file, or remove the example.") from None
 
 
 def _features(columns: Mapping[str, Kind]) -> dict[str, Any]:
@@ -153,27 +142,5 @@ def _cell(value: Any, kind: Kind) -> Any:
 
 def _struct(image: ImageInput) -> dict[str, Any]:
     """Return an image as `datasets` stores it, without its file name, which may identify the editor."""
-    data = content(image)
-    return {"bytes": data, "path": _name(data)}
-
-
-def _name(data: bytes) -> str:
-    return f"{files.sha256(data)}.{extension(data)}"
-
-
-def _beside(folder: Path, image: ImageInput) -> str:
-    data = content(image)
-    name = f"images/{_name(data)}"
-    files.write_once(folder / name, data)
-    return name
-
-
-def _chunks(rows: Iterable[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str, Any]]]:
-    chunk: list[Mapping[str, Any]] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == _ROWS:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+    data = original_bytes(image)
+    return {"bytes": data, "path": image_path(data).removeprefix("images/")}

@@ -5,19 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
+from rewardharness.data.encoded import original_bytes, store_image
 from rewardharness.data.folder import FEEDBACK, FEEDBACK_MARKER
 from rewardharness.errors import DataError, InputError
-from rewardharness.schema import GROUPS, PAIRS, TIE, Example, ImageInput
+from rewardharness.schema import GROUPS, PAIRS, TIE, Example
 from rewardharness.task import IMAGE_EDIT, task_of
-
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "png"),
-    (b"\xff\xd8\xff", "jpg"),
-    (b"GIF8", "gif"),
-    (b"BM", "bmp"),
-    (b"II*\x00", "tif"),
-    (b"MM\x00*", "tif"),
-)
 
 
 def append_feedback(
@@ -46,7 +38,9 @@ def append_feedback(
         DataError: If an image can no longer be read.
     """
     instruction, letters = check_preference(example, preference), example.labels
-    contents = [_content(image) for image in example.images]
+    contents = [original_bytes(image, "Upload it again.") for image in example.images]
+    if empty := [image.name for image, content in zip(example.images, contents, strict=True) if not content]:
+        raise DataError(f"The image {empty[0]} is empty.", next_step="Upload it again.")
     hashes = [files.sha256(content) for content in contents]
     first = len(example.sources)
     try:
@@ -54,7 +48,7 @@ def append_feedback(
         files.content_id(dict(context or {}))
     except (TypeError, ValueError) as error:
         raise InputError(f"The context cannot be stored as JSON: {error}.", next_step="Omit it.") from None
-    names = [_store(folder, content, digest) for content, digest in zip(contents, hashes, strict=True)]
+    names = [store_image(folder, content) for content in contents]
     row: dict[str, Any] = {"id": key, "instruction": instruction, "source": names[0], "label_kind": FEEDBACK}
     if example.references:
         row["references"] = names[1:first]
@@ -96,32 +90,3 @@ def check_preference(example: Example, preference: str) -> str:
 def _sources(hashes: list[str]) -> list[Any]:
     """Return the part of the id of a row that identifies its sources: references are set apart from candidates."""
     return [hashes[0], hashes[1:]] if len(hashes) > 1 else hashes
-
-
-def _content(image: ImageInput) -> bytes:
-    """Return the original bytes of an image."""
-    try:
-        content = image.path.read_bytes() if image.data is None and image.path is not None else image.data
-    except OSError as error:
-        raise DataError(
-            f"The image {image.name} cannot be read: {error.strerror}.", next_step="Upload it again."
-        ) from None
-    if not content:
-        raise DataError(f"The image {image.name} is empty.", next_step="Upload it again.")
-    return content
-
-
-def _store(folder: Path, content: bytes, digest: str) -> str:
-    """Write an image once and return its path relative to the folder."""
-    name = f"images/{digest}.{extension(content)}"
-    path = folder / name
-    if not path.is_file() or path.stat().st_size != len(content):
-        files.write_bytes(path, content)
-    return name
-
-
-def extension(content: bytes) -> str:
-    """Return the file extension for the image format of the bytes."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "webp"
-    return next((ending for magic, ending in _MAGIC if content.startswith(magic)), "img")

@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.bad_rows import BadRow, settle
-from rewardharness.data.cells import BadCellError, identity_of, media_of, names_image, sources_of, texts_of
+from rewardharness.data.bad_rows import BadRow, BadRowError, numbered, settle
+from rewardharness.data.cells import identity_of, media_of, names_image, sources_of, texts_of
 from rewardharness.data.labels import UnknownLabelError, Values, best_by_score, read_label, read_values
-from rewardharness.data.row_store import Rows, Table
-from rewardharness.data.source import Dataset
+from rewardharness.data.row_store import DataTable
+from rewardharness.data.source import Dataset, derived_id, free_id
 from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
 from rewardharness.garbage import collection_paused
@@ -40,7 +40,6 @@ NONE = "-"
 """Value for a field without a column."""
 
 _SHOWN = 5
-_LISTED = 20
 _PEEK = 20
 """Rows that are read to distinguish texts from paths of images."""
 _SEVERAL = ("references", "candidates", "preference", "scores", "ranks")
@@ -89,12 +88,12 @@ class FieldMap:
     def over(self, other: "FieldMap") -> "FieldMap":
         """Return this map with its empty fields taken from another map."""
         known = {item.name: getattr(self, item.name) for item in fields(self)}
-        given = {name: value for name, value in known.items() if value not in ("", (), None, False)}
-        if given.keys() & {"preference", "scores", "ranks", "first_wins"}:
+        set_fields = {name: value for name, value in known.items() if value not in ("", (), None, False)}
+        if set_fields.keys() & {"preference", "scores", "ranks", "first_wins"}:
             other = replace(other, preference=(), scores=(), ranks=(), first_wins=False)
-            if "values" not in given:
+            if "values" not in set_fields:
                 other = replace(other, values=None)
-        return replace(other, **given)
+        return replace(other, **set_fields)
 
     def settled(self) -> "FieldMap":
         """Return this map with `-` resolved to an empty field."""
@@ -102,41 +101,41 @@ class FieldMap:
         return replace(self, **gone)
 
 
-def parse_fields(given: Mapping[str, Any], where: str) -> FieldMap:
+def parse_fields(values: Mapping[str, Any], where: str) -> FieldMap:
     """Parse a field map from plain values.
 
     Args:
-        given: Field names mapped to columns: a name, a list of names, or comma-separated names.
+        values: Field names mapped to columns: a name, a list of names, or comma-separated names.
         where: Name used in messages.
 
     Raises:
         InputError: If a field is unknown or a value has the wrong type.
     """
     known = {item.name for item in fields(FieldMap)}
-    unknown = [str(name) for name in given if name not in known]
+    unknown = [str(name) for name in values if name not in known]
     if unknown:
         step = f"Choose one of: {', '.join(sorted(known))}."
         raise InputError(f"{where}: unknown field {unknown[0][:40]!r}.", next_step=step)
-    found: dict[str, Any] = {}
-    for name, value in given.items():
+    parsed: dict[str, Any] = {}
+    for name, value in values.items():
         if name == "values":
-            found[name] = read_values(_pairs(value))
+            parsed[name] = read_values(_pairs(value))
         elif name == "first_wins":
             if str(value).lower() not in {"true", "false"}:
                 raise InputError(f"{where}: {name} is {value!r}.", next_step="Use true or false.")
-            found[name] = str(value).lower() == "true"
+            parsed[name] = str(value).lower() == "true"
         elif name in _SEVERAL:
             parts = value.split(",") if isinstance(value, str) else value
             if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
                 raise InputError(
                     f"{where}: {name} is not a list of columns.", next_step="Use a list such as [left, right]."
                 )
-            found[name] = tuple(part.strip() for part in parts if part.strip())
+            parsed[name] = tuple(part.strip() for part in parts if part.strip())
         elif isinstance(value, str):
-            found[name] = value.strip()
+            parsed[name] = value.strip()
         else:
             raise InputError(f"{where}: {name} is not a column name.", next_step="Use a single column name.")
-    return FieldMap(**found)
+    return FieldMap(**parsed)
 
 
 def _pairs(value: Any) -> Any:
@@ -156,27 +155,27 @@ def read_fields(path: Path) -> FieldMap:
     import yaml
 
     try:
-        given = yaml.safe_load(files.read_text(path))
+        values = yaml.safe_load(files.read_text(path))
     except (yaml.YAMLError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1})" if where else ""
         raise DataError(
             f"{path} is not valid YAML{line}.", next_step="Use lines of the form `field: column`."
         ) from None
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise DataError(f"{path} is not a mapping.", next_step="Use lines of the form `field: column`.")
-    return parse_fields({str(name): value for name, value in given.items()}, str(path))
+    return parse_fields({str(name): value for name, value in values.items()}, str(path))
 
 
 @collection_paused()
 def read_examples(
-    rows: Rows, given: FieldMap, *, name: str, notes: Iterable[str] = (), skip_bad_rows: bool = False
+    rows: DataTable, field_map: FieldMap, *, name: str, notes: Iterable[str] = (), skip_bad_rows: bool = False
 ) -> Dataset:
     """Convert rows to a dataset. Rows without a label become unlabeled examples.
 
     Args:
         rows: The table.
-        given: The complete field map.
+        field_map: The complete field map.
         name: Name of the dataset.
         notes: Additional notes for the user.
         skip_bad_rows: Skip rows without an image or an instruction, or with an invalid label.
@@ -188,8 +187,8 @@ def read_examples(
         DataError: If columns are missing or have the wrong type, or a row is invalid; states row, column, value and
             next step.
     """
-    check_columns(rows, given)
-    reading = ExampleReader(given, holds_text(rows, given))
+    check_columns(rows, field_map)
+    reading = ExampleReader(field_map, holds_text(rows, field_map))
     for number, row in enumerate(rows, 1):
         reading.add(number, row)
     skipped = settle(name, reading.bad, usable=len(reading.examples), skip=skip_bad_rows)
@@ -200,39 +199,39 @@ def read_examples(
     return Dataset.of(name, reading.examples.values(), problems=problems, skipped=skipped)
 
 
-def check_columns(rows: Table, given: FieldMap) -> None:
+def check_columns(rows: DataTable, field_map: FieldMap) -> None:
     """Check that the mapped columns exist and that image columns contain images.
 
     Raises:
         DataError: If a column is missing or has the wrong type; lists the existing columns.
     """
     there = ", ".join(rows.columns)
-    for name, columns in given.columns.items():
+    for name, columns in field_map.columns.items():
         for column in columns:
             if column not in rows.columns:
                 step = f"Columns: {there}. Choose one with --field {name}=COLUMN, or {NONE} for none."
                 raise DataError(f"{rows.name} has no column {column!r} for {name}.", next_step=step)
-            pictured = name in {"source", "references"} or (name == "candidates" and not holds_text(rows, given))
+            pictured = name in {"source", "references"} or (name == "candidates" and not holds_text(rows, field_map))
             if pictured and column not in rows.images:
                 raise _no_images(rows, name, column)
-    needed = ("instruction", "candidates") if holds_text(rows, given) else ("source", "instruction", "candidates")
-    lacking = [name for name in needed if name not in given.columns]
+    needed = ("instruction", "candidates") if holds_text(rows, field_map) else ("source", "instruction", "candidates")
+    lacking = [name for name in needed if name not in field_map.columns]
     if lacking:
         images = ", ".join(name for name in rows.columns if name in rows.images) or "none"
         step = f"Set it with --field {lacking[0]}=COLUMN. Columns: {there}. Image columns: {images}."
         raise DataError(f"{rows.name}: no column for the field {lacking[0]!r} was found.", next_step=step)
 
 
-def holds_text(rows: Table, given: FieldMap) -> bool:
+def holds_text(rows: DataTable, field_map: FieldMap) -> bool:
     """Return whether the candidates of a table are texts: there is no source, and no candidate names an image."""
-    if given.source or not given.candidates or any(column in rows.images for column in given.candidates):
+    if field_map.source or not field_map.candidates or any(column in rows.images for column in field_map.candidates):
         return False
-    return not any(names_image(row.get(column)) for row in islice(rows, _PEEK) for column in given.candidates)
+    return not any(names_image(row.get(column)) for row in islice(rows, _PEEK) for column in field_map.candidates)
 
 
-def _no_images(rows: Table, name: str, column: str) -> DataError:
-    given = [row[column] for row in rows if row[column] not in (None, "", [])]
-    value = next((value for value in given if not is_image_name(value)), given[0] if given else None)
+def _no_images(rows: DataTable, name: str, column: str) -> DataError:
+    filled = [row[column] for row in rows if row[column] not in (None, "", [])]
+    value = next((value for value in filled if not is_image_name(value)), filled[0] if filled else None)
     content = "It is empty." if value is None else f"It contains {str(value)[:80]!r}."
     step = "Images must be in the table, or be paths relative to it inside its folder, with extensions such as .png."
     return DataError(f"{rows.name}: the column {column!r} ({name}) has no images. {content}", next_step=step)
@@ -242,13 +241,13 @@ class ExampleReader:
     """Converts rows to examples, and keeps the examples and invalid rows that were added.
 
     Args:
-        given: The complete field map.
+        field_map: The complete field map.
         text: Whether the candidates are texts.
         least: Minimum number of candidates of a row.
     """
 
-    def __init__(self, given: FieldMap, text: bool, least: int = 2) -> None:
-        self._given = given
+    def __init__(self, field_map: FieldMap, text: bool, least: int = 2) -> None:
+        self._field_map = field_map
         self._text = text
         self._least = least
         self.examples: dict[str, Example] = {}
@@ -260,7 +259,7 @@ class ExampleReader:
         """Convert one row."""
         try:
             example = self.example(row, number)
-        except BadCellError as error:
+        except BadRowError as error:
             self.bad.append(BadRow(number, str(error), error.remedy, len(self.examples)))
             return
         self.examples[example.id] = example
@@ -269,24 +268,25 @@ class ExampleReader:
         """Convert one row without keeping the example.
 
         Raises:
-            BadCellError: If the row is invalid.
+            BadRowError: If the row is invalid.
         """
-        given = self._given
-        candidates = (texts_of if self._text else media_of)(row, given.candidates, self._least)
-        videos = any(isinstance(each, FramesInput) for each in candidates)
-        source, references = (None, ()) if self._text else sources_of(row, given.source, given.references, video=videos)
-        instruction = _text(row[given.instruction])
+        field_map = self._field_map
+        candidates = (texts_of if self._text else media_of)(row, field_map.candidates, self._least)
+        videos = any(isinstance(candidate, FramesInput) for candidate in candidates)
+        columns = (field_map.source, field_map.references)
+        source, references = (None, ()) if self._text else sources_of(row, *columns, video=videos)
+        instruction = _text(row[field_map.instruction])
         if not instruction:
-            raise BadCellError(
-                f"the column {given.instruction!r} (instruction) is empty", "Enter the instruction of the edit."
+            raise BadRowError(
+                f"the column {field_map.instruction!r} (instruction) is empty", "Enter the instruction of the edit."
             )
-        preference = _preference(row, given, len(candidates))
+        preference = _preference(row, field_map, len(candidates))
         if preference == TIE and len(candidates) > 2:
             self._level.append(number)
             preference = None
         content = [instruction, *map(identity_of, (*([] if source is None else [source]), *references, *candidates))]
-        name = self._name(_text(row[given.id]) if given.id else "", content, number)
-        if given.first_wins:
+        name = self._name(_text(row[field_map.id]) if field_map.id else "", content, number)
+        if field_map.first_wins:
             place = int(files.content_id([name, "place"])[:8], 16) % len(candidates)
             candidates = (*candidates[1 : place + 1], candidates[0], *candidates[place + 1 :])
             preference = LABELS[place]
@@ -296,39 +296,32 @@ class ExampleReader:
             source,
             candidates,
             preference,
-            (_text(row[given.label_kind]) if given.label_kind else "") or given.label_kind_text,
-            _text(row[given.category]) if given.category else "",
-            _text(row[given.source_id]) if given.source_id else "",
+            (_text(row[field_map.label_kind]) if field_map.label_kind else "") or field_map.label_kind_text,
+            _text(row[field_map.category]) if field_map.category else "",
+            _text(row[field_map.source_id]) if field_map.source_id else "",
             references,
         )
 
     def _name(self, stated: str, content: list[str], number: int) -> str:
         """Return the id of a row; a duplicate id gets a number suffix and is reported."""
-        stem = stated or f"r-{files.content_id(content)[:12]}"
-        name, times = stem, 1
-        while name in self.examples:
-            times += 1
-            name = f"{stem}#{times}"
-        if stated and times > 1:
+        stem = stated or derived_id(content)
+        name = free_id(stem, self.examples, "#")
+        if stated and name != stem:
             self._again[stem].append(number)
         return name
 
     def problems(self) -> list[str]:
         """Return one warning per kind of problem."""
-        found = []
+        warnings = []
         if self._level:
-            found.append(f"Unlabeled because several candidates are tied for first place: {_rows(self._level)}.")
+            rows = numbered("row", self._level)
+            warnings.append(f"Unlabeled because several candidates are tied for first place: {rows}.")
         if self._again:
-            shown = ", ".join(f"{name!r} ({_rows(numbers)})" for name, numbers in list(self._again.items())[:_SHOWN])
-            more = f" and {len(self._again) - _SHOWN} more" if len(self._again) > _SHOWN else ""
-            found.append(f"Duplicate ids got a number suffix (id#2): {shown}{more}.")
-        return found
-
-
-def _rows(numbers: Sequence[int]) -> str:
-    listed = ", ".join(map(str, numbers[:_LISTED]))
-    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-    return f"row{'s' * (len(numbers) != 1)} {listed}{more}"
+            repeated = list(self._again.items())
+            listed = ", ".join(f"{name!r} ({numbered('row', numbers)})" for name, numbers in repeated[:_SHOWN])
+            more = f" and {len(repeated) - _SHOWN} more" if len(repeated) > _SHOWN else ""
+            warnings.append(f"Duplicate ids got a number suffix (id#2): {listed}{more}.")
+        return warnings
 
 
 def _text(value: Any) -> str:
@@ -340,15 +333,15 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | None:
-    for column in given.preference:
+def _preference(row: Mapping[str, Any], field_map: FieldMap, count: int) -> str | None:
+    for column in field_map.preference:
         try:
-            label = read_label(row[column], count, given.values)
+            label = read_label(row[column], count, field_map.values)
         except UnknownLabelError as error:
             raise _no_label((column,), str(error)) from None
         if label is not None:
             return label
-    for columns, lowest in ((given.scores, False), (given.ranks, True)):
+    for columns, lowest in ((field_map.scores, False), (field_map.ranks, True)):
         if columns:
             cells = [row[column] for column in columns]
             numbers = list(cells[0]) if len(cells) == 1 and isinstance(cells[0], (list, tuple)) else cells
@@ -359,14 +352,12 @@ def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | No
     return None
 
 
-def _no_label(columns: Sequence[str], value: str, wanted: str = "label") -> BadCellError:
+def _no_label(columns: Sequence[str], value: str, wanted: str = "label") -> BadRowError:
     """Return the error for an invalid label."""
     where = f"the column{'s' * (len(columns) != 1)} {', '.join(map(repr, columns))}"
     verb = "contains" if len(columns) == 1 else "contain"
     if wanted == "number":
-        return BadCellError(
-            f"{where} (label) {verb} {value!r}, which is not a number", "Use a number or an empty cell."
-        )
+        return BadRowError(f"{where} (label) {verb} {value!r}, which is not a number", "Use a number or an empty cell.")
     example = f"{value}:A"
     step = f"Map label values, for example --field values={example},... (A, B, C, D or tie), or choose another column."
-    return BadCellError(f"{where} (label) {verb} {value!r}, which is not a known label", step)
+    return BadRowError(f"{where} (label) {verb} {value!r}, which is not a known label", step)

@@ -14,21 +14,20 @@ the folder and must stay inside it. Images are not opened here: a missing or dam
 is judged. Invalid rows raise an error that lists all of them, unless the caller skips them.
 """
 
-import csv
-import io
-import json
 import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.bad_rows import BadRow, settle
-from rewardharness.data.source import Dataset
+from rewardharness.data.bad_rows import BadRow, BadRowError, settle
+from rewardharness.data.encoded import embedded_image, extension
+from rewardharness.data.source import Dataset, derived_id, free_id
+from rewardharness.data.tables import NO_OBJECT, best_delimiter, csv_rows, parsed_line
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError
 from rewardharness.garbage import collection_paused
@@ -44,6 +43,8 @@ _CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
 _CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
 _REFERENCES = tuple(f"reference_{number}" for number in range(2, SOURCES + 1))
 _CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, *_REFERENCES, "id", "preference", "label_kind", "category", "source_id"}
+_LABELING = {"id", "source_id", "category", "label_kind"}
+"""Fields that may be numbers, as in a table."""
 _SHOWN = 5
 _DRAW_AGAIN = "Run the same `rh data demo` command again to complete it."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -51,16 +52,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:")
 _USUAL = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*")
 """Paths of images that need no further check: no part begins with a dot."""
-_FIX_ROWS = "Correct these rows."
 _FIX_PATHS = "Move the images into the folder and use relative paths with forward slashes."
-
-
-class RowError(Exception):
-    """An invalid row; reported in one DataError for all rows."""
-
-    def __init__(self, problem: str, remedy: str = _FIX_ROWS) -> None:
-        super().__init__(problem)
-        self.remedy = remedy
 
 
 @dataclass
@@ -117,7 +109,7 @@ class _Reading:
     errors: list[BadRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def refuse(self, file: Path, line: int, error: RowError) -> None:
+    def refuse(self, file: Path, line: int, error: BadRowError) -> None:
         """Record an invalid row."""
         self.errors.append(BadRow(line, str(error), error.remedy, len(self.examples), file.name))
 
@@ -129,8 +121,8 @@ class _Reading:
                 example = self._with_id(example)
             before = self.examples.get(example.id)
             if before is not None and not before.label_kind == example.label_kind == FEEDBACK:
-                raise RowError(f"the id {example.id!r} occurs twice, first in {self.lines[example.id]}")
-        except RowError as error:
+                raise BadRowError(f"the id {example.id!r} occurs twice, first in {self.lines[example.id]}")
+        except BadRowError as error:
             self.refuse(file, line, error)
             return
         self.examples[example.id] = example
@@ -139,12 +131,7 @@ class _Reading:
     def _with_id(self, example: Example) -> Example:
         """Derive the id of a row from its content, so that it does not depend on other rows."""
         content = [example.instruction, *(image.name for image in example.images)]
-        stem = f"r-{files.content_id(content)[:12]}"
-        name, number = stem, 1
-        while name in self.examples:
-            number += 1
-            name = f"{stem}-{number}"
-        return replace(example, id=name)
+        return replace(example, id=free_id(derived_id(content), self.examples, "-"))
 
 
 @collection_paused()
@@ -206,26 +193,23 @@ def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
     for number, line in enumerate(files.read_text(file).split("\n"), 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            if tolerant:
-                torn += 1
-                continue
-            what = error.msg if isinstance(error, json.JSONDecodeError) else "too deep or too large"
-            reading.refuse(file, number, RowError(f"not valid JSON ({what})"))
-            continue
-        if not isinstance(row, dict):
-            reading.refuse(file, number, RowError("not a JSON object"))
-            continue
-        reading.add(file, number, row)
+        row = parsed_line(line)
+        if isinstance(row, dict):
+            reading.add(file, number, row)
+        elif tolerant and row != NO_OBJECT:
+            torn += 1
+        else:
+            reading.refuse(file, number, BadRowError(row))
     if torn:
         reading.problems.append(f"{file.name}: ignored {torn} line{'s' * (torn > 1)} truncated by a crash.")
 
 
 def _read_table(file: Path, reading: _Reading) -> None:
     text = files.read_text(file)
-    delimiter = _delimiter(text)
+    if not text.strip():
+        raise DataError(f"{file} is empty.", next_step="Write a header and at least one row.")
+    # `csv.Sniffer` considers the whole text and is misled by instructions with commas.
+    delimiter = best_delimiter(text, lambda header: len(_CSV_COLUMNS & {name.strip().lower() for name in header}))
     rows = csv_rows(file, text, delimiter)
     header = [name.strip().lower() for name in next(rows, (0, []))[1]]
     absent = sorted(_CSV_REQUIRED - set(header))
@@ -244,54 +228,20 @@ def _read_table(file: Path, reading: _Reading) -> None:
     for number, cells in rows:
         if len(cells) > len(header):
             problem = f"{len(cells)} cells, but the header has {len(header)} (is an instruction not quoted?)"
-            reading.refuse(file, number, RowError(problem))
+            reading.refuse(file, number, BadRowError(problem))
             continue
         reading.add(file, number, dict(zip(header, cells, strict=False)))
-
-
-def _delimiter(text: str) -> str:
-    """Return the separator for which the header has the most known columns.
-
-    `csv.Sniffer` considers the whole text and is misled by instructions with commas.
-    """
-
-    def known(delimiter: str) -> int:
-        try:
-            header = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
-        except csv.Error:
-            return 0
-        return len(_CSV_COLUMNS & {name.strip().lower() for name in header})
-
-    return max(",;\t", key=known)
-
-
-def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield non-empty rows with the number of their first line."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    while True:
-        begin = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(
-                f"{file} line {begin}: {error}.",
-                next_step='Close all quotation marks, and escape one inside a cell as "".',
-            ) from None
-        if any(cell.strip() for cell in cells):
-            yield begin, cells
 
 
 def row_example(row: Mapping[str, Any], folder: BaseFolder) -> Example:
     """Convert one row of `pairs.jsonl` or `groups.jsonl`; its id is empty if the row has none.
 
     Raises:
-        RowError: If the row is invalid.
+        BadRowError: If the row is invalid.
     """
     instruction = _string(row, "instruction")
     if not instruction.strip():
-        raise RowError("the instruction is empty")
+        raise BadRowError("the instruction is empty")
     names = _candidate_names(row)
     source, references = _source_names(row)
     return Example(
@@ -317,7 +267,7 @@ def _source_names(row: Mapping[str, Any]) -> tuple[str, list[str]]:
     if not row.keys().isdisjoint(_REFERENCES):
         further += _named_references(row)
     if len(further) >= SOURCES:
-        raise RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
+        raise BadRowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
     return source, further
 
 
@@ -327,19 +277,19 @@ def _named_references(row: Mapping[str, Any]) -> list[str]:
     named = [name for name in cells if name.strip()]
     if named != cells[: len(named)]:
         last = max(name for name, cell in zip(_REFERENCES, cells, strict=True) if cell.strip())
-        raise RowError(f"{last} is set, but an earlier reference is empty")
+        raise BadRowError(f"{last} is set, but an earlier reference is empty")
     return named
 
 
 def _names(row: Mapping[str, Any], key: str) -> list[str]:
-    given = row[key]
+    names = row[key]
     if (
-        not isinstance(given, list)
-        or not all(isinstance(name, str) for name in given)
-        or (key == "source" and not given)
+        not isinstance(names, list)
+        or not all(isinstance(name, str) for name in names)
+        or (key == "source" and not names)
     ):
-        raise RowError(f"`{key}` is not a list of file names")
-    return list(given)
+        raise BadRowError(f"`{key}` is not a list of file names")
+    return list(names)
 
 
 def _candidate_names(row: Mapping[str, Any]) -> list[str]:
@@ -347,32 +297,32 @@ def _candidate_names(row: Mapping[str, Any]) -> list[str]:
         names = _names(row, "candidates")
     else:
         if "candidate_e" in row:
-            raise RowError("more than 4 candidates")
+            raise BadRowError("more than 4 candidates")
         cells = [_string(row, key) for key in _CANDIDATES]
         names = [name for name in cells if name.strip()]
         if names != cells[: len(names)]:
-            raise RowError(f"{_CANDIDATES[len(names) - 1]} is set, but an earlier candidate is empty")
+            raise BadRowError(f"{_CANDIDATES[len(names) - 1]} is set, but an earlier candidate is empty")
     if not 2 <= len(names) <= len(LABELS):
-        raise RowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are required")
+        raise BadRowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are required")
     return names
 
 
 def _preference(row: Mapping[str, Any], count: int) -> str | None:
-    given = _string(row, "preference").strip()
+    stated = _string(row, "preference").strip()
     allowed = [*LABELS[:count], *([TIE] if count == 2 else [])]
-    if given in allowed:
-        return given
+    if stated in allowed:
+        return stated
     for name in allowed:
-        if given.casefold() == name.casefold():
+        if stated.casefold() == name.casefold():
             return name
-    if given:
-        raise RowError(f"the preference {given[:40]!r} is not one of {', '.join(allowed)}")
+    if stated:
+        raise BadRowError(f"the preference {stated[:40]!r} is not one of {', '.join(allowed)}")
     return None
 
 
 def _best(best: object, count: int) -> str:
     if isinstance(best, bool) or not isinstance(best, int) or not 0 <= best < count:
-        raise RowError(f"`best` is {str(best)[:40]!r}, not an index from 0 to {count - 1}")
+        raise BadRowError(f"`best` is {str(best)[:40]!r}, not an index from 0 to {count - 1}")
     return LABELS[best]
 
 
@@ -381,33 +331,37 @@ def _string(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
     if value is None:
         return ""
+    if key in _LABELING and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
     if not isinstance(value, str):
-        raise RowError(f"`{key}` is not a text")
+        raise BadRowError(f"`{key}` is not a text")
     if not value.isascii() and _SURROGATE.search(value):
-        raise RowError(f"`{key}` contains an unpaired surrogate")
+        raise BadRowError(f"`{key}` contains an unpaired surrogate")
     return value
 
 
 def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
     """Return an image after checking that its path stays inside the folder, following symbolic links."""
+    if data := embedded_image(name):
+        return ImageInput(f"{files.sha256(data)[:16]}.{extension(data)}", data=data)
     name = name.strip()
     if not _USUAL.fullmatch(name):
         _check_name(name, role)
     try:
         inside = folder.contains(name)
     except (OSError, RuntimeError):
-        raise RowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
+        raise BadRowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
     if not inside:
-        raise RowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
+        raise BadRowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
     return ImageInput(name=name, path=folder.root / name)
 
 
 def _check_name(name: str, role: str) -> None:
     if not name:
-        raise RowError(f"the {role} is empty")
+        raise BadRowError(f"the {role} is empty")
     if _CONTROL.search(name):
-        raise RowError(f"the {role} {name[:80]!r} contains a control character")
+        raise BadRowError(f"the {role} {name[:80]!r} contains a control character")
     if _ABSOLUTE.match(name) or "\\" in name:
-        raise RowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
+        raise BadRowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
     if ".." in name.split("/"):
-        raise RowError(f"the {role} {name[:80]!r} is outside the folder", _FIX_PATHS)
+        raise BadRowError(f"the {role} {name[:80]!r} is outside the folder", _FIX_PATHS)

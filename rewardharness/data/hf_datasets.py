@@ -7,13 +7,15 @@ config, copy it to Arrow, and read the Hub address from the environment only. Da
 
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.tables import IMAGE, TEXT_TABLES, Shape, TableFile, read_text_table
+from rewardharness.data.tables import IMAGE, TEXT_TABLES, Shape, TableFile, column_shape, read_text_table
 from rewardharness.errors import DataError, MissingPackageError
 from rewardharness.files import megabytes
 
@@ -42,7 +44,7 @@ _BATCH = 16
 _BUFFER = 1 << 20
 _MAX_HEADER = 200_000
 _MAX_DEPTH = 20
-_BINARY = ("binary", "large_binary")
+_BINARY = ("binary", "large_binary", "binary_view")
 _LEFT_OUT = ("Audio", "Video", "Pdf", "Nifti", "Mesh", "BioSequence", "BioStructure")
 """Features that are not used; their columns are skipped."""
 
@@ -190,6 +192,8 @@ def read_table(path: Path) -> TableFile:
         MissingPackageError: If `datasets` is not installed and required.
     """
     ending = path.suffix.lower()
+    if ending in TABLES and path.is_file() and not path.stat().st_size:
+        raise DataError(f"{path} is empty.", next_step="Download or write it again.")
     if ending in TEXT_TABLES and not path.is_dir():
         return read_text_table(path)
     if not path.is_dir() and ending not in ARROW_TABLES:
@@ -229,15 +233,28 @@ def _reading(path: Path | str) -> Iterator[None]:
 
 def _read_parquet(path: Path) -> TableFile:
     shapes, groups = parquet_groups(path, str(path))
-    return TableFile(shapes, sum(groups), lambda: parquet_rows(path, str(path), range(len(groups))))
+
+    plain = [name for name, shape in shapes.items() if shape is None]
+    first = parquet_rows(path, str(path), range(len(groups)), plain)
+    rows = partial(parquet_rows, path, str(path), range(len(groups)))
+    return TableFile(_with_embedded(shapes, first), sum(groups), rows)
 
 
-def parquet_groups(file: Any, name: str) -> tuple[dict[str, Shape], list[int]]:
+def _with_embedded(shapes: Mapping[str, Shape], rows: Iterator[Mapping[str, Any]]) -> dict[str, Shape]:
+    """Return the shapes of columns, with those of texts that are images by the first rows."""
+    first: list[Mapping[str, Any]] = []
+    with suppress(DataError):  # reading all rows raises it again
+        first += islice(rows, _BATCH)
+    return {name: shape or column_shape((row[name] for row in first), named=False) for name, shape in shapes.items()}
+
+
+def parquet_groups(file: Any, name: str, limit: int | None = None) -> tuple[dict[str, Shape], list[int]]:
     """Read the columns of a Parquet file, and the number of rows of each row group.
 
     Args:
         file: Its path, or a file object.
         name: Name in messages.
+        limit: Maximum uncompressed size of a row group, in bytes; None for `MAX_GROUP`.
 
     Raises:
         DataError: If it is damaged, or a row group is too large.
@@ -250,19 +267,22 @@ def parquet_groups(file: Any, name: str) -> tuple[dict[str, Shape], list[int]]:
             shapes, footer = _shapes(opened.schema_arrow), opened.metadata
             groups = [footer.row_group(number) for number in range(opened.num_row_groups)]
             largest, counts = max((group.total_byte_size for group in groups), default=0), [g.num_rows for g in groups]
-    if largest > MAX_GROUP:
+    if largest > (MAX_GROUP if limit is None else limit) or min(counts, default=0) < 0:
         message = f"{name} has a row group of {megabytes(largest)} MB, which would have to fit in memory."
         raise DataError(message, next_step="Write it again with a smaller row_group_size.")
     return shapes, counts
 
 
-def parquet_rows(file: Any, name: str, groups: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+def parquet_rows(
+    file: Any, name: str, groups: Sequence[int], columns: Collection[str] | None = None
+) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of some row groups of a Parquet file. One row group is in memory at a time.
 
     Args:
         file: Its path, or a file object.
         name: Name in messages.
         groups: Numbers of the row groups.
+        columns: The columns; None for all.
 
     Raises:
         DataError: If it is damaged.
@@ -272,8 +292,8 @@ def parquet_rows(file: Any, name: str, groups: Sequence[int]) -> Iterator[Mappin
 
         # Buffered and without threads, only one row group is in memory.
         with parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as table:
-            columns = list(_shapes(table.schema_arrow))
-            for batch in table.iter_batches(_BATCH, row_groups=list(groups), columns=columns, use_threads=False):
+            wanted = [column for column in _shapes(table.schema_arrow) if columns is None or column in columns]
+            for batch in table.iter_batches(_BATCH, row_groups=list(groups), columns=wanted, use_threads=False):
                 yield from batch.to_pylist()
 
 
@@ -305,7 +325,7 @@ def table_of(dataset: Any, path: Path = Path("The dataset")) -> TableFile:
             for batch in dataset.select_columns(list(shapes)).with_format("arrow").iter(_BATCH):
                 yield from batch.to_pylist()
 
-    return TableFile(shapes, len(dataset), rows)
+    return TableFile(_with_embedded(shapes, rows()), len(dataset), rows)
 
 
 def _shapes(schema: Any) -> dict[str, Shape]:

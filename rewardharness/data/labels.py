@@ -44,23 +44,23 @@ def label_key(value: object) -> str:
     return " ".join(str(value).casefold().replace("_", " ").split())
 
 
-def read_values(given: object) -> Values:
+def read_values(mapping: object) -> Values:
     """Parse a value map.
 
     Args:
-        given: A mapping from values to letters, `tie` or nothing; or `from-0` or `from-1`.
+        mapping: A mapping from values to letters, `tie` or nothing; or `from-0` or `from-1`.
 
     Raises:
         InputError: If the map is invalid.
     """
     step = "Map each value to A, B, C, D, tie or nothing, or use from-0 or from-1."
-    if isinstance(given, str) and given in COUNTED:
-        return dict(COUNTED[given])
-    if not isinstance(given, Mapping) or not given:
-        raise InputError(f"{str(given)[:80]!r} is not a valid map of label values.", next_step=step)
+    if isinstance(mapping, str) and mapping in COUNTED:
+        return dict(COUNTED[mapping])
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise InputError(f"{str(mapping)[:80]!r} is not a valid map of label values.", next_step=step)
     meant = {label.lower(): label for label in LABELS} | {TIE: TIE, "": None, "none": None}
     values: dict[str, str | None] = {}
-    for value, meaning in given.items():
+    for value, meaning in mapping.items():
         key, word = label_key(value), label_key(meaning)
         if not key or word not in meant:
             raise InputError(

@@ -1,7 +1,8 @@
 """Open a dataset by its specification, such as a path or a Hub name."""
 
-from collections.abc import Callable
+import re
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rewardharness.data.archive import unpack
@@ -41,9 +42,11 @@ DEMO_PAIRS = 100
 HUB = "hf:"
 """Prefix of a dataset on the Hub; required if a folder has the same name."""
 
-Drawn = Callable[[int, int], None]
-"""Called with the number of generated examples and of all examples."""
-
+_URL = re.compile(
+    r"(?:https?://(?:www\.)?(?:huggingface\.co|hf\.co)/|hf://)datasets/([\w.-]+/[\w.-]+)(?:@([^/?#]+))?"
+    r"(?:/(?:tree|blob|resolve)/([^/?#]+)(?:/[^?#]*)?|/viewer(?:/([^/?#]+)(?:/([^/?#]+))?)?)?/?(?:[?#].*)?"
+)
+"""The address of a dataset on the Hub: repository, revision, revision of a page, config and split."""
 _SMALL = frozenset({".csv", ".tsv", ".json"})
 _SPELLINGS = (
     f"Use `{DEMO}`, `{ATTACKS}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a dataset on the "
@@ -152,6 +155,10 @@ def parse_spec(spec: str) -> RowSource | None:
     """
     if not spec:
         raise InputError("No dataset was specified.", next_step=_SPELLINGS)
+    if url := _URL.fullmatch(spec):
+        repo, *revisions, config, split = url.groups(default="")
+        revision, part = "".join(revisions), "/".join(filter(None, (config, split)))
+        spec = f"{HUB}{repo}{revision and f'@{revision}'}{part and f':{part}'}"
     if spec in {DEMO, ATTACKS, FEEDBACK}:
         return None
     if spec.startswith(HUB):
@@ -194,36 +201,26 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
         if not settings.feedback.is_dir():
             raise DataError("There is no feedback yet.", next_step="Give feedback in the app first.")
         return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
-    if spec == DEMO:
-        return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", settings.workers, progress, _make_demo)
-    if spec == ATTACKS:
-        return _open_demo(settings.home / "data" / f"attacks-{ATTACK_CASES}", settings.workers, progress, _make_attacks)
+    if spec in {DEMO, ATTACKS}:
+        return _open_generated(spec, settings, progress)
     path = Path(spec).expanduser()
     return (read_prompts if path.is_file() else read_folder)(path, skip_bad_rows=skip_bad_rows)
 
 
-def _open_demo(
-    folder: Path, workers: int, progress: Progress | None, make: Callable[[Path, int, Drawn], None]
-) -> Dataset:
+def _open_generated(spec: str, settings: Settings, progress: Progress | None) -> Dataset:
+    count = DEMO_PAIRS if spec == DEMO else ATTACK_CASES
+    folder = settings.home / "data" / f"{spec}-{count}"
     try:
         return read_folder(folder)
     except DataError:  # missing or incomplete
-
-        def drawn(done: int, total: int) -> None:
-            if progress is not None:
-                progress("generating", done, total)
-
-        make(folder, workers, drawn)
+        _generate(spec, folder, count, settings.workers, progress)
         return read_folder(folder)
 
 
-def _make_demo(folder: Path, workers: int, progress: Drawn) -> None:
+def _generate(spec: str, folder: Path, count: int, workers: int, progress: Progress | None) -> None:
+    from rewardharness.demo.attacks import make_attacks
     from rewardharness.demo.dataset import make_demo
 
-    make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, workers=workers, progress=progress)
-
-
-def _make_attacks(folder: Path, workers: int, progress: Drawn) -> None:
-    from rewardharness.demo.attacks import make_attacks
-
-    make_attacks(folder, cases=ATTACK_CASES, force=True, workers=workers, progress=progress)
+    make = partial(make_demo, pairs=count, groups=0) if spec == DEMO else partial(make_attacks, cases=count)
+    report = None if progress is None else partial(progress, "generating")
+    make(folder, force=True, workers=workers, progress=report)

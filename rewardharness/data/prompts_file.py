@@ -58,17 +58,17 @@ def read_prompts(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     prompts = files.read_json(path).get(KEY)
     if not isinstance(prompts, list) or not prompts:
         raise DataError(f"{path.name}: `{KEY}` is not a list of prompts.", next_step=f'Write {{"{KEY}": [...]}}.')
-    ids = Counter(each.get("prompt_id") for each in prompts if _is_named(each))
+    ids = Counter(entry.get("prompt_id") for entry in prompts if _is_named(entry))
     examples: list[Example] = []
     skipped: list[SkippedRow] = []
-    for number, given in enumerate(prompts, 1):
+    for number, entry in enumerate(prompts, 1):
         try:
-            if not _is_named(given):
+            if not _is_named(entry):
                 raise _PromptError("`prompt_id` is not a text")
-            name = given["prompt_id"]
+            name = entry["prompt_id"]
             if ids[name] > 1:
                 raise _PromptError(f"the prompt_id {shown(name, 40)!r} occurs {ids[name]} times")
-            examples += _pairs(given)
+            examples += _pairs(entry)
         except _PromptError as error:
             skipped.append(SkippedRow(f"prompt {number}", str(error), len(examples)))
     if skipped and not (skip_bad_rows and examples):
@@ -79,13 +79,13 @@ def read_prompts(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     return Dataset.of(path.name, examples, skipped=skipped)
 
 
-def _is_named(given: Any) -> bool:
-    return isinstance(given, Mapping) and isinstance(given.get("prompt_id"), str) and bool(given["prompt_id"].strip())
+def _is_named(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("prompt_id"), str) and bool(entry["prompt_id"].strip())
 
 
-def _pairs(given: Mapping[str, Any]) -> Iterator[Example]:
+def _pairs(entry: Mapping[str, Any]) -> Iterator[Example]:
     """Return all pairs of the candidates of a prompt."""
-    name, prompt, candidates = given["prompt_id"], given.get("prompt"), given.get("candidates")
+    name, prompt, candidates = entry["prompt_id"], entry.get("prompt"), entry.get("candidates")
     if not isinstance(prompt, str) or not prompt.strip():
         raise _PromptError(f"`prompt` of {name!r} is not a text, or is blank")
     if not isinstance(candidates, list) or len(candidates) < 2:
@@ -97,7 +97,7 @@ def _pairs(given: Mapping[str, Any]) -> Iterator[Example]:
         if label in texts:
             raise _PromptError(f"{name!r} has two candidates with the id {label!r}")
         texts[label], numbers[label] = text, values
-    metadata = given.get("metadata")
+    metadata = entry.get("metadata")
     category = metadata.get("category") if isinstance(metadata, Mapping) else None
     for pair in combinations(texts, 2):
         first, second = sorted(pair, key=lambda label: files.content_id([name, *sorted(pair), label]))
@@ -114,16 +114,16 @@ def _pairs(given: Mapping[str, Any]) -> Iterator[Example]:
         )
 
 
-def _candidate(given: Any, prompt: str) -> tuple[str, TextInput, dict[str, float]]:
+def _candidate(entry: Any, prompt: str) -> tuple[str, TextInput, dict[str, float]]:
     """Return id, text, and rank or quality of a candidate."""
-    if not isinstance(given, Mapping) or not isinstance(given.get("candidate_id"), str) or not given["candidate_id"]:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("candidate_id"), str) or not entry["candidate_id"]:
         raise _PromptError(f"a candidate of {prompt!r} has no text as `candidate_id`")
-    name = given["candidate_id"]
+    name = entry["candidate_id"]
     try:
-        text = TextInput(f"{prompt}/{name}", given.get("text"))  # type: ignore[arg-type]  # checks the type
+        text = TextInput(f"{prompt}/{name}", entry.get("text"))  # type: ignore[arg-type]  # checks the type
     except InputError as error:
         raise _PromptError(error.message.rstrip(".")) from None
-    metadata = given.get("metadata") or {}
+    metadata = entry.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise _PromptError(f"`metadata` of candidate {name!r} of {prompt!r} is not a mapping")
     values: dict[str, float] = {}

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from rewardharness import files
-from rewardharness.data.feedback import extension
+from rewardharness.data.encoded import image_content, store_image
 from rewardharness.data.folder import BaseFolder
 from rewardharness.data.tables import IMAGE, SHAPES, Shape, TableFile, is_inside
 from rewardharness.errors import DataError
@@ -33,57 +33,49 @@ _LEAST = 1 << 20
 _SHOWN = 5
 
 
-class Table(Protocol):
-    """A table as far as its columns are concerned."""
+@dataclass(frozen=True)
+class DataTable:
+    """A table in memory, or its columns and first rows."""
 
-    @property
-    def name(self) -> str:
-        """Display name."""
+    name: str
+    """Display name: `org/name`, with `:config/split` if there are several, or a file name."""
+    shapes: Mapping[str, Shape] = field(repr=False)
+    """Shape of each column, in order (see `tables`)."""
+    first: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    """Rows in memory."""
+    notes: tuple[str, ...] = ()
+    """Warnings for the user, as sentences."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-
-    @property
-    def shapes(self) -> Mapping[str, Shape]:
-        """Shape of each column."""
+        return tuple(self.shapes)
 
     @property
     def images(self) -> frozenset[str]:
-        """The columns with images."""
+        """The columns with images, lists of images, or lists of videos."""
+        return frozenset(name for name, shape in self.shapes.items() if shape in SHAPES)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        """Iterate over the rows, or the first of them."""
+        return iter(self.first)
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(DataTable):
     """A table that can be iterated repeatedly without loading its images.
 
     Each row maps every column to its value. An image is a `schema.ImageInput` with a file on disk; a list of images is
     a tuple. Other values in an image column are text. All other values are plain JSON; missing values and NaN are None.
     """
 
-    name: str
-    """Display name: `org/name`, with `:config/split` if there are several, or a file name."""
-    revision: str
+    revision: str = ""
     """The full commit id; for local tables, their SHA-256."""
-    columns: tuple[str, ...]
-    count: int
+    count: int = 0
     """Number of rows."""
-    shapes: Mapping[str, Shape] = field(repr=False)
-    """Shape of each column (see `tables`)."""
-    lines: Path = field(repr=False)
+    lines: Path = field(default=Path(), repr=False)
     """The file with the rows."""
-    beside: Path = field(repr=False)
+    beside: Path = field(default=Path(), repr=False)
     """The folder of images that were not copied."""
-    notes: tuple[str, ...] = ()
-    """Warnings for the user, as sentences."""
-
-    @property
-    def images(self) -> frozenset[str]:
-        """The columns with images, lists of images, or lists of videos."""
-        return frozenset(name for name, shape in self.shapes.items() if shape in SHAPES)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         image = partial(_image, folder=self.lines.parents[1], beside=self.beside)
@@ -94,7 +86,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """One file of a table to store."""
 
     table: TableFile
@@ -115,15 +107,15 @@ def open_stored(folder: Path, key: str, *, name: str, revision: str, beside: Pat
             return None
         if any((folder / image).stat().st_size != size for image, size in stated["images"].items()):
             return None
-        shapes, notes = stated["shapes"], tuple(stated["notes"])
-        return Rows(name, revision, tuple(shapes), stated["count"], shapes, lines, beside, notes)
+        rows = Rows(name, stated["shapes"], (), tuple(stated["notes"]), revision, stated["count"], lines, beside)
+        return rows if isinstance(rows.shapes, dict) else None
     return None
 
 
 def store(
     folder: Path,
     key: str,
-    parts: Sequence[Part],
+    parts: Sequence[TablePart],
     *,
     beside: Path,
     fetch: Fetch | None = None,
@@ -197,7 +189,7 @@ class _ImageStore:
         self._named: set[str] = set()
         self._outside: dict[str, None] = {}
 
-    def prepare(self, chunk: Iterable[Mapping[str, Any]], part: Part) -> None:
+    def prepare(self, chunk: Iterable[Mapping[str, Any]], part: TablePart) -> None:
         """Download the images that the next rows refer to."""
         if self._fetch is None:
             return
@@ -246,24 +238,13 @@ class _ImageStore:
         return [f"Ignored image paths outside the dataset ({len(self._outside)}): {shown}."]
 
     def _keep(self, content: bytes) -> list[str | int]:
-        name = f"images/{files.sha256(content)}.{extension(content)}"
-        path = self._folder / name
-        if name not in self.sizes and not (path.is_file() and path.stat().st_size == len(content)):
-            files.write_bytes(path, content)
+        name = store_image(self._folder, content)
         self.sizes[name] = len(content)
         return [name, len(content)]
 
 
 def _joined(folder: str, name: str) -> str:
     return str(PurePosixPath(folder) / name.strip())
-
-
-def image_content(value: Any) -> tuple[bytes | None, str | None]:
-    """Return the bytes of an image, or its name."""
-    if isinstance(value, Mapping):
-        content, name = value.get("bytes"), value.get("path")
-        return content if isinstance(content, bytes) else None, name if isinstance(name, str) else None
-    return (value, None) if isinstance(value, bytes) else (None, value if isinstance(value, str) else None)
 
 
 def _image(cell: list[Any], folder: Path, beside: Path) -> ImageInput:
@@ -293,9 +274,9 @@ def _encoded(value: Any, shape: Shape, keep: Callable[[Any], Any]) -> Any:
             return _plain(json.loads(value))
         return _plain(value)
     assert isinstance(shape, dict)
-    if shape == {"list": IMAGE} and not isinstance(value, list):
+    if shape == {"list": IMAGE} and not isinstance(value, (list, tuple)):
         return str(value)
-    if "list" in shape and isinstance(value, list):
+    if "list" in shape and isinstance(value, (list, tuple)):
         return [_encoded(item, shape["list"], keep) for item in value]
     if "keys" in shape and isinstance(value, Mapping):
         return {key: _encoded(item, shape["keys"].get(key), keep) for key, item in value.items()}

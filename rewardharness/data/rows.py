@@ -25,7 +25,7 @@ from rewardharness.data.hf_datasets import (
     find_layout,
     read_table,
 )
-from rewardharness.data.row_store import Part, Rows, open_stored, store
+from rewardharness.data.row_store import Rows, TablePart, open_stored, store
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import check_space, megabytes
 from rewardharness.hub.errors import UnreachableError
@@ -61,6 +61,8 @@ class RowSource:
     """Split; optional if there is only one."""
     revision: str = ""
     """Branch, tag or commit of a repository; empty for the newest commit."""
+    optional: bool = False
+    """Whether the default config and the only split serve where those of these names do not exist."""
     path: Path | None = None
     """A file (.parquet .arrow .jsonl .json .csv .tsv), a folder of files, or a `save_to_disk` folder."""
 
@@ -102,14 +104,15 @@ def _open_remote(source: RowSource, repo: Repo, settings: Settings, progress: Pr
     home = settings.home / "data" / "hub"
     commit, notes = _commit(source, repo, home)
     folder = home / f"{_slug(repo.name)}@{commit}"
-    layout = _layout(repo, commit, folder)
+    layout = _with_folder(_layout(repo, commit, folder), source.config)
     config, split = _choose(layout, source, repo.name)
     name = _name(repo.name, layout, config, split)
     key = files.content_id([config, split])[:16]
-    rows = open_stored(folder, key, name=name, revision=commit, beside=folder)
+    reopen = partial(open_stored, folder, key, name=name, revision=commit, beside=folder)
+    rows = reopen()
     if rows is None:
         _fetch_rows(repo, commit, layout.configs[config][split], folder, key, progress)
-        rows = open_stored(folder, key, name=name, revision=commit, beside=folder)
+        rows = reopen()
     assert rows is not None
     return replace(rows, notes=(*notes, *rows.notes))
 
@@ -135,7 +138,7 @@ def locate_remote(source: RowSource, repo: Repo, settings: Settings) -> tuple[st
     archives = tuple(sorted(path for path in tree if path.lower().endswith(".tar")))
     if archives and not any(PurePosixPath(path).suffix.lower() in ARROW_TABLES for path in tree):
         return repo.name, commit, archives
-    layout = _layout(repo, commit, folder)
+    layout = _with_folder(_layout(repo, commit, folder), source.config)
     config, split = _choose(layout, source, repo.name)
     return _name(repo.name, layout, config, split), commit, layout.configs[config][split]
 
@@ -209,7 +212,7 @@ def _fetch_rows(repo: Repo, commit: str, paths: tuple[str, ...], folder: Path, k
 
     check_space(folder, sum(tree[path].size for path in paths), f"store {repo.name}")
     places = repo.fetch(commit, paths, tree, arrived)
-    parts = [Part(read_table(places[path]), _parent(path)) for path in paths]
+    parts = [TablePart(read_table(places[path]), _parent(path)) for path in paths]
     store(
         folder,
         key,
@@ -240,18 +243,19 @@ def _open_local(source: RowSource, path: Path, settings: Settings, progress: Pro
         raise DataError(f"{path} does not exist.", next_step="Check the path.")
     path = path.resolve()
     top = path if path.is_dir() else path.parent
-    layout = _local_layout(path)
+    layout = _with_folder(_local_layout(path), source.config)
     config, split = _choose(layout, source, str(path))
     paths = layout.configs[config][split]
-    digest = files.content_id([[each, _digest(top / each)] for each in paths])
+    digest = files.content_id([[file, _digest(top / file)] for file in paths])
     folder = settings.home / "data" / "tables" / f"{_slug(path.name)}@{digest[:16]}"
     name = _name(path.name, layout, config, split)
-    rows = open_stored(folder, "rows", name=name, revision=digest, beside=top)
+    reopen = partial(open_stored, folder, "rows", name=name, revision=digest, beside=top)
+    rows = reopen()
     if rows is None:
         check_space(folder, _size(top, paths), f"store {path.name}")
-        parts = [Part(read_table(top / each), _parent(each)) for each in paths]
+        parts = [TablePart(read_table(top / file), _parent(file)) for file in paths]
         store(folder, "rows", parts, beside=top, progress=partial(progress, READING))
-        rows = open_stored(folder, "rows", name=name, revision=digest, beside=top)
+        rows = reopen()
     assert rows is not None
     return rows
 
@@ -288,6 +292,19 @@ def _size(top: Path, paths: tuple[str, ...]) -> int:
 # Both --------------------------------------------------------------------------------------------------------------
 
 
+def _with_folder(layout: Layout, config: str) -> Layout:
+    """Return a layout in which a folder of tables, or one of them, serves as a config that is not declared."""
+    if not config or config in layout.configs:
+        return layout
+    files: dict[str, dict[str, None]] = {}
+    for splits in layout.configs.values():
+        for split, paths in splits.items():
+            inside = [path for path in paths if config in PurePosixPath(path).parts]
+            files.setdefault(split, {}).update(dict.fromkeys(inside))
+    found = {split: tuple(paths) for split, paths in files.items() if paths}
+    return replace(layout, configs={**layout.configs, config: found}) if found else layout
+
+
 def _choose(layout: Layout, source: RowSource, name: str) -> tuple[str, str]:
     """Return the selected config and split.
 
@@ -296,13 +313,16 @@ def _choose(layout: Layout, source: RowSource, name: str) -> tuple[str, str]:
     """
     there = "; ".join(f"{config}: {', '.join(splits)}" for config, splits in list(layout.configs.items())[:_LISTED])
     step = f"Configs and their splits: {there}. Choose one, for example {name}:{_example(layout)}."
-    config = source.config or layout.default or (next(iter(layout.configs)) if len(layout.configs) == 1 else "")
+    alone = next(iter(layout.configs)) if len(layout.configs) == 1 else ""
+    stated = "" if source.optional and source.config not in layout.configs else source.config
+    config = stated or layout.default or alone
     if config not in layout.configs:
         if not config:
             raise DataError(f"{name} has several configs.", next_step=step)
         raise DataError(f"{name} has no config {config!r}.", next_step=step)
     splits = layout.configs[config]
-    split = source.split or (next(iter(splits)) if len(splits) == 1 else "")
+    stated = "" if source.optional and source.split not in splits else source.split
+    split = stated or (next(iter(splits)) if len(splits) == 1 else "")
     if split not in splits:
         if not split:
             raise DataError(f"{name} has several splits.", next_step=step)

@@ -3,8 +3,9 @@
 import os
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ class SkippedRow:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class VoterAgreement:
     """How well people agree with each other: no judge can be expected to agree with them better."""
 
     share: float
@@ -58,7 +59,7 @@ class Dataset:
     """Skipped rows in the order of the source; they count as not judged."""
     task: Task = IMAGE_EDIT
     """What is judged."""
-    agreement: Agreement | None = None
+    agreement: VoterAgreement | None = None
     """Agreement between people; None if no example has votes of several."""
 
     @classmethod
@@ -91,22 +92,22 @@ class Dataset:
         Raises:
             InputError: If two examples have the same id, or the examples have several tasks.
         """
-        given = tuple(examples)
-        repeated = [key for key, count in Counter(example.id for example in given).items() if count > 1]
+        checked = tuple(examples)
+        repeated = [key for key, count in Counter(example.id for example in checked).items() if count > 1]
         if repeated:
             raise InputError(f"{name}: duplicate id {repeated[0]!r}.", next_step="Give every example a unique id.")
-        task = common_task(given)
-        ids = identify_images((image for example in given for image in example.images), sizes)
-        media = {example.id: _MediaIds.of(example, ids) for example in given}
+        task = common_task(checked)
+        ids = identify_images((image for example in checked for image in example.images), sizes)
+        media = {example.id: _MediaIds.of(example, ids) for example in checked}
         first_name: dict[str, str] = {}
-        for example in sorted(given, key=lambda example: example.id):
+        for example in sorted(checked, key=lambda example: example.id):
             default = example.source.name if example.source else f"prompt {files.content_id(example.instruction)[:12]}"
             first_name.setdefault(media[example.id].source, default)
         named = tuple(
             example
             if example.source_id
             else Example(**{**vars(example), "source_id": first_name[media[example.id].source]})
-            for example in given
+            for example in checked
         )
         note = describe_skipped(_skipped_json(skipped))
         warnings = [note, *problems] if note and note not in problems else problems
@@ -142,6 +143,17 @@ def describe_skipped(skipped: Mapping[str, Any]) -> str:
     more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
     rows = "1 bad row was skipped and counts" if count == 1 else f"{count} bad rows were skipped and count"
     return f"{rows} as not judged: {shown}{more}."
+
+
+def derived_id(content: list[str]) -> str:
+    """Return the id of a row that has none, which follows from its content."""
+    return f"r-{files.content_id(content)[:12]}"
+
+
+def free_id(stem: str, taken: Container[str], mark: str) -> str:
+    """Return an id, with a mark and a number from 2 if it is taken."""
+    numbered = (f"{stem}{mark}{number}" for number in count(2))
+    return next(name for name in chain((stem,), numbered) if name not in taken)
 
 
 def split(examples: Sequence[Example], *, share: float, seed: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:

@@ -16,11 +16,12 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import IO, Any
 
 from rewardharness import files
-from rewardharness.data.folder import csv_rows
+from rewardharness.data.encoded import embedded_image, extension
 from rewardharness.errors import DataError
 from rewardharness.files import megabytes
 
@@ -41,6 +42,15 @@ SHAPES: tuple[Shape, ...] = (IMAGE, {"list": IMAGE}, {"list": {"list": IMAGE}})
 
 MAX_TEXT = 512 << 20
 """Maximum size of a text table in bytes; it is read into memory."""
+
+MAX_CELL = 32 << 20
+"""Maximum length of a cell of a CSV file in characters."""
+
+NO_OBJECT = "not a JSON object"
+"""Problem of a line that is JSON, and no row."""
+
+MAX_LINE = 128 << 20
+"""Maximum length of a line of JSON Lines in bytes, of files that are read line by line."""
 
 _SHOWN = 5
 
@@ -76,21 +86,41 @@ def read_text_table(path: Path) -> TableFile:
         rows = _read_csv(path, "\t" if ending == ".tsv" else None)
     else:
         rows = _read_json(path) if ending == ".json" else _read_lines(path)
+    if not rows:
+        what = "has no rows" if files.read_text(path).strip() else "is empty"
+        raise DataError(f"{path} {what}.", next_step="Choose a table with at least one row.")
     columns = dict.fromkeys(key for row in rows for key in row)
     shapes = {name: column_shape(row.get(name) for row in rows) for name in columns}
     return TableFile(shapes, len(rows), lambda: iter(rows))
 
 
-def column_shape(values: Iterable[Any]) -> Shape:
-    """Return the image shape if most values are image names, lists of them, or lists of videos as lists of them."""
-    given = [value for value in values if value not in (None, "", [])]
-    if 2 * sum(is_image_name(value) for value in given) > len(given):
+def holds_image(value: object) -> bool:
+    """Return whether a value is an image as text or bytes, or a mapping of `bytes` and `path` with one."""
+    if isinstance(value, Mapping):
+        return {"bytes", "path"} >= set(value) and holds_image(value.get("bytes"))
+    return embedded_image(value) is not None or (isinstance(value, bytes) and extension(value) != "img")
+
+
+def column_shape(values: Iterable[Any], *, named: bool = True, holds: Callable[[Any], bool] = holds_image) -> Shape:
+    """Return the image shape if most values are images, lists of them, or lists of videos as lists of them.
+
+    Args:
+        values: Values of the column.
+        named: Whether the name of an image file counts as an image, besides images that are in the table.
+        holds: Decides whether a value is an image in the table.
+    """
+
+    def is_image(value: object) -> bool:
+        return holds(value) or (named and is_image_name(value))
+
+    filled = [value for value in values if not (value is None or (isinstance(value, (str, list, tuple)) and not value))]
+    if 2 * sum(map(is_image, filled)) > len(filled):
         return IMAGE
-    lists = [value for value in given if isinstance(value, list) and value]
-    if 2 * sum(all(map(is_image_name, value)) for value in lists) > len(given):
+    lists = [value for value in filled if isinstance(value, (list, tuple))]
+    if 2 * sum(all(map(is_image, value)) for value in lists) > len(filled):
         return {"list": IMAGE}
-    videos = (all(isinstance(part, list) and all(map(is_image_name, part)) for part in value) for value in lists)
-    if 2 * sum(videos) > len(given):
+    videos = (all(isinstance(part, (list, tuple)) and all(map(is_image, part)) for part in value) for value in lists)
+    if 2 * sum(videos) > len(filled):
         return {"list": {"list": IMAGE}}
     return None
 
@@ -117,7 +147,7 @@ def index_lines(path: Path, rows: int) -> Iterator[tuple[int, int]]:
     """
     start = count = place = 0
     with path.open("rb") as stream:
-        for line in stream:
+        for line in _bounded(stream, path):
             place += len(line)
             if not line.strip():
                 continue
@@ -133,19 +163,29 @@ def lines_from(path: Path, position: int) -> Iterator[dict[str, Any] | str]:
     """Yield the rows of JSON Lines from a position in bytes; of an invalid row its problem, as text."""
     with path.open("rb") as stream:
         stream.seek(position)
-        for line in stream:
+        for line in _bounded(stream, path):
             if line.strip():
-                yield _parsed(line)
+                yield parsed_line(line)
 
 
-def _parsed(line: bytes | str) -> dict[str, Any] | str:
+def _bounded(stream: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file with a limit of their length."""
+    while line := stream.readline(MAX_LINE + 1):
+        if len(line) > MAX_LINE:
+            message = f"{path} has a line of more than {megabytes(MAX_LINE)} MB."
+            raise DataError(message, next_step="Store large images as files beside the table.")
+        yield line
+
+
+def parsed_line(line: bytes | str) -> dict[str, Any] | str:
+    """Return a line of JSON Lines as a row, or its problem as text."""
     try:
         row = json.loads(line.removeprefix(codecs.BOM_UTF8) if isinstance(line, bytes) else line)
     except UnicodeDecodeError:
         return "not UTF-8 text"
     except (ValueError, RecursionError) as error:
         return f"not valid JSON ({error.msg if isinstance(error, json.JSONDecodeError) else 'too deep or too large'})"
-    return row if isinstance(row, dict) else "not a JSON object"
+    return row if isinstance(row, dict) else NO_OBJECT
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
@@ -154,7 +194,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(files.read_text(path).split("\n"), 1):
         if not line.strip():
             continue
-        row = _parsed(line)
+        row = parsed_line(line)
         if isinstance(row, dict):
             rows.append(row)
         else:
@@ -179,7 +219,7 @@ def _read_json(path: Path) -> list[dict[str, Any]]:
 
 def _read_csv(path: Path, delimiter: str | None) -> list[dict[str, Any]]:
     text = files.read_text(path)
-    delimiter = delimiter or max(",;\t", key=lambda mark: _cells(text, mark))
+    delimiter = delimiter or best_delimiter(text, len)
     lines = csv_rows(path, text, delimiter)
     header = [name.strip() for name in next(lines, (0, []))[1]]
     doubled = [name for name in header if header.count(name) > 1 or not name]
@@ -191,13 +231,41 @@ def _read_csv(path: Path, delimiter: str | None) -> list[dict[str, Any]]:
         if len(cells) > len(header):
             message = f"{path} line {number} has {len(cells)} cells, but the header has {len(header)}."
             raise DataError(message, next_step="Quote cells that contain the separator.")
-        rows.append({name: cell or None for name, cell in zip(header, cells, strict=False)})
+        rows.append({name: cell or None for name, cell in zip_longest(header, cells)})
     return rows
 
 
-def _cells(text: str, delimiter: str) -> int:
-    """Return the number of columns in the first line for a separator."""
-    try:
-        return len(next(csv.reader(io.StringIO(text), delimiter=delimiter), []))
-    except csv.Error:
-        return 0
+def best_delimiter(text: str, known: Callable[[list[str]], int]) -> str:
+    """Return the separator of a CSV text for which a number about the cells of its first line is highest."""
+
+    def number(delimiter: str) -> int:
+        try:
+            return known(next(_csv_reader(text, delimiter), []))
+        except csv.Error:
+            return 0
+
+    return max(",;\t", key=number)
+
+
+def _csv_reader(text: str, delimiter: str) -> Any:
+    """Return a reader of rows of cells with at most `MAX_CELL` characters, such as an image in base64."""
+    csv.field_size_limit(MAX_CELL)  # of the process; by default 131,072
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+
+
+def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield non-empty rows with the number of their first line."""
+    reader = _csv_reader(text, delimiter)
+    while True:
+        begin = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(
+                f"{file} line {begin}: {error}.",
+                next_step='Close all quotation marks, and escape one inside a cell as "".',
+            ) from None
+        if any(cell.strip() for cell in cells):
+            yield begin, cells

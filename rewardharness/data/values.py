@@ -1,20 +1,23 @@
 """Read examples from Python objects: a `datasets.Dataset`, mappings with images, or examples."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rewardharness.data.columns import complete
+from rewardharness.data.encoded import embedded_image
 from rewardharness.data.fields import FieldMap, parse_fields, read_examples
 from rewardharness.data.opening import open_data
-from rewardharness.data.row_store import Rows
+from rewardharness.data.row_store import DataTable, plain_row
 from rewardharness.data.source import Dataset
-from rewardharness.data.tables import ENDINGS, IMAGE, Shape
+from rewardharness.data.tables import ENDINGS, Shape, column_shape
 from rewardharness.errors import DataError, ImageError
 from rewardharness.files import sha256
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
+
+_OBJECTS = ("save", "read", "shape")
+"""Attributes of images in memory: of Pillow images, open files and arrays."""
 
 
 def read_data(
@@ -68,38 +71,18 @@ def _read(
 ) -> Dataset:
     held = list(rows)
     columns = dict.fromkeys(key for row in held for key in row)
-    shapes = shapes or {key: _shape([row.get(key) for row in held]) for key in columns}
-    table = _HeldRows(name, "", tuple(shapes), len(held), shapes, Path(), Path(), held=tuple(held))
+    shapes = shapes or {
+        key: column_shape([row.get(key) for row in held], named=False, holds=_holds_image) for key in columns
+    }
+    table = DataTable(name, shapes, [plain_row(row, shapes, _image) for row in held])
     found = complete(table, fields or FieldMap())
     notes = [found.how] if found.guessed else []
     return read_examples(table, found.fields, name=name, notes=notes, skip_bad_rows=skip_bad_rows)
 
 
-@dataclass(frozen=True)
-class _HeldRows(Rows):
-    """Rows in memory."""
-
-    held: tuple[Mapping[str, Any], ...] = ()
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        for row in self.held:
-            yield {name: _value(row.get(name), shape) for name, shape in self.shapes.items()}
-
-
-def _value(cell: Any, shape: Shape) -> Any:
-    if cell is not None and shape == IMAGE:
-        return _image(cell)
-    if isinstance(shape, dict) and shape.get("list") == IMAGE and isinstance(cell, list | tuple):
-        return tuple(_image(each) for each in cell)
-    if shape == {"list": {"list": IMAGE}} and isinstance(cell, list | tuple):
-        return [tuple(_image(frame) for frame in each) if isinstance(each, list | tuple) else each for each in cell]
-    if isinstance(shape, dict) and "names" in shape and isinstance(cell, int):
-        return shape["names"][cell] if 0 <= cell < len(shape["names"]) else None
-    return cell
-
-
 def _image(cell: Any) -> Any:
     """Return an image, named by its content if it has no file; text if it is not an image."""
+    cell = embedded_image(cell) or cell
     if isinstance(cell, str) and not _holds_image(cell):
         return cell
     try:
@@ -111,19 +94,9 @@ def _image(cell: Any) -> Any:
     return ImageInput(f"image {sha256(image.data)[:16]}", data=image.data)
 
 
-def _shape(values: list[Any]) -> Shape:
-    """Infer the shape of a column from its first non-empty value."""
-    first = next((value for value in values if value is not None and not (isinstance(value, str) and not value)), None)
-    if isinstance(first, list | tuple) and first:
-        if all(isinstance(each, list | tuple) and each and all(map(_holds_image, each)) for each in first):
-            return {"list": {"list": IMAGE}}
-        return {"list": IMAGE} if all(map(_holds_image, first)) else None
-    return IMAGE if _holds_image(first) else None
-
-
 def _holds_image(value: Any) -> bool:
     if isinstance(value, str):
-        return PurePosixPath(value).suffix.lower() in ENDINGS
+        return PurePosixPath(value).suffix.lower() in ENDINGS or embedded_image(value) is not None
     if isinstance(value, Mapping):
         return {"bytes", "path"} >= set(value) != set()
-    return isinstance(value, bytes | bytearray | Path | ImageInput) or hasattr(value, "save") or hasattr(value, "shape")
+    return isinstance(value, bytes | bytearray | Path | ImageInput) or any(hasattr(value, name) for name in _OBJECTS)

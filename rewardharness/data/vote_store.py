@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 
 from rewardharness import files
-from rewardharness.data.votes import Vote, voter_id
+from rewardharness.data.votes import PreferenceVote, voter_id
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.hub.errors import HubError, MissingRepoError, UnreachableError
 from rewardharness.hub.repository import MAIN, Repo
@@ -74,11 +74,11 @@ class VoteStore:
         self._sleep = sleep
         self._ready = False
         self._owner = False
-        self._votes: queue.Queue[tuple[Vote, Future[None]]] = queue.Queue()
+        self._votes: queue.Queue[tuple[PreferenceVote, Future[None]]] = queue.Queue()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def give(self, vote: Vote) -> None:
+    def give(self, vote: PreferenceVote) -> None:
         """Store a vote, and return when it is in the repository.
 
         Raises:
@@ -117,7 +117,7 @@ class VoteStore:
             except HarnessError as problem:
                 error = VotesNotStoredError(
                     f"It is kept on this server, and stored with the next one. {problem.message}",
-                    next_step="Vote again only if you did not see this message.",
+                    next_step="PreferenceVote again only if you did not see this message.",
                 )
             except Exception as problem:  # the thread must outlive a full disk
                 error = VotesNotStoredError(f"{type(problem).__name__} on this server.", next_step="Try again later.")
@@ -130,7 +130,7 @@ class VoteStore:
                 with suppress(HarnessError, OSError):
                     self._send_left(attempts=1)
 
-    def _gather(self) -> list[tuple[Vote, "Future[None]"]]:
+    def _gather(self) -> list[tuple[PreferenceVote, "Future[None]"]]:
         batch = [self._votes.get()]
         end = time.monotonic() + self._pace.gather
         while True:
@@ -139,7 +139,7 @@ class VoteStore:
             except queue.Empty:
                 return batch
 
-    def _spool(self, votes: list[Vote]) -> Path:
+    def _spool(self, votes: list[PreferenceVote]) -> Path:
         """Write a batch to the disk, in the layout of the repository. The rows are written last."""
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(6)}"
         folder = self._folder / name

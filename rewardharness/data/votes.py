@@ -1,12 +1,12 @@
 """Votes of many people as rows of a table: made from preferences, and merged to labels when they are read.
 
-    votes-*.jsonl   {"id", "vote", "voter", "time", "instruction", "source", "references": [...], "candidate_a", ...,
-                     "candidate_d", "preference", "both_bad", "label_kind", "context"}
+    votes-*.jsonl   {"id", "vote", "voter", "session", "time", "instruction", "source", "references": [...],
+                     "candidate_a", ..., "candidate_d", "preference", "both_bad", "label_kind", "context"}
     images/<sha256>.png
 
-`id` is the same for all votes on the same images and instruction, `vote` is unique, and `voter` is a keyed hash or
-null. Candidates are in the order of their hashes, so that votes on the same images have the same columns. All keys are
-in every row.
+`id` is the same for all votes on the same images and instruction, `vote` is unique, `voter` is a keyed hash of the
+account or null, and `session` is one of the address or null. Candidates are in the order of their hashes, so that
+votes on the same images have the same columns. All keys are in every row; those of earlier versions have no `session`.
 """
 
 import hashlib
@@ -23,17 +23,17 @@ from rewardharness import files
 from rewardharness.data.feedback import check_preference
 from rewardharness.data.folder import FEEDBACK
 from rewardharness.data.row_store import Rows
-from rewardharness.data.source import Agreement, Dataset
+from rewardharness.data.source import Dataset, VoterAgreement
 from rewardharness.errors import InputError
 from rewardharness.schema import LABELS, TIE, Example
 
-__all__ = ["Vote", "is_vote_table", "make_vote", "merge_votes", "voter_id"]
+__all__ = ["PreferenceVote", "is_vote_table", "make_vote", "merge_votes", "voter_id"]
 
 _OURS = frozenset({"vote", "voter", "id", "preference"})
 
 
 @dataclass(frozen=True)
-class Vote:
+class PreferenceVote:
     """One preference of one person, as it is stored."""
 
     row: Mapping[str, Any]
@@ -60,9 +60,10 @@ def make_vote(
     *,
     time: datetime,
     voter: str | None = None,
+    session: str | None = None,
     both_bad: bool = False,
     context: Mapping[str, Any] | None = None,
-) -> Vote:
+) -> PreferenceVote:
     """Make a vote.
 
     Args:
@@ -71,6 +72,7 @@ def make_vote(
         images: All images of the example in order, as PNG files without metadata.
         time: Time of the vote, in UTC.
         voter: See `voter_id`.
+        session: Pseudonym of the address of a voter without an account; None if unknown.
         both_bad: Whether the voter finds both candidates bad; only with a tie.
         context: Displayed information as a JSON object; never given to a judge.
 
@@ -79,7 +81,7 @@ def make_vote(
     """
     instruction = check_preference(example, preference)
     if both_bad and preference != TIE:
-        raise InputError("Both candidates can be bad only in a tie.", next_step="Vote again.")
+        raise InputError("Both candidates can be bad only in a tie.", next_step="PreferenceVote again.")
     named = [(f"images/{files.sha256(data)}.png", data) for data in images]
     names = [name for name, _ in named]
     first = len(example.sources)
@@ -91,6 +93,7 @@ def make_vote(
         "id": files.content_id([instruction, names[:first], candidates])[:32],
         "vote": secrets.token_hex(12),
         "voter": voter,
+        "session": None if voter else session,
         "time": time.isoformat(timespec="seconds"),
         "instruction": instruction,
         "source": names[0],
@@ -104,7 +107,7 @@ def make_vote(
         "label_kind": FEEDBACK,
         "context": dict(context or {}),
     }
-    return Vote(row, dict(named))
+    return PreferenceVote(row, dict(named))
 
 
 def is_vote_table(rows: Rows) -> bool:
@@ -115,7 +118,8 @@ def is_vote_table(rows: Rows) -> bool:
 def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
     """Return a dataset with one example per edit, labeled with the preference of most voters.
 
-    Of several votes of one voter on the same images, the last counts. Without a majority a pair is a tie, and a group
+    Where voters with an account have voted, they alone decide. Of several votes of one voter on the same images, the
+    last counts; anonymous votes of one session are those of one voter. Without a majority a pair is a tie, and a group
     has no label.
 
     Args:
@@ -124,14 +128,20 @@ def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
     """
     about = {str(row["vote"]): row for row in rows}
     order = sorted(dataset.examples, key=lambda example: (str(about[example.id]["time"]), example.id))
-    ballots: dict[str, dict[str, Example]] = defaultdict(dict)
+    known: dict[str, dict[str, Example]] = defaultdict(dict)
+    unknown: dict[str, dict[str, Example]] = defaultdict(dict)
     for example in order:
         row = about[example.id]
-        ballots[str(row["id"])][str(row["voter"] or example.id)] = example
-    merged = [replace(_majority([*votes.values()]), id=key, source_id="") for key, votes in ballots.items()]
-    known = [[each.preference for voter, each in votes.items() if voter != each.id] for votes in ballots.values()]
-    agreement = _agreement(known)
-    notes = [f"{len(dataset.examples)} votes on {len(merged)} edits, merged by majority."]
+        people, voter = (known, row["voter"]) if row["voter"] else (unknown, row.get("session"))
+        people[str(row["id"])][str(voter)] = example
+    keys = dict.fromkeys(str(about[example.id]["id"]) for example in order)
+    merged = [replace(_majority([*(known.get(key) or unknown[key]).values()]), id=key, source_id="") for key in keys]
+    agreement = _agreement([each.preference for each in votes.values()] for votes in known.values())
+    anonymous = sum(not about[example.id]["voter"] for example in order)
+    notes = [
+        f"{len(order)} votes on {len(merged)} edits, merged by majority; {anonymous} of them are anonymous, and count "
+        "only where nobody with an account has voted, once per session."
+    ]
     if agreement is not None:
         n = agreement.n
         notes.append(
@@ -143,18 +153,18 @@ def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
 
 
 def _majority(votes: list[Example]) -> Example:
-    first, *others = Counter(each.preference for each in votes).most_common()
+    first, *others = Counter(vote.preference for vote in votes).most_common()
     last = votes[-1]
     if not others or others[0][1] < first[1]:
         return replace(last, preference=first[0])
     return replace(last, preference=TIE if len(last.candidates) == 2 else None)
 
 
-def _agreement(ballots: Iterable[list[str | None]]) -> Agreement | None:
+def _agreement(ballots: Iterable[list[str | None]]) -> VoterAgreement | None:
     """Return the mean share of agreeing pairs of voters over the examples with at least two known voters."""
     shares = []
     for votes in ballots:
         pairs = [one == other for one, other in combinations(votes, 2)]
         if pairs:
             shares.append(sum(pairs) / len(pairs))
-    return Agreement(sum(shares) / len(shares), len(shares)) if shares else None
+    return VoterAgreement(sum(shares) / len(shares), len(shares)) if shares else None

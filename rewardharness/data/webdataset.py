@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from rewardharness.data.tables import ENDINGS, IMAGE, Shape
+from rewardharness.data.tables import ENDINGS, IMAGE, Shape, column_shape
 from rewardharness.errors import DataError
 from rewardharness.files import megabytes
 
@@ -29,6 +29,10 @@ KEY = "__key__"
 MAX_MEMBER = 256 << 20
 """Maximum size of a member in bytes."""
 
+_MAX_RECORDS = 16 << 10
+"""Maximum size of an extended header in bytes."""
+_EXTENDED = b"xgXLK"
+"""Types of extended headers: records of the pax format, and long names and links of GNU."""
 _TEXT_NAMES = {"txt": "text", "cls": "label"}
 """Column of a member without a name of its own, by extension."""
 
@@ -96,26 +100,44 @@ def read_samples(path: Path, samples: TarSamples) -> Iterator[dict[str, Any]]:
 def shapes_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Shape]:
     """Return the shape of each column of the first rows."""
     columns = dict.fromkeys(name for row in rows for name in row)
-    return {name: IMAGE if any(isinstance(row.get(name), _Picture) for row in rows) else None for name in columns}
+    pictured = {name for name in columns if any(isinstance(row.get(name), _Picture) for row in rows)}
+    return {
+        name: IMAGE if name in pictured else column_shape((row.get(name) for row in rows), named=False)
+        for name in columns
+    }
 
 
 class _Picture(dict[str, Any]):
     """The `bytes` and the `path` of an image."""
 
 
+class _Header(tarfile.TarInfo):
+    """A header, with a limit of the headers that belong to it: long names, and the records of the pax format."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size < 0:
+            raise tarfile.ReadError("a member has a negative size")
+        if self.size > _MAX_RECORDS and self.type in _EXTENDED:
+            raise tarfile.ReadError(f"an extended header has {self.size} bytes; at most {_MAX_RECORDS} are read")
+        header: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]  # not in the stubs
+        return header
+
+
 def _members(stream: IO[bytes], path: Path) -> Iterator[tarfile.TarInfo]:
     """Yield the regular files of an archive from the current position of a stream."""
     try:
-        with tarfile.open(fileobj=stream, mode="r:") as archive:
+        with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Header) as archive:
             # Iterating an open archive keeps every header in memory; `next` with a cleared list does not.
             while (member := archive.next()) is not None:
                 archive.members.clear()  # type: ignore[attr-defined]
+                if member.size < 0:
+                    raise tarfile.ReadError("a member has a negative size")
                 if member.isreg():
                     yield member
             stream.seek(archive.offset)
             if (block := stream.read(tarfile.BLOCKSIZE)).strip(b"\0") or len(block) % tarfile.BLOCKSIZE:
                 raise tarfile.ReadError("it ends in the middle of a member, or has other data")
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         step = f"Write it again as an uncompressed {ENDING} file."
         raise DataError(f"{path} cannot be read as a tar archive: {error}.", next_step=step) from None
 

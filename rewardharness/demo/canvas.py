@@ -18,7 +18,7 @@ class Thing:
     """One object of a scene."""
 
     kind: str
-    """A key of `PAINTERS`."""
+    """A key of `KINDS`."""
     color: str = "red"
     """Its main color, a key of `COLORS`."""
     x: float = 0.5
@@ -36,6 +36,51 @@ class Thing:
     mirrored: bool = False
     slot: int = 0
     """Index of its slot in the scene, from left to right."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a kind of object."""
+
+    size: float
+    """Relative size."""
+    colors: str = "red orange yellow green blue purple pink"
+    """Plausible colors."""
+    edits: str = ""
+    """`color` if it can be recolored, `material` if its material can be changed."""
+    turns: tuple[str, ...] = ()
+    """Possible turns: the correct one and a wrong one."""
+    noun: str = ""
+    """Its name, if different from the kind."""
+
+
+KINDS: dict[str, Kind] = {
+    "apple": Kind(0.62, "red green yellow", "color material"),
+    "ball": Kind(0.72, edits="color material"),
+    "balloon": Kind(1.15, noun="hot air balloon"),
+    "banana": Kind(0.80, "yellow"),
+    "bear": Kind(1.05, "brown pink gray", "color", ("over", "side"), "teddy bear"),
+    "bench": Kind(1.20, "brown green blue", "color material"),
+    "book": Kind(0.95, edits="color material"),
+    "bottle": Kind(1.20, edits="color material", turns=("side", "over")),
+    "candle": Kind(0.90, "white red purple", "color"),
+    "car": Kind(1.55, edits="color", turns=("mirror", "over")),
+    "card": Kind(1.00, "white yellow"),
+    "chair": Kind(1.30, "brown red blue green", "color material", ("over", "side")),
+    "cone": Kind(0.75, "orange", turns=("side", "over"), noun="traffic cone"),
+    "cube": Kind(0.72, edits="color material"),
+    "duck": Kind(0.80, "yellow pink blue", "color material", ("mirror", "over"), "rubber duck"),
+    "house": Kind(1.60, "yellow white blue pink", "color"),
+    "lamp": Kind(1.55, edits="color", turns=("side", "over")),
+    "mug": Kind(0.82, edits="color material", turns=("over", "mirror")),
+    "pear": Kind(0.74, "green yellow", "material"),
+    "plant": Kind(1.10, turns=("side", "over"), noun="potted plant"),
+    "poster": Kind(1.00, "white yellow"),
+    "sign": Kind(1.30, "blue green white"),
+    "tree": Kind(1.65, "green"),
+    "vase": Kind(1.05, edits="color material"),
+}
+"""The kinds of object."""
 
 
 class Canvas:

@@ -12,11 +12,11 @@ The labels are not human judgments. They follow from how the candidates are made
 """
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import cv2
 import numpy as np
@@ -25,11 +25,11 @@ from rewardharness import files
 from rewardharness.demo import edits, photo_edits, scene_edits
 from rewardharness.demo import folder as demo_folder
 from rewardharness.demo.defects import spoil
-from rewardharness.demo.edits import Base, Case, Rng
+from rewardharness.demo.edits import Base, KnownEdit, Rng
 from rewardharness.demo.filters import Picture
 from rewardharness.demo.photos import PHOTOS, SIDE, photo
 from rewardharness.demo.processes import in_order
-from rewardharness.demo.scenes import PLACES, Scene, furnish
+from rewardharness.demo.scenes import PLACES, Contents, Scene, furnish
 from rewardharness.errors import InputError
 from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE
 
@@ -41,8 +41,9 @@ _ROLES = ("wrong_edit", "over_edit", "no_edit", "defect", "partial")
 _TIE_EVERY = 20
 _ATTEMPTS = 200
 
-_SceneEdit = Callable[[Scene, str, Rng], Case | None]
-_BaseEdit = Callable[[Base, Rng], Case | None]
+Progress = Callable[[int, int], None]
+_SceneEdit = Callable[[Scene, Rng], KnownEdit | None]
+_BaseEdit = Callable[[Base, Rng], KnownEdit | None]
 
 _SCENE_EDITS: dict[str, _SceneEdit] = {
     "add": scene_edits.add,
@@ -57,6 +58,8 @@ _SCENE_EDITS: dict[str, _SceneEdit] = {
     "pose": scene_edits.turn,
     "other": scene_edits.resize,
 }
+_CONTENTS: dict[str, Contents] = {"text": "sign", "count": "many"}
+"""Contents of the scenes of a category, if not `mixed`."""
 _PHOTO_EDITS: dict[str, _BaseEdit] = {
     "add": photo_edits.add,
     "remove": photo_edits.remove,
@@ -79,7 +82,7 @@ class _Item:
     """One example to generate."""
 
     name: str
-    case: Case
+    case: KnownEdit
     roles: tuple[str, ...]
     """Role of each candidate: `right`, one of `_ROLES`, or `again` for a second correct edit."""
     seed: int
@@ -113,7 +116,7 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
     force: bool = False,
     side: int = SIDE,
     workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Generate the demo dataset in a folder.
 
@@ -143,20 +146,37 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
             next_step="Use at least one pair or group, and a seed of 0 or more.",
         )
     plan = _Plan(path, pairs, groups, seed, ties, side)
-    if demo_folder.is_there(path, plan.made_by, force=force):
-        return
-    photo("cat")
-    demo_folder.begin(path, plan.made_by)
-    total = pairs + groups
+    lines = generate(path, plan.made_by, partial(_draw, plan), pairs + groups, force, workers, progress)
+    if lines:
+        tables = {PAIRS: "".join(lines[:pairs]), GROUPS: "".join(lines[pairs:])}
+        demo_folder.finish(path, plan.made_by, {file: text for file, text in tables.items() if text})
+
+
+def generate(
+    path: Path,
+    made_by: Mapping[str, Any],
+    draw: Callable[[int], str],
+    count: int,
+    force: bool,
+    workers: int,
+    progress: Progress | None,
+) -> list[str]:
+    """Draw the images of the parts of a generated dataset, numbered from 0.
+
+    Returns:
+        The lines of the tables, to be given to `folder.finish`; none if the dataset exists.
+    """
+    if demo_folder.is_there(path, made_by, force=force):
+        return []
+    photo("cat")  # checks that the photographs are installed
+    demo_folder.begin(path, made_by)
+    report = progress or (lambda done, total: None)
+    report(0, count)
     lines: list[str] = []
-    if progress is not None:
-        progress(0, total)
-    for line in in_order(partial(_draw, plan), range(total), workers):
+    for line in in_order(draw, range(count), workers):
         lines.append(line)
-        if progress is not None:
-            progress(len(lines), total)
-    tables = {PAIRS: "".join(lines[:pairs]), GROUPS: "".join(lines[pairs:])}
-    demo_folder.finish(path, plan.made_by, {file: text for file, text in tables.items() if text})
+        report(len(lines), count)
+    return lines
 
 
 @lru_cache(maxsize=1)
@@ -170,7 +190,7 @@ def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Ite
     """Yield all pairs, with the better candidate in each position equally often overall and per label kind."""
     rng = np.random.default_rng([seed, 1])
     used: set[tuple[str, str]] = set()
-    chosen: list[tuple[Case, str]] = []
+    chosen: list[tuple[KnownEdit, str]] = []
     for number in range(pairs):
         if ties and number % _TIE_EVERY == min(_TIE_EVERY, pairs) // 2:
             chosen.append(
@@ -207,11 +227,11 @@ def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
         yield _Item(f"g{number:04d}", case, (*worse[:best], "right", *worse[best:]), int(rng.integers(1 << 30)))
 
 
-def _can(case: Case, role: str) -> bool:
+def _can(case: KnownEdit, role: str) -> bool:
     return role in _ways(case)
 
 
-def _ways(case: Case) -> list[str]:
+def _ways(case: KnownEdit) -> list[str]:
     """Return the possible roles of worse candidates of an edit."""
     ways = {
         "wrong_edit": bool(case.wrong),
@@ -224,8 +244,8 @@ def _ways(case: Case) -> list[str]:
 
 
 def find_case(
-    fits: Callable[[Case], bool], number: int, rng: Rng, used: set[tuple[str, str]], total: int, seed: int
-) -> Case:
+    fits: Callable[[KnownEdit], bool], number: int, rng: Rng, used: set[tuple[str, str]], total: int, seed: int
+) -> KnownEdit:
     """Return a suitable edit of the next category, or of the first following category that has one."""
     for attempt in range(_ATTEMPTS):
         category = CATEGORIES[(number + attempt // 20) % len(CATEGORIES)]
@@ -238,46 +258,30 @@ def find_case(
     raise AssertionError(f"no edit was found for example {number}")
 
 
-def _make(category: str, rng: Rng, total: int, seed: int) -> Case | None:
+def _make(category: str, rng: Rng, total: int, seed: int) -> KnownEdit | None:
     """Generate one edit of a category for a photograph or a scene."""
     names = [name for name in PHOTOS if category != "style" or name != "stars"]  # a sketch of dots is not recognizable
     name = names[int(rng.integers(len(names)))]
     if category in _WHOLE_EDITS and (category not in _SCENE_EDITS or rng.random() < 0.35):
         if rng.random() < 0.6:
             return _WHOLE_EDITS[category](photo_edits.base_of(name), rng)
-        scene, key = _scene("mixed", rng, total, seed)
-        return _WHOLE_EDITS[category](scene_edits.base_of(scene, key, rng), rng)
+        return _WHOLE_EDITS[category](scene_edits.base_of(_scene("mixed", rng, total, seed), rng), rng)
     if category in _PHOTO_EDITS and rng.random() < 0.4:
         return _PHOTO_EDITS[category](photo_edits.base_of(name), rng)
-    what: Literal["mixed", "sign", "many"] = (
-        "sign" if category == "text" else "many" if category == "count" else "mixed"
-    )
-    scene, key = _scene(what, rng, total, seed)
-    return _SCENE_EDITS[category](scene, key, rng)
+    what = _CONTENTS.get(category, "mixed")
+    return _SCENE_EDITS[category](_scene(what, rng, total, seed), rng)
 
 
-def _scene(what: Literal["mixed", "sign", "many"], rng: Rng, total: int, seed: int) -> tuple[Scene, str]:
+def _scene(what: Contents, rng: Rng, total: int, seed: int) -> Scene:
     """Return a random scene. There are about half as many scenes as examples, so most have several edits."""
     place = list(PLACES)[int(rng.integers(len(PLACES)))]
     number = int(rng.integers(max(2, total // 10)))
     first = seed * 300_007 + 100_003 * ("mixed", "sign", "many").index(what)
-    return furnish(place, first + number, what), f"{place}-{what}-{number}"
+    return replace(furnish(place, first + number, what), key=f"{place}-{what}-{number}")
 
 
 def _draw(plan: _Plan, number: int) -> str:
-    """Render and write the images of one example; return its table line.
-
-    Rounding in OpenCV depends on the number of threads, so one thread makes the files reproducible.
-    """
-    threads = cv2.getNumThreads()
-    cv2.setNumThreads(1)
-    try:
-        return _draw_example(plan, number)
-    finally:
-        cv2.setNumThreads(threads)
-
-
-def _draw_example(plan: _Plan, number: int) -> str:
+    """Render and write the images of one example; return its table line."""
     items = _items(plan)
     item, case = items[number], items[number].case
     rng = np.random.default_rng([item.seed, 3])
@@ -322,7 +326,7 @@ def _labelled(item: _Item, images: list[str]) -> dict[str, Any]:
     return row | {"preference": preference, "label_kind": f"demo_{kind}"}
 
 
-def _candidate(case: Case, role: str, source: Picture, right: Picture, rng: Rng) -> tuple[Picture, str]:
+def _candidate(case: KnownEdit, role: str, source: Picture, right: Picture, rng: Rng) -> tuple[Picture, str]:
     """Return the image of one candidate and its description."""
     if role == "right":
         return right, "the edit as asked"

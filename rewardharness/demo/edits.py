@@ -1,6 +1,6 @@
 """Edits with known labels: the instruction, the correct result, and results with known flaws."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,7 +32,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Case:
+class KnownEdit:
     """One edit of one image."""
 
     category: str
@@ -55,8 +55,9 @@ class Case:
     """Another correct edit."""
 
 
-def pick(options: tuple[str, ...] | list[str], rng: Rng) -> str:
-    """Return a random text."""
+def pick(options: str | Sequence[str], rng: Rng) -> str:
+    """Return a random text of several, or of the parts of a text between `|`."""
+    options = options.split("|") if isinstance(options, str) else options
     return options[int(rng.integers(len(options)))]
 
 
@@ -78,78 +79,60 @@ def _then(draw: Draw, apply: Callable[[Picture], Picture]) -> Draw:
     return lambda: apply(draw())
 
 
-_TONE_WORDS: dict[str, tuple[str, ...]] = {
-    "brighter": ("Make the image brighter.", "Brighten the picture.", "Increase the brightness."),
-    "darker": ("Make the image darker.", "Darken the picture.", "Lower the brightness of the photo."),
-    "warmer": ("Make the colors warmer.", "Give the picture a warmer tone.", "Warm up the image."),
-    "cooler": ("Make the colors cooler.", "Give the picture a cooler, bluish tone.", "Cool down the colors."),
-    "more_contrast": ("Increase the contrast.", "Give the image more contrast.", "Make the contrast stronger."),
-    "less_contrast": ("Reduce the contrast.", "Give the image less contrast.", "Make the contrast softer."),
-    "more_saturated": ("Make the colors more vivid.", "Increase the saturation.", "Make the image more colorful."),
-    "less_saturated": ("Make the colors less saturated.", "Reduce the saturation.", "Make the colors more muted."),
-    "grayscale": (
-        "Turn the image into black and white.",
-        "Convert the photo to grayscale.",
-        "Make it black and white.",
-    ),
-    "sepia": ("Apply a sepia tone.", "Give the photo a sepia look.", "Turn it into a sepia photograph."),
+_TONE_WORDS: dict[str, str] = {
+    "brighter": "Make the image brighter.|Brighten the picture.|Increase the brightness.",
+    "darker": "Make the image darker.|Darken the picture.|Lower the brightness of the photo.",
+    "warmer": "Make the colors warmer.|Give the picture a warmer tone.|Warm up the image.",
+    "cooler": "Make the colors cooler.|Give the picture a cooler, bluish tone.|Cool down the colors.",
+    "more_contrast": "Increase the contrast.|Give the image more contrast.|Make the contrast stronger.",
+    "less_contrast": "Reduce the contrast.|Give the image less contrast.|Make the contrast softer.",
+    "more_saturated": "Make the colors more vivid.|Increase the saturation.|Make the image more colorful.",
+    "less_saturated": "Make the colors less saturated.|Reduce the saturation.|Make the colors more muted.",
+    "grayscale": "Turn the image into black and white.|Convert the photo to grayscale.|Make it black and white.",
+    "sepia": "Apply a sepia tone.|Give the photo a sepia look.|Turn it into a sepia photograph.",
 }
 
-_STYLE_WORDS: dict[str, tuple[str, ...]] = {
-    "sketch": (
-        "Turn it into a pencil sketch.",
-        "Make it look like a pencil drawing.",
-        "Redraw this as a pencil sketch.",
-    ),
-    "oil": ("Turn this into an oil painting.", "Make it look like an oil painting.", "Repaint it in oil paint style."),
-    "watercolor": (
-        "Turn it into a watercolor painting.",
-        "Make it look like a watercolor.",
-        "Paint this in watercolor.",
-    ),
-    "cartoon": ("Turn it into a cartoon.", "Make it look like a comic book drawing.", "Redraw this in cartoon style."),
-    "pixels": (
-        "Turn it into pixel art.",
-        "Make it look like pixel art from an old video game.",
-        "Convert to pixel art.",
-    ),
+_STYLE_WORDS: dict[str, str] = {
+    "sketch": "Turn it into a pencil sketch.|Make it look like a pencil drawing.|Redraw this as a pencil sketch.",
+    "oil": "Turn this into an oil painting.|Make it look like an oil painting.|Repaint it in oil paint style.",
+    "watercolor": "Turn it into a watercolor painting.|Make it look like a watercolor.|Paint this in watercolor.",
+    "cartoon": "Turn it into a cartoon.|Make it look like a comic book drawing.|Redraw this in cartoon style.",
+    "pixels": "Turn it into pixel art.|Make it look like pixel art from an old video game.|Convert to pixel art.",
 }
 
-_FLIPS: dict[str, tuple[tuple[str, ...], Callable[[Picture], Picture]]] = {
+_FLIPS: dict[str, tuple[str, Callable[[Picture], Picture]]] = {
     "mirrored": (
-        ("Flip the image horizontally.", "Mirror the picture from left to right.", "Flip the photo left to right."),
+        "Flip the image horizontally.|Mirror the picture from left to right.|Flip the photo left to right.",
         lambda picture: np.ascontiguousarray(picture[:, ::-1]),
     ),
     "upside down": (
-        ("Turn the image upside down.", "Rotate the picture by 180 degrees.", "Rotate the photo 180 degrees."),
+        "Turn the image upside down.|Rotate the picture by 180 degrees.|Rotate the photo 180 degrees.",
         lambda picture: np.ascontiguousarray(picture[::-1, ::-1]),
     ),
     "a quarter turn": (
-        ("Rotate the image 90 degrees clockwise.", "Turn the picture a quarter turn clockwise."),
+        "Rotate the image 90 degrees clockwise.|Turn the picture a quarter turn clockwise.",
         lambda picture: np.ascontiguousarray(np.rot90(picture, -1)),
     ),
     "a quarter turn the other way": (
-        ("Rotate the image 90 degrees counterclockwise.", "Turn the picture a quarter turn counterclockwise."),
+        "Rotate the image 90 degrees counterclockwise.|Turn the picture a quarter turn counterclockwise.",
         lambda picture: np.ascontiguousarray(np.rot90(picture)),
     ),
 }
 
 _KEEP_WORDS = (
-    "Keep the image exactly as it is.",
-    "Do not change anything.",
-    "Reproduce the picture without any changes.",
-    "Leave the photo unchanged.",
+    "Keep the image exactly as it is.|Do not change anything.|Reproduce the picture without any changes.|"
+    "Leave the photo unchanged."
 )
 
 
-def change_tone(base: Base, rng: Rng) -> Case | None:
+def change_tone(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a global edit of light or color."""
     names = TONES if base.colorful else ("brighter", "darker", "more_contrast", "less_contrast", "sepia")
     name = pick(names, rng)
     change = partial(tone, name=name)
     right = _then(base.picture, change)
     wrong = OPPOSITE[name] if base.colorful or name != "sepia" else "brighter"
-    return Case(
+    return KnownEdit(
         category="tone",
         instruction=pick(_TONE_WORDS[name], rng),
         key=base.key,
@@ -163,7 +146,7 @@ def change_tone(base: Base, rng: Rng) -> Case | None:
     )
 
 
-def change_style(base: Base, rng: Rng) -> Case | None:
+def change_style(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a style transfer to a drawing or painting."""
     name = pick(STYLES, rng)
     other = pick([each for each in STYLES if each != name], rng)
@@ -171,7 +154,7 @@ def change_style(base: Base, rng: Rng) -> Case | None:
     right = _then(base.picture, change)
     share = float(rng.uniform(0.35, 0.6))
     over = tuple((what, _then(draw, change)) for what, draw in base.meddled)
-    return Case(
+    return KnownEdit(
         category="style",
         instruction=pick(_STYLE_WORDS[name], rng),
         key=base.key,
@@ -185,13 +168,13 @@ def change_style(base: Base, rng: Rng) -> Case | None:
     )
 
 
-def flip(base: Base, rng: Rng) -> Case | None:
+def flip(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a flip or rotation of the image."""
     name = pick(list(_FLIPS), rng)
     other = pick([each for each in _FLIPS if each != name], rng)
     words, change = _FLIPS[name]
     right = _then(base.picture, change)
-    return Case(
+    return KnownEdit(
         category="pose",
         instruction=pick(words, rng),
         key=base.key,
@@ -199,17 +182,14 @@ def flip(base: Base, rng: Rng) -> Case | None:
         right=right,
         wrong=((other, _then(base.picture, _FLIPS[other][1])),),
         half_done=lambda: fade(base.picture(), right(), 0.55),
-        over=(
-            *((what, _then(draw, change)) for what, draw in base.meddled),
-            *meddle_later(right, COLOR_CHANGES, rng),
-        ),
+        over=(*((what, _then(draw, change)) for what, draw in base.meddled), *meddle_later(right, COLOR_CHANGES, rng)),
         defects=ANYWHERE,
     )
 
 
-def keep(base: Base, rng: Rng) -> Case | None:
+def keep(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an instruction to change nothing."""
-    return Case(
+    return KnownEdit(
         category="keep",
         instruction=pick(_KEEP_WORDS, rng),
         key=base.key,

@@ -10,7 +10,7 @@ from PIL import ImageDraw, ImageFont
 
 from rewardharness.demo.canvas import Thing
 from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
-from rewardharness.demo.edits import Base, Case, Named, Rng, meddle_later, misspelt, pick
+from rewardharness.demo.edits import Base, KnownEdit, Named, Rng, meddle_later, misspelt, pick
 from rewardharness.demo.filters import Picture, fade, half
 from rewardharness.demo.paint import Image, gradient, to_bytes
 from rewardharness.demo.photos import SIDE, photo
@@ -67,10 +67,10 @@ def _case(
     wrong: Named,
     half_done: Callable[[], Picture],
     rng: Rng,
-) -> Case:
+) -> KnownEdit:
     over = meddle_later(right, SHAPE_CHANGES, rng) + meddle_later(right, COLOR_CHANGES, rng)
-    defects = ANYWHERE if category == "background" else Case.defects
-    return Case(category, instruction, base.key, base.picture, right, wrong, half_done, over, defects)
+    defects = ANYWHERE if category == "background" else KnownEdit.defects
+    return KnownEdit(category, instruction, base.key, base.picture, right, wrong, half_done, over, defects)
 
 
 def _placed(name: str, kind: str, color: str, spot: tuple[str, float, float, float]) -> Picture:
@@ -80,7 +80,7 @@ def _placed(name: str, kind: str, color: str, spot: tuple[str, float, float, flo
     return to_bytes(canvas)
 
 
-def add(base: Base, rng: Rng) -> Case | None:
+def add(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an edit that adds an object at a free location."""
     name = base.key.removeprefix("photo-")
     if name not in _SPOTS:
@@ -94,7 +94,7 @@ def add(base: Base, rng: Rng) -> Case | None:
         (f"{other[2]} added instead", partial(_placed, name, other[0], other[1], spot)),
         (f"added {spots[first - 1][0]}", partial(_placed, name, kind, color, spots[first - 1])),
     )
-    words = pick(("Add {} {}.", "Put {} {}.", "Place {} {}."), rng).format(what, spot[0])
+    words = pick("Add {} {}.|Put {} {}.|Place {} {}.", rng).format(what, spot[0])
     return _case("add", words, base, right, wrong, lambda: fade(base.picture(), right(), 0.45), rng)
 
 
@@ -169,14 +169,14 @@ def _half_dyed(name: str, color: str) -> Picture:
     return half(photo(name), _dyed(name, color), 0, float(rows[0] + rows[-1]) / 2 / SIDE)
 
 
-def recolor(base: Base, rng: Rng) -> Case | None:
+def recolor(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a color edit of the object in the photograph."""
     name = base.key.removeprefix("photo-")
     if name not in _PARTS:
         return None
     what, like, _ = _PARTS[name]
     color, bad = (str(each) for each in rng.choice([each for each in _HUES if each not in like], 2, replace=False))
-    words = pick(("Make the {0} {1}.", "Change the color of the {0} to {1}.", "Turn the {0} {1}."), rng)
+    words = pick("Make the {0} {1}.|Change the color of the {0} to {1}.|Turn the {0} {1}.", rng)
     wrong: Named = (
         (f"made {bad}", partial(_dyed, name, bad)),
         (f"everything made {color}", partial(_dyed, name, color, True)),
@@ -185,17 +185,17 @@ def recolor(base: Base, rng: Rng) -> Case | None:
     return _case("color", words.format(what, color), base, right, wrong, partial(_half_dyed, name, color), rng)
 
 
-_SKIES: dict[str, tuple[tuple[str, ...], list[tuple[float, tuple[float, float, float]]]]] = {
+_SKIES: dict[str, tuple[str, list[tuple[float, tuple[float, float, float]]]]] = {
     "a sunset": (
-        ("Change the sky to a sunset.", "Make the sky an orange sunset."),
+        "Change the sky to a sunset.|Make the sky an orange sunset.",
         [(0, (0.30, 0.18, 0.42)), (0.45, (0.82, 0.32, 0.32)), (0.8, (0.99, 0.62, 0.26)), (1, (1.0, 0.82, 0.5))],
     ),
     "bright day": (
-        ("Change the sky to a bright daytime sky.", "Make the sky light blue, as on a sunny day."),
+        "Change the sky to a bright daytime sky.|Make the sky light blue, as on a sunny day.",
         [(0, (0.30, 0.56, 0.92)), (1, (0.78, 0.90, 0.98))],
     ),
     "green": (
-        ("Make the sky glow green like an aurora.", "Fill the sky with green northern lights."),
+        "Make the sky glow green like an aurora.|Fill the sky with green northern lights.",
         [(0, (0.02, 0.10, 0.10)), (0.4, (0.10, 0.62, 0.36)), (0.75, (0.16, 0.50, 0.40)), (1, (0.04, 0.16, 0.18))],
     ),
 }
@@ -211,7 +211,7 @@ def _with_sky(name: str) -> Picture:
     return to_bytes(image + (sky + texture[..., None] - image) * blue[..., None])
 
 
-def change_background(base: Base, rng: Rng) -> Case | None:
+def change_background(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a background edit of the rocket photograph."""
     if base.key != "photo-rocket":
         return None
@@ -263,14 +263,14 @@ _REMOVED: dict[str, tuple[tuple[str, Callable[[Picture], Picture]], ...]] = {
 }
 
 
-def remove(base: Base, rng: Rng) -> Case | None:
+def remove(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an edit that removes an object."""
     name = base.key.removeprefix("photo-")
     if name not in _REMOVED:
         return None
     number = int(rng.integers(2))
     (what, change), (other, bad) = _REMOVED[name][number], _REMOVED[name][1 - number]
-    words = pick(("Remove the {}.", "Erase the {}.", "Take out the {}."), rng).format(what)
+    words = pick("Remove the {}.|Erase the {}.|Take out the {}.", rng).format(what)
     wrong: Named = ((f"{other} removed instead", lambda: bad(base.picture())),)
     return _case(
         "remove",
@@ -292,14 +292,14 @@ def _captioned(base: Base, text: str, top: bool) -> Picture:
     return np.asarray(sheet, dtype=np.uint8).copy()
 
 
-def write(base: Base, rng: Rng) -> Case | None:
+def write(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an edit that writes a word across the photograph."""
     word, top = pick(_WORDS, rng), bool(rng.random() < 0.5)
     where = "top" if top else "bottom"
     words = (
-        'Write "{}" at the {} of the picture.',
-        "Add the text '{}' at the {}.",
-        'Put the word "{}" in white at the {}.',
+        'Write "{}" at the {} of the picture.|'
+        + "Add the text '{}' at the {}.|"
+        + 'Put the word "{}" in white at the {}.'
     )
     bad = misspelt(word, rng)
     right = partial(_captioned, base, word, top)

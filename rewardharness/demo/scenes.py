@@ -6,45 +6,20 @@ including the background of removed objects.
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from rewardharness.demo.backdrops import TINTS, backdrop
-from rewardharness.demo.canvas import Thing
+from rewardharness.demo.canvas import KINDS, Thing
 from rewardharness.demo.paint import Image, lay, to_bytes
 from rewardharness.demo.photos import SIDE
 from rewardharness.demo.things import picture
 
-SIZES: dict[str, float] = {
-    "apple": 0.62,
-    "ball": 0.72,
-    "balloon": 1.15,
-    "banana": 0.80,
-    "bear": 1.05,
-    "bench": 1.20,
-    "book": 0.95,
-    "bottle": 1.20,
-    "candle": 0.90,
-    "car": 1.55,
-    "card": 1.00,
-    "chair": 1.30,
-    "cone": 0.75,
-    "cube": 0.72,
-    "duck": 0.80,
-    "house": 1.60,
-    "lamp": 1.55,
-    "mug": 0.82,
-    "pear": 0.74,
-    "plant": 1.10,
-    "poster": 1.00,
-    "sign": 1.30,
-    "tree": 1.65,
-    "vase": 1.05,
-}
-"""Relative sizes of objects."""
+Contents = Literal["mixed", "sign", "many"]
+"""What a scene contains; see `furnish`."""
 
 
 @dataclass(frozen=True)
@@ -102,39 +77,8 @@ PLACES: dict[str, Place] = {
 FLYING = ("balloon", "poster")
 """Objects that do not stand on the ground and cast no shadow on it."""
 
-WORDS = (
-    "OPEN",
-    "SALE",
-    "PIZZA",
-    "HOTEL",
-    "COFFEE",
-    "BAKERY",
-    "MUSIC",
-    "WELCOME",
-    "GARDEN",
-    "STATION",
-    "FRESH",
-    "CLOSED",
-)
+WORDS = tuple("OPEN SALE PIZZA HOTEL COFFEE BAKERY MUSIC WELCOME GARDEN STATION FRESH CLOSED".split())
 """Texts on signs."""
-
-_NATURAL: dict[str, tuple[str, ...]] = {
-    "apple": ("red", "green", "yellow"),
-    "pear": ("green", "yellow"),
-    "banana": ("yellow",),
-    "tree": ("green",),
-    "bear": ("brown", "pink", "gray"),
-    "chair": ("brown", "red", "blue", "green"),
-    "bench": ("brown", "green", "blue"),
-    "cone": ("orange",),
-    "duck": ("yellow", "pink", "blue"),
-    "candle": ("white", "red", "purple"),
-    "house": ("yellow", "white", "blue", "pink"),
-    "card": ("white", "yellow"),
-    "poster": ("white", "yellow"),
-    "sign": ("blue", "green", "white"),
-}
-_ANY = ("red", "orange", "yellow", "green", "blue", "purple", "pink")
 
 
 @dataclass(frozen=True)
@@ -150,6 +94,8 @@ class Scene:
     floor: str
     """One of the floors of its place."""
     things: tuple[Thing, ...]
+    key: str = ""
+    """Key of the scene as a source image; equal for equal images."""
 
     @property
     def standing(self) -> list[Thing]:
@@ -173,6 +119,10 @@ class Scene:
         """Return the scene with an object replaced."""
         return replace(self, things=tuple(new if each == old else each for each in self.things))
 
+    def altered(self, thing: Thing, **values: Any) -> "Scene":
+        """Return the scene with other values of the fields of an object."""
+        return self.changed(thing, replace(thing, **values))
+
     def plus(self, *things: Thing) -> "Scene":
         """Return the scene with additional objects."""
         return replace(self, things=(*self.things, *things))
@@ -180,7 +130,7 @@ class Scene:
 
 def natural_color(kind: str, rng: np.random.Generator) -> str:
     """Return a plausible color for a kind of object."""
-    choices = _NATURAL.get(kind, _ANY)
+    choices = KINDS[kind].colors.split()
     return choices[int(rng.integers(len(choices)))]
 
 
@@ -189,10 +139,10 @@ def stand(place: str, kind: str, slot: int, color: str, rng: np.random.Generator
     spec = PLACES[place]
     x, y = spec.slots[slot]
     dx, dy = rng.uniform(-0.02, 0.02, 2)
-    return Thing(kind, color, float(x + dx), float(y + dy), SIZES[kind] * spec.unit, slot=slot)
+    return Thing(kind, color, float(x + dx), float(y + dy), KINDS[kind].size * spec.unit, slot=slot)
 
 
-def furnish(place: str, seed: int, what: Literal["mixed", "sign", "many"] = "mixed") -> Scene:
+def furnish(place: str, seed: int, what: Contents = "mixed") -> Scene:
     """Generate a scene.
 
     Args:
@@ -222,7 +172,7 @@ def furnish(place: str, seed: int, what: Literal["mixed", "sign", "many"] = "mix
     if what == "sign":
         kind, (x, y) = spec.written
         text = "" if rng.random() < 0.33 else WORDS[int(rng.integers(len(WORDS)))]
-        things.append(Thing(kind, natural_color(kind, rng), x, y, SIZES[kind] * spec.unit, text=text, slot=-1))
+        things.append(Thing(kind, natural_color(kind, rng), x, y, KINDS[kind].size * spec.unit, text=text, slot=-1))
     walls = spec.walls[:-1] if place == "room" else spec.walls[:1]
     floors = spec.floors[:2] if place in {"room", "table"} else spec.floors[:1]
     wall, floor = walls[int(rng.integers(len(walls)))], floors[int(rng.integers(len(floors)))]

@@ -17,22 +17,13 @@ def _ball(c: Canvas, t: Thing) -> None:
 def _cube(c: Canvas, t: Thing) -> None:
     color = rgb(t.color)
     c.put(
-        polygon(SIDE, [(0.08, 0.34), (0.27, 0.15), (0.92, 0.15), (0.72, 0.34)]),
-        color,
-        surface=t.material,
-        light=1.15,
+        polygon(SIDE, [(0.08, 0.34), (0.27, 0.15), (0.92, 0.15), (0.72, 0.34)]), color, surface=t.material, light=1.15
     )
     c.put(
-        polygon(SIDE, [(0.72, 0.34), (0.92, 0.15), (0.92, 0.78), (0.72, 0.98)]),
-        color,
-        surface=t.material,
-        light=0.55,
+        polygon(SIDE, [(0.72, 0.34), (0.92, 0.15), (0.92, 0.78), (0.72, 0.98)]), color, surface=t.material, light=0.55
     )
     c.put(
-        polygon(SIDE, [(0.08, 0.34), (0.72, 0.34), (0.72, 0.98), (0.08, 0.98)]),
-        color,
-        surface=t.material,
-        light=0.88,
+        polygon(SIDE, [(0.08, 0.34), (0.72, 0.34), (0.72, 0.98), (0.08, 0.98)]), color, surface=t.material, light=0.88
     )
 
 
@@ -133,10 +124,7 @@ def _chair(c: Canvas, t: Thing) -> None:
     for y in (0.09, 0.23, 0.37):
         c.put(box(SIDE, (0.30, y), (0.77, y + 0.085), 0.02), color, "round", surface=t.material, light=1.05)
     c.put(
-        polygon(SIDE, [(0.27, 0.56), (0.80, 0.56), (0.88, 0.66), (0.16, 0.66)]),
-        color,
-        surface=t.material,
-        light=1.05,
+        polygon(SIDE, [(0.27, 0.56), (0.80, 0.56), (0.88, 0.66), (0.16, 0.66)]), color, surface=t.material, light=1.05
     )
     c.put(box(SIDE, (0.16, 0.66), (0.88, 0.71)), color, surface=t.material, light=0.7)
     for x in (0.17, 0.81):
@@ -250,9 +238,7 @@ def _car(c: Canvas, t: Thing) -> None:
 
 def _cone(c: Canvas, t: Thing) -> None:
     c.put(
-        polygon(SIDE, [(0.10, 0.90), (0.90, 0.90), (0.96, 0.98), (0.04, 0.98)]),
-        rgb(t.color) * 0.8,
-        surface=t.material,
+        polygon(SIDE, [(0.10, 0.90), (0.90, 0.90), (0.96, 0.98), (0.04, 0.98)]), rgb(t.color) * 0.8, surface=t.material
     )
     body = polygon(SIDE, [(0.46, 0.05), (0.54, 0.05), (0.78, 0.91), (0.22, 0.91)])
     c.put(body, rgb(t.color), "tube", gloss=0.2, surface=t.material)

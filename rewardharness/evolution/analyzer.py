@@ -133,20 +133,20 @@ def chain_grades(judgment: Judgment) -> dict[str, dict[str, float]]:
     Returns:
         Name of the Tool or measure to letter of the candidate to grade in [0, 1]; the last of repeated observations.
     """
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    grades: dict[str, dict[str, float]] = defaultdict(dict)
     own: dict[str, str] = {}
     name, labels = "", list[str]()
     for step in judgment.steps:
         if step.kind == "think" and step.text.startswith("Shown as:"):
-            own = {shown: letter for letter, shown in _SHOWN.findall(step.text)}
+            own = {alias: letter for letter, alias in _SHOWN.findall(step.text)}
         elif step.kind == "tool":
             asked = _object(step.text)
             name, labels = str(asked.get("name", "")), [step.subject] if step.subject else _labels(asked)
         elif step.kind == "obs" and name:
             for label, grade in _grades(_object(step.text), labels):
-                found[name][own.get(label, label)] = grade
+                grades[name][own.get(label, label)] = grade
             name = ""
-    return dict(found)
+    return dict(grades)
 
 
 def _labels(asked: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """What a model reads that analyses chains or writes edits: the Library, cases, counts, and how edits are written.
 
 Everything that comes from examples, chains or entries is delimited and disarmed. Examples are called e1, e2, ...: no
-id, no file name and no name of a generator is ever part of it. Labels are, for the pool is there to learn from.
+id, no file name and no name of a generator is ever part of it. Labels are, because edits are learned from them.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rewardharness.evolution.analyzer import find_clusters, kind_of, missed
-from rewardharness.evolution.operators import OPERATORS_OF
+from rewardharness.evolution.operators import typed_edits_of
 from rewardharness.evolution.proposal import Mutation, Outcome, RejectedProposal, View
 from rewardharness.judging.chain import neutral
 from rewardharness.library.entry import Entry
@@ -50,7 +50,7 @@ def choose_cases(outcomes: Sequence[Outcome], misses: int, hits: int, seed: int)
     """Choose what to read: misses from all clusters in turn, and hits of the same kinds of edit.
 
     Args:
-        outcomes: The pool.
+        outcomes: The outcomes of the training examples.
         misses: Failures at most.
         hits: Successes at most, drawn by the seed.
         seed: Which ones.
@@ -68,14 +68,14 @@ def case_text(outcome: Outcome, alias: str, chain_limit: int) -> str:
     """Write one case with its chain."""
     example, judgment = outcome.example, outcome.judgment
     if judgment.preference is not None:
-        said = f"The judge preferred {judgment.preference} (margin {judgment.margin or 0:.2f})"
+        verdict = f"The judge preferred {judgment.preference} (margin {judgment.margin or 0:.2f})"
     else:
-        said = f"The judge gave no answer ({judgment.failure.code if judgment.failure else 'unknown'})"
+        verdict = f"The judge gave no answer ({judgment.failure.code if judgment.failure else 'unknown'})"
     consulted = ", ".join(entry.name for entry in judgment.entries) or "nothing"
     chain = "\n".join(f"[{step.kind}] {step.text}" for step in judgment.steps)
     return (
         f'<case name="{alias}">\nKind of edit: {kind_of(example)}. Candidates: {", ".join(example.labels)}. '
-        f"People preferred {example.preference}. {said}.\nConsulted: {consulted}.\n"
+        f"People preferred {example.preference}. {verdict}.\nConsulted: {consulted}.\n"
         f"<instruction>\n{quoted(example.instruction, MAX_INSTRUCTION)}\n</instruction>\n"
         f"{_responses(example)}<chain>\n{quoted(chain, chain_limit) or '(none)'}\n</chain>\n</case>"
     )
@@ -152,5 +152,5 @@ def kinds_text(view: View) -> str:
 
 def mutation_text(mutation: Mutation) -> str:
     """Write which operator is wanted, what it is for, and with which typed edits it can be written."""
-    typed = " or ".join(f'"{name}"' for name in OPERATORS_OF[mutation])
+    typed = " or ".join(f'"{name}"' for name in typed_edits_of(mutation))
     return load("evolve_mutation", name=mutation, purpose=sections("mutations")[mutation], operators=typed)

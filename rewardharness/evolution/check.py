@@ -30,24 +30,20 @@ class Check:
 
     start: Score
     """The starting Library on all labeled examples."""
-    detectable: float
+    detectable_gain: float
     """Gain of accuracy, in [0, 1], that this many examples can show."""
     scopes: tuple[Json, ...]
     """The estimate of each scope: name, examples, fixes, breaks, gain, interval, p-value, accepted."""
-
-    def to_json(self) -> Json:
-        """Convert it to JSON."""
-        return {"start": self.start.to_json(), "detectable_gain": self.detectable, "scopes": list(self.scopes)}
 
     @property
     def lines(self) -> list[str]:
         """The estimate in sentences."""
         score, interval = self.start, self.start.interval
         now = "no example was judged" if score.accuracy is None else f"accuracy {score.accuracy:.3f}"
-        bounds = "" if interval is None else f" (95% CI {interval.low:.3f} to {interval.high:.3f})"
+        bounds = "" if interval is None else f" (95% CI {interval[0]:.3f} to {interval[1]:.3f})"
         lines = [
             f"Starting Library: {now}{bounds} on {score.judged} of {score.n} labeled examples.",
-            f"A gain of about {100 * self.detectable:.0f} points or more can be detected.",
+            f"A gain of about {100 * self.detectable_gain:.0f} points or more can be detected.",
         ]
         for scope in self.scopes:
             verdict = "A run would accept the fit" if scope["accepted"] else "A run would reject the fit"
@@ -69,7 +65,7 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
     Raises:
         InputError: If there are too few labeled examples, or the judge is a model: each fold would be a run of its own.
     """
-    if plan.judge.uses_model:
+    if plan.judge.traits.uses_model:
         raise InputError(
             f"--check does not work with the judge {plan.judge.name}: every fold would cost the calls of a run.",
             next_step="Use the pixel-based judge (--judge measured), or run the evolution: it holds out a test set.",
@@ -89,15 +85,15 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
 
 
 def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[Json, ...]:
-    fits_found = fit_data(run, state)
+    fits_of_scopes = fit_data(run, state)
     alpha = (plan.schedule if isinstance(plan.schedule, DefaultSchedule) else DefaultSchedule()).fit_alpha
-    found: list[Json] = []
-    for number, collect in enumerate(fits_found):
+    scopes: list[Json] = []
+    for number, collect in enumerate(fits_of_scopes):
         data = collect()
         folds = len(np.unique(data.comparisons.sources))
         tested = cross_validate(run, plan.library, state.outcomes, data, seed_of(plan.seed, "fit", number), folds)
         evidence = tested.evidence(
-            alpha * part_of(number, len(fits_found)), len(data.examples), tested.judged + tested.failed
+            alpha * part_of(number, len(fits_of_scopes)), len(data.examples), tested.judged + tested.failed
         )
-        found.append({**evidence.to_json(), "name": data.name, "accepted": evidence.decision == "accept"})
-    return tuple(found)
+        scopes.append({**evidence.to_json(), "name": data.name, "accepted": evidence.decision == "accept"})
+    return tuple(scopes)

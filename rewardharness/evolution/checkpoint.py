@@ -21,10 +21,10 @@ from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.gate import AnswerHistory
 from rewardharness.evolution.proposal import Finding, Outcome, Proposal, RejectedProposal
 from rewardharness.evolution.state import Member, Pending, Population, State
-from rewardharness.evolution.stop import Spent
 from rewardharness.files import read_json, write_json
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, entry_files, parse_entry
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
+from rewardharness.runs.spending import Spent
 from rewardharness.schema import Example, Json
 
 CHECKPOINT = "checkpoint.json"
@@ -88,11 +88,11 @@ class Checkpoints:
             state.library.save(self._folder / CHAMPION)
         self._saved = champion
 
-    def load(self, pool: Sequence[Example], evaluator: Evaluator) -> State | None:
+    def load(self, training: Sequence[Example], evaluator: Evaluator) -> State | None:
         """Load the latest state; None if there is none.
 
         Args:
-            pool: All training examples.
+            training: All training examples.
             evaluator: Judges the examples of the champion again, from the cache at no cost.
 
         Raises:
@@ -106,7 +106,7 @@ class Checkpoints:
             if library.id != document["library_id"]:
                 raise _damaged(self._folder, "its champion is another Library")
             state = replace(_read_state(document, library), population=self._population(document.get("population")))
-            outcomes = _outcomes(document["pool"], state, {example.id: example for example in pool}, evaluator)
+            outcomes = _outcomes(document["pool"], state, {example.id: example for example in training}, evaluator)
         except (KeyError, TypeError, ValueError, LibraryError, InputError) as error:
             raise _damaged(self._folder, f"{type(error).__name__}: {str(error).rstrip('.')}") from error
         champion = self._folder / CHAMPION
@@ -119,15 +119,11 @@ class Checkpoints:
         if document is None:
             return None
         members = tuple(
-            Member(
-                Library.load(self._folder / POPULATION / row["library"][:24]),
-                row["fitness"],
-                row["by_kind"],
-                row["island"],
-            )
+            Member(**{**row, "library": Library.load(self._folder / POPULATION / row["library"][:24])})
             for row in document["members"]
         )
-        return Population(members, tuple(document["seen"]), document["operators"], document["generation"])
+        results = from_json(dict[str, tuple[float, float]], document["results"])
+        return Population(**{**document, "members": members, "seen": tuple(document["seen"]), "results": results})
 
     def _read(self) -> Json | None:
         path = self._folder / CHECKPOINT
@@ -152,10 +148,11 @@ def version_folder(folder: Path, version: int) -> Path:
 
 def proposal_json(proposal: Proposal) -> Json:
     """Convert a proposal to JSON, with entries as the text of their files."""
-    lists = {"cited": list(proposal.cited), "idea": list(proposal.idea)}
-    texts = {"operator": proposal.operator, "statement": proposal.statement, "source": proposal.source}
-    mutation = {"mutation": proposal.mutation} if proposal.mutation else {}
-    return {**texts, **mutation, **lists, "changes": [change_json(change) for change in proposal.changes]}
+    names = ("operator", "statement", "source", *(("mutation",) if proposal.mutation else ()), "cited", "idea")
+    return {
+        **{name: getattr(proposal, name) for name in names},
+        "changes": [change_json(change) for change in proposal.changes],
+    }
 
 
 def read_proposal(value: Mapping[str, Any]) -> Proposal:
@@ -164,9 +161,8 @@ def read_proposal(value: Mapping[str, Any]) -> Proposal:
     Raises:
         LibraryError: If an entry is not valid.
     """
-    changes, cited, idea = tuple(map(read_change, value["changes"])), tuple(value["cited"]), tuple(value["idea"])
-    mutation = value.get("mutation")
-    return Proposal(value["operator"], changes, value["statement"], cited, value["source"], idea, mutation=mutation)
+    lists = {name: tuple(value[name]) for name in ("cited", "idea")}
+    return Proposal(**{**value, **lists, "changes": tuple(map(read_change, value["changes"]))})
 
 
 def change_json(change: Change) -> Json:
@@ -201,22 +197,18 @@ def _state_json(state: State, spent: Spent) -> Json:
         "rejected": [asdict(proposal) for proposal in state.rejected],
         "pending": [{**vars(item), "proposal": proposal_json(item.proposal)} for item in state.pending],
         "population": _population_json(state.population),
-        "pool": {name: _pool_json(state, name) for name in state.outcomes},
+        "pool": {name: _outcome_json(state, name) for name in state.outcomes},
     }
 
 
 def _population_json(population: Population | None) -> Json | None:
     if population is None:
         return None
-    rows = [
-        {"library": each.library.id, "fitness": each.fitness, "by_kind": dict(each.by_kind), "island": each.island}
-        for each in population.members
-    ]
-    seen, operators = list(population.seen), dict(population.operators)
-    return {"members": rows, "seen": seen, "operators": operators, "generation": population.generation}
+    members = [{**vars(member), "library": member.library.id} for member in population.members]
+    return {**vars(population), "members": members}
 
 
-def _pool_json(state: State, name: str) -> Json:
+def _outcome_json(state: State, name: str) -> Json:
     outcome, history = state.outcomes[name], state.histories.get(name)
     return {
         "judged": outcome.judged,
@@ -245,17 +237,16 @@ def _read_state(document: Json, library: Library) -> State:
 def _outcomes(
     rows: Mapping[str, Json], state: State, examples: Mapping[str, Example], evaluator: Evaluator
 ) -> dict[str, Outcome]:
+    """Return the outcomes with their recorded credit, which decisions were based on, also if the cache was lost."""
     once = [examples[name] for name in rows if name not in state.twice]
     twice = [examples[name] for name in rows if name in state.twice]
     judged = [*evaluator.judge(state.library, once), *(evaluator.fresh(state.library, twice) if twice else ())]
-    found = {outcome.example.id: outcome for outcome in judged}
-    return {name: _as_recorded(found[name], row) for name, row in rows.items()}
+    outcomes = {outcome.example.id: outcome for outcome in judged}
+    for name, row in rows.items():
+        if outcomes[name].judged and row["judged"]:
+            outcomes[name] = replace(outcomes[name], credit=row["credit"])
+    return {name: outcomes[name] for name in rows}
 
 
-def _as_recorded(outcome: Outcome, row: Json) -> Outcome:
-    """Return an outcome with the recorded credit, which decisions were based on, also if the cache was lost."""
-    return replace(outcome, credit=row["credit"]) if outcome.judged and row["judged"] else outcome
-
-
-def _damaged(folder: Path, how: str) -> RunError:
-    return RunError(f"{folder / CHECKPOINT} cannot be used: {how}.", next_step="Start over with --restart.")
+def _damaged(folder: Path, problem: str) -> RunError:
+    return RunError(f"{folder / CHECKPOINT} cannot be used: {problem}.", next_step="Start over with --restart.")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from rewardharness.evolution.evaluator import may_fire
@@ -12,8 +12,8 @@ from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.population import FINAL_TESTS, RACE, PopulationSchedule
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.steps import EVIDENCE_SHARE
-from rewardharness.judging.evidence import crops_words
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.subagent import count_crops, count_requests
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
 
@@ -51,20 +51,21 @@ class Estimate:
     """Minimum number of requests to a model per judgment; 0 for a judge without a model."""
     crops: int = 0
     """Maximum number of images that measured evidence adds to the requests of a judgment."""
+    expected: int = field(init=False)
+    """The usual total."""
 
-    @property
-    def expected(self) -> int:
-        """The usual total."""
-        return self.begin + self.search + self.audit + self.ensemble + self.regression
+    def __post_init__(self) -> None:
+        total = self.begin + self.search + self.audit + self.ensemble + self.regression
+        object.__setattr__(self, "expected", total)
 
     @property
     def work(self) -> dict[str, float]:
         """Work of each phase of `progress.PHASES`, in judgments that measure or query a model."""
-        search, audit, regression = float(self.search), float(self.audit + self.ensemble), float(self.regression)
+        search, held_out, regression = float(self.search), float(self.audit + self.ensemble), float(self.regression)
         drawing = regression / 2 * SMALL
         if not self.requests:  # each example is measured once for all Libraries
-            search, audit, regression = search * CACHED, audit / 2, drawing
-        values = (float(self.begin), search, audit, drawing, regression)
+            search, held_out, regression = search * CACHED, held_out / 2, drawing
+        values = (float(self.begin), search, held_out, drawing, regression)
         return dict(zip(("pool", "search", "audit", "drawing", "regression"), values, strict=True))
 
     @property
@@ -78,15 +79,7 @@ class Estimate:
         text = f"Expected: about {self.expected} judgments: {', '.join(parts)}."
         gain = round(100 * detectable_gain(max(1, self.begin)))
         text += f" With {self.begin} training examples, a gain of about {gain} points or more can be detected."
-        if not self.requests:
-            return f"{text} No model judges, so they cost only time."
-        requests = "one request" if self.requests == 1 else f"{self.requests} requests"
-        text += f" Each takes at least {requests} to the model; more where it calls Tools."
-        return f"{text} {crops_words(self.crops)}" if self.crops else text
-
-    def to_json(self) -> dict[str, int]:
-        """Convert it to JSON."""
-        return {**asdict(self), "expected": self.expected}
+        return text if self.requests else f"{text} No model judges, so they cost only time."
 
 
 def estimate(
@@ -109,32 +102,32 @@ def estimate(
         most: The budget of judgments; None for no limit.
         regression_pairs: Pairs of the regression set.
     """
-    pool, audit = parts
-    begin = len(schedule.watched(tuple(pool)))
+    training, held_out = parts
+    begin = len(schedule.watched(tuple(training)))
     if isinstance(schedule, PaperSchedule):
-        read = 2 * (len(pool) - begin)
+        read = 2 * (len(training) - begin)
         usual = upper = read + schedule.iterations * (read + 2 * begin)
     elif isinstance(schedule, PopulationSchedule):
-        read = math.ceil((1 - EVIDENCE_SHARE) * len(pool))
-        usual = math.ceil(schedule.proposals * (RACE[0] + (read - RACE[0]) / 3)) + len(pool)
-        upper = schedule.proposals * read + FINAL_TESTS * len(pool)
+        read = math.ceil((1 - EVIDENCE_SHARE) * len(training))
+        usual = math.ceil(schedule.proposals * (RACE[0] + (read - RACE[0]) / 3)) + len(training)
+        upper = schedule.proposals * read + FINAL_TESTS * len(training)
     else:
         assert isinstance(schedule, DefaultSchedule)
-        reach = _reach(library, pool)
-        usual = math.ceil(schedule.proposals * USUAL_SHARE * reach * len(pool) * (1 + schedule.prune_share))
-        upper = math.ceil(schedule.proposals * len(pool) * (1 + schedule.prune_share))
+        reach = _reach(library, training)
+        usual = math.ceil(schedule.proposals * USUAL_SHARE * reach * len(training) * (1 + schedule.prune_share))
+        upper = math.ceil(schedule.proposals * len(training) * (1 + schedule.prune_share))
     if most is not None:
         usual, upper = (max(0, min(value, most - begin)) for value in (usual, upper))
-    times = samples_for(begin + usual, len(audit)) if samples is None else samples
-    ensemble = times * len(audit) if judge.uses_model and times > 1 else 0
-    requests = min((judge.estimate_cost(example) for example in pool), default=0)
-    crops = max((judge.estimate_crops(example) for example in pool), default=0)
-    held_out = (3 if judge.uses_model else 2) * len(audit)
-    return Estimate(begin, usual, upper, held_out, ensemble, 2 * regression_pairs, requests, crops)
+    times = samples_for(begin + usual, len(held_out)) if samples is None else samples
+    ensemble = times * len(held_out) if judge.traits.uses_model and times > 1 else 0
+    requests = min((count_requests(judge, example) for example in training), default=0)
+    crops = max((count_crops(judge, example) for example in training), default=0)
+    audit = (3 if judge.traits.uses_model else 2) * len(held_out)
+    return Estimate(begin, usual, upper, audit, ensemble, 2 * regression_pairs, requests, crops)
 
 
-def _reach(library: Library, pool: Sequence[Example]) -> float:
+def _reach(library: Library, training: Sequence[Example]) -> float:
     """Return the average share of the training examples that an entry touches, over entries that touch any."""
-    shares = [fmean(may_fire(entry, example.instruction, False) for example in pool) for entry in library.entries]
+    shares = [fmean(may_fire(entry, example.instruction, False) for example in training) for entry in library.entries]
     shares = [share for share in shares if share]
     return fmean(shares) if shares else USUAL_REACH

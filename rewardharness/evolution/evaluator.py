@@ -10,34 +10,26 @@ from typing import Any, get_args
 from rewardharness.evolution.analyzer import LIBRARY_FAILURES
 from rewardharness.evolution.progress import Meter
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.evolution.stop import (
-    NOTHING,
-    OVER_BUDGET,
-    UNLIMITED,
-    Exhausted,
-    RunPaused,
-    SpendingLimits,
-    Spent,
-    check_disk,
-    usage_json,
-)
+from rewardharness.evolution.stop import Exhausted, check_disk
 from rewardharness.files import content_id
 from rewardharness.judging.evaluate import evaluate, run_to_end
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import fires
+from rewardharness.judging.subagent import model_judge, with_samples
 from rewardharness.judging.tool_calls import Observation
 from rewardharness.judgments import result_line
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode
-from rewardharness.runs.stop import Stopped, StopRequest
+from rewardharness.runs.spending import NOTHING, OVER_BUDGET, UNLIMITED, SpendingLimits, Spent, usage_json
+from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.schema import Example, Failure, Judgment
 
 MODEL_FAILURES = frozenset(get_args(ErrorCode)) - {"context_too_long", "refused", "bad_request"}
 """Codes of judgments that failed because the model gave no answer, whatever the example."""
 
-OUTAGES: frozenset[str] = frozenset({"unreachable", "unauthorized", "model_not_found", "rate_limited"})
+OUTAGES: frozenset[str] = frozenset({"unreachable", "unauthorized", "model_not_found", "wrong_address", "rate_limited"})
 """Codes that do not depend on the question: if all judgments of a batch fail so, the endpoint is down."""
 
 DOWN_AFTER = 6
@@ -121,17 +113,17 @@ class Evaluator:
     @property
     def noisy(self) -> bool:
         """Whether the same question may get another answer."""
-        return self.base_judge.with_samples(1) is not self.base_judge
+        return with_samples(self.base_judge, 1) is not self.base_judge
 
     @property
     def calls_tools(self) -> bool:
         """Whether the judge calls Tools."""
-        return self.base_judge.calls_tools
+        return self.base_judge.traits.calls_tools
 
     @property
     def _router(self) -> bool:
         """Whether a model decides on entries without triggers."""
-        return self.base_judge.router_id is not None
+        return self.base_judge.traits.router_id is not None
 
     def judge(self, library: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
         """Judge examples.
@@ -160,7 +152,7 @@ class Evaluator:
 
     def fresh(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
         """Judge examples once more with another sample. Only for noisy judges; raises as `judge`."""
-        return self.judge_with(self.base_judge.with_samples(1), "again-", library, examples)
+        return self.judge_with(with_samples(self.base_judge, 1), "again-", library, examples)
 
     def judge_with(self, judge: Judge, prefix: str, library: Library, examples: Sequence[Example]) -> list[Outcome]:
         """Judge examples with another judge on the same budget; raises as `judge`.
@@ -185,12 +177,13 @@ class Evaluator:
         Returns:
             The observations; none if the judge does not call Tools.
         """
-        if not self.calls_tools or not examples:
+        judge = model_judge(self.base_judge)
+        if judge is None or not self.calls_tools or not examples:
             return []
         keys = {example.id: f"tool-{tool.entry_id[:24]}/{example.id}" for example in examples}
         cost = sum(key not in self.counted for key in keys.values())
         self.check(cost)
-        observations = run_to_end(self.base_judge.try_tool(tool, examples))
+        observations = run_to_end(judge.try_tool(tool, examples))
         for item in observations:
             self.spent = replace(self.spent, judge=self.spent.judge + item.usage)
             line = {"id": keys[item.example], "example": item.example, "step": self.step, "tool": tool.name}
@@ -265,8 +258,8 @@ class Evaluator:
         self._count(keys, cost)
         codes = {judgment.failure.code if judgment.failure else "" for _, judgment in judged}
         if self._failed_in_a_row >= DOWN_AFTER or (codes and codes <= OUTAGES):
-            failure, count, self._failed_in_a_row = judged[-1][1].failure, self._failed_in_a_row, 0
-            assert failure is not None
+            failure = [judgment.failure for _, judgment in judged if judgment.failure is not None][-1]
+            count, self._failed_in_a_row = self._failed_in_a_row, 0
             self._pause(failure, count or len(judged))
         if len(judged) < len(examples):
             raise Stopped

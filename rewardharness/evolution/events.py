@@ -5,14 +5,18 @@ Events are appended to `events.jsonl` and never changed. A run that was killed w
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rewardharness.evolution.gate import Evidence
+from rewardharness.codec import ValidationError, from_json
+from rewardharness.evolution.gate import Evidence, estimate_gain
+from rewardharness.evolution.held_out import Score
+from rewardharness.evolution.proposal import Finding
 from rewardharness.files import append_jsonl, read_jsonl
+from rewardharness.runs.spending import NOTHING, Spent
 
 EVENTS = "events.jsonl"
 
@@ -25,6 +29,22 @@ class Event:
     """Step of the run, from 0; an interrupted step is repeated."""
     at: str = field(default="", kw_only=True)
     """Time in UTC, ISO 8601. The order of events is that of their lines."""
+
+
+@dataclass(frozen=True)
+class EvidenceReport(Evidence):
+    """The evidence for the decision on one edit, with its gain."""
+
+    gain: float | None = None
+    """Net gain per example."""
+    interval: tuple[float, float] | None = None
+    """Its paired 95% confidence interval."""
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "EvidenceReport":
+        """Add the gain to the evidence."""
+        gain, interval = estimate_gain(evidence.fixes, evidence.breaks, evidence.judged)
+        return cls(**vars(evidence), gain=gain, interval=interval)
 
 
 @dataclass(frozen=True)
@@ -66,13 +86,12 @@ class Judged(Event):
 class Found(Event):
     """The Orchestrator analyzed the failures."""
 
-    findings: tuple[Mapping[str, Any], ...]
-    """Each with `statement`, `cited`, `kinds`, `failures` and `successes`."""
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
-class Proposed(Event):
-    """An edit was proposed."""
+class EditEvent(Event):
+    """What events about an edit share."""
 
     signature: str
     operator: str
@@ -81,6 +100,12 @@ class Proposed(Event):
     statement: str
     cited: tuple[str, ...]
     source: str
+
+
+@dataclass(frozen=True)
+class Proposed(EditEvent):
+    """An edit was proposed."""
+
     diff: Mapping[str, Any]
     """The changes, as `LibraryDiff.to_json` writes them."""
     mutation: str = ""
@@ -111,25 +136,18 @@ class Skipped(Event):
 
 
 @dataclass(frozen=True)
-class Decided(Event):
+class Decided(EditEvent):
     """An acceptance test decided on an edit."""
 
-    signature: str
-    operator: str
-    names: tuple[str, ...]
-    statement: str
-    cited: tuple[str, ...]
-    source: str
-    evidence: Mapping[str, Any]
-    """As `Evidence.to_json` writes it."""
+    evidence: EvidenceReport
     accuracy: float | None
     """On the training examples after the decision, in [0, 1]."""
     library_id: str
     """Of the champion after the decision."""
     version: int
     """Number of that champion in `versions/`."""
-    spent: Mapping[str, Any]
-    """Spending so far, as `Spent.to_json` writes it."""
+    spent: Spent
+    """Spending so far."""
     changes: tuple[Mapping[str, Any], ...] = ()
     """Changes of the champion before it, as `checkpoint.change_json` writes them. With `versions/` they give the tested
     Library, also if it was rejected."""
@@ -139,11 +157,7 @@ class Decided(Event):
     @property
     def accepted(self) -> bool:
         """Whether the edit was accepted."""
-        return bool(self.evidence["decision"] == "accept")
-
-    def read_evidence(self) -> Evidence:
-        """The evidence as a value."""
-        return Evidence.from_json(dict(self.evidence))
+        return self.evidence.decision == "accept"
 
 
 @dataclass(frozen=True)
@@ -177,8 +191,8 @@ class Concluding(Event):
     """The search ended; the comparison on held-out examples begins."""
 
     reason: str
-    spent: Mapping[str, Any] = field(default_factory=dict)
-    """Spending of the search, as `Spent.to_json` writes it; empty in runs of earlier versions."""
+    spent: Spent = NOTHING
+    """Spending of the search; nothing in runs of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -189,17 +203,18 @@ class Finished(Event):
     pool_accuracy: float | None
     audit_accuracy: float | None
     library_id: str
-    audit: Mapping[str, Any] | None = None
-    """Score of the final Library on held-out examples (`Score.to_json`); None in runs of earlier versions."""
-    start: Mapping[str, Any] | None = None
+    audit: Score | None = None
+    """Score of the final Library on held-out examples; None in runs of earlier versions."""
+    start: Score | None = None
     """Score of the starting Library."""
     headline: str = ""
     """The result in one sentence."""
-    spent: Mapping[str, Any] = field(default_factory=dict)
-    """Spending of the run, as `Spent.to_json` writes it."""
+    spent: Spent = NOTHING
 
 
-KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in Event.__subclasses__()}
+KINDS: Mapping[str, type[Event]] = {
+    kind.__name__.lower(): kind for base in (Event, EditEvent) for kind in base.__subclasses__() if kind != EditEvent
+}
 """Kinds of events by their name in the file."""
 
 _EARLIER_NAMES = {"rested": "paused", "passed": "skipped"}
@@ -231,21 +246,11 @@ def add_event(events: Sequence[Event], event: Event) -> list[Event]:
     return [*events, event]
 
 
-@lru_cache
-def _field_names(kind: Any) -> frozenset[str]:
-    return frozenset(field.name for field in fields(kind))
-
-
 def event_of(record: Mapping[str, Any]) -> Event | None:
-    """Read one line; None for an unknown kind."""
+    """Read one line; None for an unknown kind, and for one with values of other types."""
     name = str(record.get("event"))
     kind = KINDS.get(_EARLIER_NAMES.get(name, name))
-    if kind is None:
-        return None
-    found: Any = kind
-    names = _field_names(found)
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key in names}
-    try:
-        return kind(**values)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    if kind is not None:
+        with suppress(ValidationError):
+            return from_json(kind, {field.name: record[field.name] for field in fields(kind) if field.name in record})
+    return None

@@ -1,53 +1,55 @@
 """The Evolver: reads a typed edit that a model wrote, and checks proposals before they are tested.
 
+A typed edit is a JSON object with an operator. Its structure is read first; its content is checked as that of all
+proposals is, in `problem_of`.
+
 Prose and fences around the JSON are accepted. Unknown operators, measures and names, wording that refers to candidates
 by position, and duplicate wording are rejected.
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
+from rewardharness.codec import finite
 from rewardharness.errors import LibraryError, shown
 from rewardharness.evolution.proposal import OPERATORS, Operator, Proposal, View, wording
-from rewardharness.evolution.typed_edits import MAX_STATEMENT, EditError, changes_of
 from rewardharness.judging.answers import MAX_REPLY, ReplyProblem, conclusion
+from rewardharness.judging.answers import find_objects as objects_in
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry, Kind, print_entry, read_entry
 from rewardharness.library.lint import LintContext, lint_entry
 from rewardharness.library.problems import Findings
 from rewardharness.library.reader import ReadEntry
-from rewardharness.library.rubric import print_rubric
-from rewardharness.library.store import Library, RemoveEntry
+from rewardharness.library.rubric import Criterion, Dimension, Rubric, print_rubric
+from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
+from rewardharness.task import TEXT
 
-MAX_BODY, MAX_PROMPT, MAX_DESCRIPTION, MAX_CRITERIA = 8000, 6000, 600, 24
-"""Size of a proposed entry: characters of the body, of a system prompt and of the description; and criteria."""
+MAX_STATEMENT = 600
+"""Characters of a statement that are kept."""
+MAX_WEIGHT = 20.0
+"""Largest weight of a criterion that may be proposed."""
+_TEXTS = ("description", "body", "system_prompt", "measure")
+MAX_BODY = 8000
+"""Characters of the body of a proposed entry."""
+_LIMITS = {
+    "characters of description": 600,
+    "characters of body": MAX_BODY,
+    "characters of system prompt": 6000,
+    "criteria": 24,
+}
 SAME = 0.8
 """Share of word shingles from which on two wordings say the same."""
 _SHINGLE = 4
-_STARTS = 200
 
 _EXAMPLE = re.compile(r"\b[Ee]xamples?\s+[`'\"]?e\d+\b|`e\d+`")
 
 
-def find_objects(text: str) -> Iterator[dict[str, Any]]:
+def find_objects(text: str) -> list[dict[str, Any]]:
     """Find the JSON objects in a reply, after its thoughts: bare, in fences, between words, in lists."""
-    said = conclusion(text[:MAX_REPLY])
-    if isinstance(said, ReplyProblem):
-        return
-    decoder = json.JSONDecoder(strict=False)
-    position = 0
-    for _ in range(_STARTS):
-        position = said.find("{", position)
-        if position < 0:
-            return
-        try:
-            value, position = decoder.raw_decode(said, position)
-        except (ValueError, RecursionError):
-            position += 1
-            continue
-        yield value
+    final = conclusion(text[:MAX_REPLY])
+    return [] if isinstance(final, ReplyProblem) else objects_in(final)
 
 
 def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) -> Proposal | ReplyProblem | None:
@@ -71,16 +73,15 @@ def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) ->
         return None
     if operator not in OPERATORS:
         return ReplyProblem(f'There is no operator "{shown(operator, 40)}". Operators: {", ".join(OPERATORS)}.')
-    known: Operator = next(each for each in get_args(Operator) if each == operator)
     statement = value.get("statement")
     if not isinstance(statement, str) or not statement.strip():
         return ReplyProblem('There is no "statement" that says in a sentence why.')
     why = shown(" ".join(statement.split()), MAX_STATEMENT)
     try:
-        changes = changes_of(known, value, view, why)
+        changes = changes_of(cast(Operator, operator), value, view, why)
     except EditError as error:
         return ReplyProblem(str(error))
-    proposal = Proposal(known, changes, why, cited, source)
+    proposal = Proposal(cast(Operator, operator), changes, why, cited, source)
     problem = problem_of(proposal, view)
     return ReplyProblem(problem) if problem else proposal
 
@@ -101,7 +102,11 @@ def problem_of(proposal: Proposal, view: View) -> str:
     problem = _outside_phase(proposal, view)
     for entry in entries:
         problem = problem or _oversize(entry, view.library.get(entry.name)) or _wording_problem(entry, after, view)
-        problem = problem or _tool_problem(entry) or _repeats(entry, after, view)
+        if not problem and entry.system_prompt and not entry.measure and not entry.output_schema:
+            problem = (
+                f"The Tool `{entry.name}` has no output_schema: name at least one key of its JSON reply and its type."
+            )
+        problem = problem or _repeats(entry, after, view)
     return problem or _no_shorter(proposal, view) or _unreached(proposal, after, view)
 
 
@@ -132,16 +137,15 @@ def _outside_phase(proposal: Proposal, view: View) -> str:
 
 def _oversize(entry: Entry, old: Entry | None) -> str:
     """Return whether an entry is too large and not smaller than before."""
-    limits = {"characters of description": MAX_DESCRIPTION, "characters of body": MAX_BODY}
-    limits |= {"characters of system prompt": MAX_PROMPT, "criteria": MAX_CRITERIA}
-    before = _sizes(old) if old is not None else (0, 0, 0, 0)
-    for (what, most), size, was in zip(limits.items(), _sizes(entry), before, strict=True):
-        if size > max(most, was):
+    for (what, most), size, before in zip(_LIMITS.items(), _sizes(entry), _sizes(old), strict=True):
+        if size > max(most, before):
             return f"`{entry.name}` has {size} {what}; at most {most} are allowed."
     return ""
 
 
-def _sizes(entry: Entry) -> tuple[int, ...]:
+def _sizes(entry: Entry | None) -> tuple[int, ...]:
+    if entry is None:
+        return (0,) * len(_LIMITS)
     criteria = entry.rubric.criteria if entry.rubric else ()
     return len(entry.description), len(entry.body), len(entry.system_prompt or ""), len(criteria)
 
@@ -153,9 +157,9 @@ def _wording_problem(entry: Entry, after: Library, view: View) -> str:
     new = next((each for each in _complaints(entry, after, view) if each not in known), "")
     if new:
         return f"`{entry.name}`: {new}"
-    found = _EXAMPLE.search(wording(entry))
-    if found:
-        return f"`{entry.name}` speaks of one example ({shown(found.group())}), which no judge will see again."
+    match = _EXAMPLE.search(wording(entry))
+    if match:
+        return f"`{entry.name}` speaks of one example ({shown(match.group())}), which no judge will see again."
     return ""
 
 
@@ -168,17 +172,6 @@ def _complaints(entry: Entry, library: Library, view: View) -> Iterable[str]:
         context = LintContext({each.name for each in library.entries}, view.known_measures)
         lint_entry(ReadEntry(read, places), context, findings)
     return [f"{each.message} {each.remedy}".strip() for each in findings.found if each.severity != "note"]
-
-
-def _tool_problem(entry: Entry) -> str:
-    """Return what a prompted Tool lacks. The Library check compares its prompt with its schema."""
-    if entry.kind != "tool" or entry.measure is not None:
-        return ""
-    if not entry.system_prompt:
-        return f"The Tool `{entry.name}` has neither a system prompt nor a measure."
-    if not entry.output_schema:
-        return f"The Tool `{entry.name}` has no output_schema: name at least one key of its JSON reply and its type."
-    return ""
 
 
 def _repeats(entry: Entry, after: Library, view: View) -> str:
@@ -232,3 +225,168 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
 def _shingles(text: str) -> frozenset[str]:
     words = re.findall(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+", text.lower())  # a Chinese character is a word
     return frozenset(" ".join(words[start : start + _SHINGLE]) for start in range(max(0, len(words) - _SHINGLE + 1)))
+
+
+class EditError(ValueError):
+    """An edit that cannot be read. The message is for the model."""
+
+
+def changes_of(operator: Operator, value: Mapping[str, Any], view: View, why: str) -> tuple[Change, ...]:
+    """Read the changes of a typed edit.
+
+    Args:
+        operator: What kind of edit it is.
+        value: The object, as the prompt `evolve` describes it.
+        view: What the round sees.
+        why: The reason that each change carries.
+
+    Raises:
+        EditError: If something is missing, of another type than asked for, or names what is not there.
+    """
+    if operator in {"add", "add_tool"}:
+        return (AddEntry(_new(_mapping(value, "entry"), "skill" if operator == "add" else "tool", view), why),)
+    if operator in {"modify", "fix_tool"}:
+        fields = _mapping(value, "entry")
+        return (ReplaceEntry(_changed(_known(view, _text(fields, "name")), fields), why),)
+    if operator == "merge":
+        return _merged(value, view, why)
+    old = _known(view, _text(value, "name"))
+    if operator == "remove":
+        return (RemoveEntry(old.name, why),)
+    if operator == "split":
+        return _divided(old, value, view, why)
+    if operator == "retrigger":
+        return (ReplaceEntry(replace(old, metadata={**old.metadata, "triggers": _triggers(value)}), why),)
+    return (ReplaceEntry(_reweighted(old, _mapping(value, "weights")), why),)
+
+
+def _known(view: View, name: str) -> Entry:
+    entry = view.library.get(name.strip())
+    if entry is None:
+        names = ", ".join(entry.name for entry in view.library.entries) or "none"
+        raise EditError(f"The Library has no entry `{shown(name)}`. Entries: {names}.")
+    return entry
+
+
+def _reweighted(old: Entry, weights: Mapping[str, Any]) -> Entry:
+    known = {criterion.id for criterion in old.rubric.criteria} if old.rubric else set()
+    unknown = [shown(str(name), 40) for name in weights if name not in known]
+    if old.rubric is None or unknown or not weights:
+        raise EditError(
+            f'`{old.name}` has the criteria {", ".join(sorted(known)) or "none"}; "weights" gives some of these '
+            f"a number{f', not {unknown[0]}' if unknown else ''}."
+        )
+    criteria = tuple(
+        replace(criterion, weight=_weight(weights[criterion.id], criterion.id))
+        if criterion.id in weights
+        else criterion
+        for criterion in old.rubric.criteria
+    )
+    return replace(old, rubric=replace(old.rubric, criteria=criteria))
+
+
+def _merged(value: Mapping[str, Any], view: View, why: str) -> tuple[Change, ...]:
+    names = value.get("names")
+    if not isinstance(names, list) or len(names) != 2 or names[0] == names[1]:
+        raise EditError('"names" of a merge is a list of two different entries.')
+    first, second = (_known(view, str(name)) for name in names)
+    if first.kind != second.kind:
+        raise EditError("Only entries of one kind can be merged.")
+    entry = _new(_mapping(value, "entry"), first.kind, view)
+    gone = [old.name for old in (first, second) if old.name != entry.name]
+    here: Change = ReplaceEntry(entry, why) if len(gone) == 1 else AddEntry(entry, why)
+    return (*(RemoveEntry(name, why) for name in gone), here)
+
+
+def _divided(old: Entry, value: Mapping[str, Any], view: View, why: str) -> tuple[Change, ...]:
+    parts = _rows(value, "entries", dict)
+    if len(parts) != 2:
+        raise EditError('"entries" of a split is a list of two entries.')
+    entries = [_new(part, old.kind, view) for part in parts]
+    names = {entry.name for entry in entries}
+    if len(names) < 2:
+        raise EditError("The two entries of a split need different names.")
+    gone = () if old.name in names else (RemoveEntry(old.name, why),)
+    here = (ReplaceEntry(entry, why) if entry.name == old.name else AddEntry(entry, why) for entry in entries)
+    return (*gone, *here)
+
+
+def _new(fields: Mapping[str, Any], kind: Kind, view: View) -> Entry:
+    """Read a whole entry."""
+    metadata = {"task": TEXT.name} if view.task is TEXT else {}
+    return _changed(Entry(_text(fields, "name").strip(), kind, "", metadata=metadata), fields)
+
+
+def _changed(old: Entry, fields: Mapping[str, Any]) -> Entry:
+    """Put the fields that are given in the place of the old ones."""
+    values: dict[str, Any] = {key: _text(fields, key) for key in _TEXTS if fields.get(key) is not None}
+    for key in ("input_schema", "output_schema"):
+        if fields.get(key) is not None:
+            values[key] = _mapping(fields, key)
+            if not all(isinstance(kind, str) for kind in values[key].values()):
+                raise EditError(f'"{key}" is an object of names and types, such as {{"count": "int"}}.')
+    triggers = {"triggers": _triggers(fields)} if fields.get("triggers") else {}
+    return replace(old, metadata={**old.metadata, **triggers}, rubric=_rubric(old, fields), **values)
+
+
+def _rubric(old: Entry, fields: Mapping[str, Any]) -> Rubric | None:
+    """Criteria that are given take the place of those with the same id, or come last; some may be removed."""
+    rows, gone = _rows(fields, "criteria", dict), _rows(fields, "remove_criteria", str)
+    if not rows and not gone:
+        return old.rubric
+    criteria = {criterion.id: criterion for criterion in old.rubric.criteria} if old.rubric else {}
+    for name in gone:
+        if criteria.pop(name, None) is None:
+            raise EditError(f"`{old.name}` has no criterion `{shown(name, 40)}` to remove.")
+    new = {criterion.id: criterion for criterion in map(_criterion, rows)}
+    if len(new) < len(rows):
+        raise EditError("Two criteria have the same id.")
+    criteria |= new
+    return Rubric(tuple(criteria.values()), old.rubric.extra if old.rubric else {}) if criteria else None
+
+
+def _criterion(row: Mapping[str, Any]) -> Criterion:
+    name, applies = _text(row, "id").strip(), _rows(row, "applies", str)
+    weight = _weight(row.get("weight", 1.0), name)
+    dimension = cast(Dimension, _text({"dimension": "instruction", **row}, "dimension"))
+    measure = None if row.get("measure") is None else _text(row, "measure")
+    kinds = tuple(dict.fromkeys(applies))
+    return Criterion(name, _text(row, "text"), weight, dimension=dimension, measure=measure, applies=kinds)
+
+
+def _weight(value: Any, name: str) -> float:
+    number = finite(value)
+    if number is None or not 0 < number <= MAX_WEIGHT:
+        raise EditError(f"The weight of `{shown(name, 40)}` is not a number above 0 and up to {MAX_WEIGHT:g}.")
+    return number
+
+
+def _triggers(fields: Mapping[str, Any]) -> str:
+    """Triggers as text; a list is written as one."""
+    value = fields.get("triggers")
+    if isinstance(value, list) and all(isinstance(trigger, str) for trigger in value):
+        value = ", ".join(value)
+    if not isinstance(value, str) or not value.strip():
+        raise EditError('"triggers" is a text: words and phrases separated by commas, or `always`.')
+    return " ".join(value.split())
+
+
+def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    mapping = value.get(key)
+    if not isinstance(mapping, dict):
+        raise EditError(f'There is no object "{key}".')
+    return mapping
+
+
+def _rows(fields: Mapping[str, Any], key: str, kind: type) -> Sequence[Any]:
+    value = fields.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(row, kind) for row in value):
+        raise EditError(f'"{key}" is not a list of {"objects" if kind is dict else "texts"}.')
+    return value
+
+
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str):
+        raise EditError(f'"{key}" is missing or is not a text.')
+    return value

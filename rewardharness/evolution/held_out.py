@@ -8,12 +8,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from rewardharness.codec import UNSET, UnsetType
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.gate import estimate_gain, sign_test
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.judging.report import mcnemar, wilson
+from rewardharness.judging.subagent import with_samples
 from rewardharness.library.store import EMPTY, Library
-from rewardharness.schema import Example, Interval, Json
+from rewardharness.schema import Example
 
 LOSS_LEVEL = 0.2
 """Level of the one-sided sign test at which a loss on held-out examples undoes an evolution: strict, but not so strict
@@ -29,31 +31,21 @@ class Score:
 
     n: int
     judged: int
-    correct: float
-    """Sum of the credits; an undecided forced choice has the expected credit of a random choice."""
+    accuracy: float | None
+    """Share of the judged examples that agree with their label; None if none was judged. An undecided forced choice has
+    the expected credit of a random choice."""
+    interval: tuple[float, float] | None
+    """Wilson 95% confidence interval of the accuracy."""
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> "Score":
         """Count outcomes."""
         outcomes = list(outcomes)
         judged = [outcome.credit for outcome in outcomes if outcome.judged]
-        return cls(len(outcomes), len(judged), math.fsum(judged))
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share of the judged examples that agree with their label; None if none was judged."""
-        return self.correct / self.judged if self.judged else None
-
-    @property
-    def interval(self) -> Interval | None:
-        """Wilson 95% confidence interval of the accuracy."""
-        return wilson(self.correct, self.judged)
-
-    def to_json(self) -> Json:
-        """Convert it to JSON."""
-        interval = self.interval
-        bounds = None if interval is None else [interval.low, interval.high]
-        return {"n": self.n, "judged": self.judged, "accuracy": self.accuracy, "interval": bounds}
+        correct = math.fsum(judged)
+        interval = wilson(correct, len(judged))
+        accuracy = correct / len(judged) if judged else None
+        return cls(len(outcomes), len(judged), accuracy, None if interval is None else (interval.low, interval.high))
 
 
 @dataclass(frozen=True)
@@ -65,22 +57,55 @@ class HeldOutComparison:
     """Examples on which the first agrees better with the label."""
     breaks: int
     """Examples on which it agrees less."""
+    gain: float | None
+    """Net gain per example; None without examples."""
+    interval: tuple[float, float] | None
+    """Its paired 95% confidence interval."""
+    p: float | None
+    """P-value (McNemar); None without a difference."""
 
     @classmethod
     def of(cls, ours: Iterable[Outcome], theirs: Iterable[Outcome]) -> "HeldOutComparison":
         """Compare example by example."""
-        other = {outcome.example.id: outcome for outcome in theirs if outcome.judged}
-        pairs = [
-            (each.credit, other[each.example.id].credit) for each in ours if each.judged and each.example.id in other
-        ]
-        return cls(len(pairs), sum(a > b for a, b in pairs), sum(a < b for a, b in pairs))
+        others = {outcome.example.id: outcome.credit for outcome in theirs if outcome.judged}
+        both = (outcome for outcome in ours if outcome.judged and outcome.example.id in others)
+        pairs = [(outcome.credit, others[outcome.example.id]) for outcome in both]
+        fixes, breaks = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+        return cls(len(pairs), fixes, breaks, *estimate_gain(fixes, breaks, len(pairs)), mcnemar(fixes, breaks))
 
-    def to_json(self) -> Json:
-        """Convert it to JSON: the net gain per example with its paired 95% CI, and the p-value (McNemar)."""
-        gain, interval = estimate_gain(self.fixes, self.breaks, self.n)
-        bounds = interval and list(interval)
-        p_value = mcnemar(self.fixes, self.breaks)
-        return {"n": self.n, "fixes": self.fixes, "breaks": self.breaks, "gain": gain, "interval": bounds, "p": p_value}
+
+@dataclass(frozen=True)
+class EnsembleScore:
+    """The starting Library with several samples per question; only `skipped` is set if that was not judged."""
+
+    n: int | UnsetType = UNSET
+    judged: int | UnsetType = UNSET
+    accuracy: float | UnsetType | None = UNSET
+    interval: tuple[float, float] | UnsetType | None = UNSET
+    samples: int | UnsetType = UNSET
+    """Samples per question."""
+    skipped: str | UnsetType = UNSET
+    """Why it was not judged."""
+
+    @property
+    def score(self) -> Score | None:
+        """The accuracy; None if it was not judged."""
+        return None if self.skipped else Score(*(getattr(self, name) for name in Score.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class HeldOutReport:
+    """Accuracies on the held-out test set."""
+
+    n: int
+    final: Score
+    start: Score
+    empty: Score
+    """Without a Library; of no example for a judge without a model."""
+    final_against_start: HeldOutComparison
+    final_against_empty: HeldOutComparison
+    ensemble: EnsembleScore
+    final_against_ensemble: HeldOutComparison | UnsetType = UNSET
 
 
 @dataclass(frozen=True)
@@ -103,29 +128,27 @@ class HeldOutResult:
         compared = HeldOutComparison.of(self.final, self.start)
         return compared.breaks > compared.fixes and sign_test(compared.breaks, compared.fixes) <= LOSS_LEVEL
 
-    def to_json(self) -> Json:
-        """Convert it to JSON."""
-        document: Json = {
-            "n": len(self.final),
-            "final": Score.of(self.final).to_json(),
-            "start": Score.of(self.start).to_json(),
-            "empty": Score.of(self.empty).to_json(),
-            "final_against_start": HeldOutComparison.of(self.final, self.start).to_json(),
-            "final_against_empty": HeldOutComparison.of(self.final, self.empty).to_json(),
-        }
-        if self.skipped:
-            return {**document, "ensemble": {"skipped": self.skipped}}
-        ensemble = {**Score.of(self.ensemble).to_json(), "samples": self.samples}
-        return {
-            **document,
-            "ensemble": ensemble,
-            "final_against_ensemble": HeldOutComparison.of(self.final, self.ensemble).to_json(),
-        }
+    @property
+    def report(self) -> HeldOutReport:
+        """The accuracies, and the final Library against the others."""
+        ensemble, against = EnsembleScore(skipped=self.skipped), HeldOutComparison.of(self.final, self.ensemble)
+        if not self.skipped:
+            ensemble = EnsembleScore(**vars(Score.of(self.ensemble)), samples=self.samples)
+        return HeldOutReport(
+            n=len(self.final),
+            final=Score.of(self.final),
+            start=Score.of(self.start),
+            empty=Score.of(self.empty),
+            final_against_start=HeldOutComparison.of(self.final, self.start),
+            final_against_empty=HeldOutComparison.of(self.final, self.empty),
+            ensemble=ensemble,
+            final_against_ensemble=UNSET if self.skipped else against,
+        )
 
 
-def samples_for(judgments: int, audit: int) -> int:
+def samples_for(judgments: int, held_out: int) -> int:
     """Return the samples per question that cost about as many judgments as the search; at least 2."""
-    return max(2, min(MAX_SAMPLES, round(judgments / audit))) if audit else 0
+    return max(2, min(MAX_SAMPLES, round(judgments / held_out))) if held_out else 0
 
 
 def evaluate_held_out(
@@ -149,7 +172,7 @@ def evaluate_held_out(
         Paused: If the judge gives no answers.
     """
     search = evaluator.spent.judgments
-    with_empty = evaluator.base_judge.uses_model
+    with_empty = evaluator.base_judge.traits.uses_model
     with evaluator.outside_budget():
         libraries = dict.fromkeys((final, start, EMPTY) if with_empty else (final, start))
         times = samples_for(search, len(examples)) if samples is None else samples
@@ -161,6 +184,6 @@ def evaluate_held_out(
             return replace(result, skipped="this judge always gives the same answer, so asking again cannot gain")
         if times < 2:
             return replace(result, skipped="not requested")
-        sampled = evaluator.base_judge.with_samples(times)
+        sampled = with_samples(evaluator.base_judge, times)
         ensemble = tuple(evaluator.judge_with(sampled, f"{times}x-", start, examples))
     return replace(result, ensemble=ensemble, samples=times)

@@ -8,18 +8,19 @@ saved, so that opening the same run again gives the same Library and costs nothi
 import logging
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rewardharness.errors import RunError
 from rewardharness.evolution.briefing import MAX_INSTRUCTION, grammar, quoted
-from rewardharness.evolution.evolver import find_objects, problem_of
+from rewardharness.evolution.evolver import EditError, changes_of, find_objects, problem_of
+from rewardharness.evolution.llm_orchestrator import TEMPERATURE, ask_twice
 from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.replies import Replies
-from rewardharness.evolution.typed_edits import EditError, changes_of
+from rewardharness.judging.answers import ReplyProblem
 from rewardharness.judging.evaluate import run_to_end
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.measure.table import known_measures
-from rewardharness.models.base import ChatRequest, Message, Model, ModelError
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
 from rewardharness.prompts import load
 from rewardharness.schema import Example, Failure, Judgment
 from rewardharness.task import IMAGE_EDIT
@@ -35,16 +36,6 @@ MOST_INSTRUCTIONS = 60
 _MAX_TOKENS = 8000
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """The Skills of one reply."""
-
-    library: Library
-    """The Skills without problems."""
-    problems: tuple[str, ...]
-    """What is wrong with the others, for the model."""
 
 
 def write_library(
@@ -63,47 +54,52 @@ def write_library(
         RunError: If it gives no answer, or no usable Skill.
     """
     try:
-        draft = run_to_end(_write(model, examples, replies, seed))
+        library, problems = run_to_end(_write(model, examples, replies, seed))
     except ModelError as error:
         raise RunError(
             f"The initializer {model.id} gives no answer ({error.code}). {error.message}",
             next_step="Choose another starting Library, or give the same command again.",
         ) from error
-    for problem in draft.problems:
+    for problem in problems:
         _log.warning("The initializer %s wrote something unusable: %s", model.id, problem)
-    if not draft.library.entries:
+    if not library.entries:
         raise RunError(
             f"The initializer {model.id} wrote no usable Skill.",
             next_step="Choose another starting Library (--library), or another --initializer-model.",
         )
-    names = [entry.name for entry in draft.library.entries]
+    names = [entry.name for entry in library.entries]
     statement = f"Written from instructions of {len(examples)} training examples."
     line = {"operator": "initialize", "entries": names, "statement": statement, "source": model.id}
-    return draft.library.with_lineage({"library": draft.library.id, **line, **(origin or {})})
+    return library.with_lineage({"library": library.id, **line, **(origin or {})})
 
 
-async def _write(model: Model, examples: Sequence[Example], replies: Replies, seed: int) -> Draft:
+async def _write(
+    model: Model, examples: Sequence[Example], replies: Replies, seed: int
+) -> tuple[Library, Sequence[str]]:
+    """Return the Library of the last reply with usable Skills, and what is wrong with the others."""
     view = _view(examples, seed)
     distinct = sorted({" ".join(example.instruction.split()) for example in examples})
     chosen = random.Random(seed).sample(distinct, min(MOST_INSTRUCTIONS, len(distinct)))
     listed = "\n".join(f"- {quoted(instruction, MAX_INSTRUCTION)}" for instruction in chosen)
     system = load("initialize", view.task.wording, limit=str(MOST_SKILLS), grammar=grammar(view))
     messages = [Message.of("system", system), Message.of("user", load("initialize_from", instructions=listed))]
+    drafts: list[tuple[Library, Sequence[str]]] = []
+
+    async def ask(messages: Sequence[Message], attempt: int) -> Reply:
+        request = ChatRequest(tuple(messages), max_tokens=_MAX_TOKENS, temperature=TEMPERATURE, seed=seed + attempt)
+        reply, _ = await replies.ask(model, request)
+        return reply
+
+    def read(text: str) -> ReplyProblem | None:
+        drafts.append(read_skills(text, view))
+        problems = drafts[-1][1]
+        return ReplyProblem(" ".join(problems)) if problems else None
+
     try:
-        draft = Draft(EMPTY, ())
-        for attempt in range(2):
-            request = ChatRequest(tuple(messages), max_tokens=_MAX_TOKENS, temperature=0.7, seed=seed + attempt)
-            reply, _ = await replies.ask(model, request)
-            latest = read_skills(reply.text, view)
-            draft = latest if latest.library.entries or not draft.library.entries else draft
-            if not latest.problems:
-                return latest
-            problem = " ".join(latest.problems)
-            messages += [Message.of("assistant", reply.text or "(nothing)")]
-            messages += [Message.of("user", load("repair_proposal", problem=problem))]
-        return draft
+        await ask_twice(ask, messages, read)
     finally:
         await model.close()
+    return [draft for draft in drafts if draft[0].entries or draft is drafts[0]][-1]
 
 
 def _view(examples: Sequence[Example], seed: int) -> View:
@@ -114,25 +110,23 @@ def _view(examples: Sequence[Example], seed: int) -> View:
     return replace(view, known_measures=known_measures()) if view.task is IMAGE_EDIT else view
 
 
-def read_skills(text: str, view: View) -> Draft:
-    """Read and check the Skills of a reply."""
+def read_skills(text: str, view: View) -> tuple[Library, Sequence[str]]:
+    """Read the Skills of a reply: a Library of those without problems, and the problems of the others."""
     rows = next((rows for value in find_objects(text) if isinstance(rows := value.get("skills"), list)), None)
     if not rows:
-        return Draft(EMPTY, ('The reply holds no JSON object with "skills".',))
+        return EMPTY, ('The reply holds no JSON object with "skills".',)
     problems = [f"There are {len(rows)} Skills; at most {MOST_SKILLS} are allowed."] if len(rows) > MOST_SKILLS else []
-    library = EMPTY
     for row in rows[:MOST_SKILLS]:
-        now = replace(view, library=library)
         try:
-            proposal = Proposal("add", changes_of("add", {"entry": row}, now, ""), "", (), LLM)
+            proposal = Proposal("add", changes_of("add", {"entry": row}, view, ""), "", (), LLM)
+            problem = problem_of(proposal, view)
         except EditError as error:
-            problems.append(str(error))
-            continue
-        problem = problem_of(proposal, now)
+            problem = str(error)
         if problem:
             problems.append(problem)
         else:
-            library = proposal.applied_to(library)
+            view = replace(view, library=proposal.applied_to(view.library))
+    library = view.library
     if library.entries and not any(trigger.always for entry in library.entries for trigger in entry.triggers):
         problems.append("No Skill has the triggers `always`.")
-    return Draft(library, tuple(problems))
+    return library, problems

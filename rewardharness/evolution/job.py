@@ -1,10 +1,11 @@
 """The evolution job: opens what a run needs, and runs it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rewardharness.codec import to_json
 from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
 from rewardharness.data.opening import Progress, open_data
 from rewardharness.data.source import Dataset, split
@@ -23,23 +24,27 @@ from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Orchestrator
 from rewardharness.evolution.regression import RegressionSet, regression_set
 from rewardharness.evolution.replies import Replies
+from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
-from rewardharness.evolution.tracking import tracked
+from rewardharness.evolution.tracking import evolution_numbers, tracked
 from rewardharness.files import content_id
+from rewardharness.judging.batches import expected_cost
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.judge import Judge, check_task
-from rewardharness.judging.opening import MEASURED, open_judge
+from rewardharness.judging.config import MEASURED
+from rewardharness.judging.interface import check_task
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.opening import open_judge
+from rewardharness.judging.subagent import model_judge
+from rewardharness.library.hub_files import Origin, write_origin
 from rewardharness.library.opening import open_library
-from rewardharness.library.origin import Origin, write_origin
 from rewardharness.library.store import Library
-from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.models.open import open_model
 from rewardharness.prompts import Language, in_language
 from rewardharness.runs.records import Recording, record_run
+from rewardharness.runs.spending import UNLIMITED, Cost, SpendingLimits
 from rewardharness.schema import TIE, Json
 from rewardharness.settings import Settings
 from rewardharness.task import IMAGE_EDIT
-from rewardharness.tracking.numbers import evolution_numbers
 from rewardharness.tracking.run import track_run
 
 MODEL_CONCURRENCY = 16
@@ -52,7 +57,7 @@ class EvolutionResult:
 
     library: Library
     """The evolved Library; the starting one where the evolved one does worse on held-out examples."""
-    report: Json = field(repr=False)
+    report: EvolutionReport = field(repr=False)
     """The content of `report.json`: the comparison on held-out examples, all tested edits, what was spent."""
     folder: Path
     """The run folder, which `rh runs` and the app read."""
@@ -79,7 +84,23 @@ class EvolutionJob:
         """Whether the run folder holds a run that can be resumed."""
         return (self.folder / CHECKPOINT).exists()
 
-    def finished_report(self) -> Json | None:
+    @property
+    def limits(self) -> SpendingLimits:
+        """The budget of the search, with prices."""
+        return self.plan.limits
+
+    def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
+        """Return the expected requests and tokens of the complete run, without the Orchestrator.
+
+        Args:
+            restart: Not used: the estimate does not depend on what is judged already.
+            retry_failed: Not used: what failed is judged again whenever the search needs it.
+        """
+        pool = self.plan.parts[0]
+        usual, share = expected_cost(self.plan.judge, pool, self.plan.library), self.plan.estimate.expected / len(pool)
+        return replace(Cost(*(round(number * share) for number in astuple(usual))), judgments=0)
+
+    def finished_report(self) -> EvolutionReport | None:
         """Return the report of a finished run; None if there is something left to do.
 
         Raises:
@@ -103,7 +124,8 @@ class EvolutionJob:
             "corrections": len(plan.corrections.keys() & {example.id for example in pool}),
             "judge": plan.judge.name,
             "orchestrator": plan.orchestrator.name,
-            "expected": None if finished else plan.estimate.to_json(),
+            "expected": None if finished else to_json(plan.estimate),
+            "cost": None if finished else self.cost().to_json(self.limits),
         }
 
     def run(
@@ -111,6 +133,7 @@ class EvolutionJob:
         callbacks: Callbacks | None = None,
         *,
         restart: bool = False,
+        retry_failed: bool = False,
         arguments: Mapping[str, Any] | None = None,
         track: str | Iterable[str] | None = None,
     ) -> EvolutionResult:
@@ -119,6 +142,7 @@ class EvolutionJob:
         Args:
             callbacks: Receives events and progress, and may request a stop.
             restart: Start over; an earlier run in the folder is renamed.
+            retry_failed: Not used: what failed is judged again whenever the search needs it.
             arguments: Arguments of the command, for the record of the run; None to write no record.
             track: Trackers that the run is logged to; None for those of the settings.
 
@@ -144,40 +168,15 @@ class EvolutionJob:
         return EvolutionResult(library, report, self.folder)
 
     def _record(self, arguments: Mapping[str, Any]) -> Recording:
-        dataset, judging = self.plan.dataset, self.plan.judge.settings
+        dataset, judge = self.plan.dataset, model_judge(self.plan.judge)
         return record_run(
             arguments,
             self.settings,
             config=self.config,
-            how=asdict(judging) if judging else None,
+            how=asdict(judge.settings) if judge else None,
             taken=dict(self.chosen),
             skipped_rows=dataset.skipped_json(),
         )
-
-
-def run(
-    config: EvolveConfig,
-    settings: Settings,
-    *,
-    folder: Path | None = None,
-    restart: bool = False,
-    callbacks: Callbacks | None = None,
-) -> EvolutionResult:
-    """Run or resume an evolution.
-
-    Args:
-        config: Its configuration.
-        settings: Keys, and the default judge and Library.
-        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
-        restart: Start over; an earlier run in the folder is renamed.
-        callbacks: Receives events and progress, and may request a stop.
-
-    Raises:
-        HarnessError: As `open_job` and `EvolutionJob.run`.
-    """
-    config = config.with_defaults(settings)
-    job = open_job(config, settings, folder=folder)
-    return job.run(callbacks, restart=restart, arguments={"words": ("evolve",), **vars(config)})
 
 
 def open_job(
@@ -209,9 +208,9 @@ def open_job(
         opened = replace(config, no_cache=False)
         settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
     plan = make_plan(
-        dataset,
+        dataset.first(config.limit),
         _first_library(opened, settings, dataset),
-        opened.open_judge(settings, ties=ties),
+        open_judge(opened, settings, ties=ties),
         open_orchestrator(
             config.orchestrator, settings, images=config.orchestrator_images, language=config.prompt_language or "en"
         ),
@@ -226,7 +225,7 @@ def open_job(
         corrections=corrections,
     )
     chosen = {"ties": ties, "corrections": file, "cache": settings.home / "cache"}
-    return EvolutionJob(plan, folder, settings, config, chosen, warnings)
+    return EvolutionJob(replace(plan, limit=config.limit), folder, settings, config, chosen, warnings)
 
 
 def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
@@ -312,7 +311,7 @@ def _first_library(config: EvolveConfig, settings: Settings, dataset: Dataset) -
     origin = {"data": f"{dataset.name}: instructions of {len(pool)} training examples", "data_digest": dataset.digest}
     replies = Replies(settings.home / FOLDER)
     with in_language(config.prompt_language or "en"):
-        return write_library(open_model(spec, _model_keys(settings)), pool, replies, config.seed, origin)
+        return write_library(open_model(spec, _writer_settings(settings)), pool, replies, config.seed, origin)
 
 
 def _instructions(dataset: Dataset) -> dict[str, str]:
@@ -351,7 +350,7 @@ def make_plan(
     regression = regression_set(settings, MARGIN)
     if dataset.task is not IMAGE_EDIT:  # its pairs are edits of images
         regression = options["regression"] = RegressionSet()
-    if isinstance(schedule, DefaultSchedule) and not judge.uses_model:
+    if isinstance(schedule, DefaultSchedule) and not judge.traits.uses_model:
         # Judgments cost no requests: nothing needs screening, and pruning may look at all examples.
         schedule = replace(schedule, prune_share=1.0, screen=False)
     return EvolutionPlan(
@@ -361,7 +360,7 @@ def make_plan(
         orchestrator,
         schedule,
         observer(JudgmentCache(settings.home / "cache")),
-        concurrency=concurrency or (MODEL_CONCURRENCY if judge.uses_model else settings.workers),
+        concurrency=concurrency or (MODEL_CONCURRENCY if judge.traits.uses_model else settings.workers),
         **{"regression": regression, **options},
     )
 
@@ -382,12 +381,12 @@ def open_orchestrator(
     """
     if spec == BUILTIN:
         return BuiltinOrchestrator()
-    return LLMOrchestrator(open_model(spec, _model_keys(settings)), LLMSettings(images=images, language=language))
+    return LLMOrchestrator(open_model(spec, _writer_settings(settings)), LLMSettings(images=images, language=language))
 
 
-def _model_keys(settings: Settings) -> ModelSettings:
-    """Return the keys of the models that write: Orchestrator and initializer."""
-    return ModelSettings.of(settings, settings.orchestrator_key)
+def _writer_settings(settings: Settings) -> Settings:
+    """Return the settings with the key of the models that write: Orchestrator and initializer."""
+    return replace(settings, api_key=settings.orchestrator_key)
 
 
 def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Path | None:
@@ -400,6 +399,6 @@ def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset
 
 def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
     parts = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
-    parts += [each for each in (config.initializer_model, config.prompt_language) if each]
+    parts += [each for each in (config.initializer_model, config.prompt_language, str(config.limit or "")) if each]
     search = [] if config.schedule in {"default", "paper"} else [asdict(config.make_schedule())]  # type: ignore[call-overload]
     return content_id([*parts, config.schedule, config.seed, *search])[:12]

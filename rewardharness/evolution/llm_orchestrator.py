@@ -6,8 +6,10 @@ is dropped and recorded. A refusal or timeout costs one proposal, not the round.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 from rewardharness.errors import HarnessError, shown
 from rewardharness.evolution.analyzer import analyze, kind_of, missed
@@ -28,6 +30,7 @@ from rewardharness.evolution.evolver import find_objects, read_proposal, similar
 from rewardharness.evolution.operators import condition_problem
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Outcome, Proposal, View
 from rewardharness.evolution.shape import shape_findings
+from rewardharness.judging.answers import ReplyProblem
 from rewardharness.judging.evaluate import run_to_end
 from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.encoded import encode_for_model
@@ -41,24 +44,22 @@ MAX_FINDING = 600
 """Characters of a finding that are kept."""
 MAX_OBSERVED = 3000
 """Characters that are shown of what a Tool replied."""
+MAX_CHAIN = 2500
+"""Characters of one chain that are shown."""
+MISSES, HITS = 16, 8
+"""Maximum number of failures per round whose chains are shown, and of successes of the same kinds."""
 SAME_ROUND = 0.8
 """Share of word shingles from which on two proposals of one round say the same."""
+MAX_TOKENS, TEMPERATURE = 6000, 0.7
+"""Of a reply, hidden thinking included; and above 0, so that rounds differ."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class LLMSettings:
     """Settings of the requests."""
 
-    temperature: float = 0.7
-    """Above 0, so that rounds differ."""
-    max_tokens: int = 6000
-    """Maximum tokens of a reply, hidden thinking included."""
-    misses: int = 16
-    """Maximum number of failures per round whose chains are shown."""
-    hits: int = 8
-    """Maximum number of successes of the same kinds that are shown."""
-    chain_characters: int = 2500
-    """Characters of one chain that are shown."""
     images: bool = False
     """Whether the images of cited examples are shown. For models that see."""
     max_pixels: int = 512 * 512
@@ -67,6 +68,32 @@ class LLMSettings:
     """Seconds per reply, including retries."""
     language: Language = "en"
     """Language of the prompts."""
+
+
+async def ask_twice(
+    ask: Callable[[Sequence[Message], int], Awaitable[Reply]],
+    messages: Sequence[Message],
+    read: Callable[[str], T | ReplyProblem],
+) -> T | Dropped:
+    """Ask a model; an unusable reply is sent back once with its problem.
+
+    Args:
+        ask: Sends messages; gets the number of the attempt, from 0.
+        messages: The question.
+        read: Reads a reply, or returns what is wrong with it.
+
+    Returns:
+        What was read; the last unusable reply if the second one is unusable, too.
+    """
+    for attempt in range(2):
+        reply = await ask(messages, attempt)
+        outcome = read(reply.text)
+        if not isinstance(outcome, ReplyProblem):
+            return outcome
+        problem = "The reply was cut off at the limit of its length; be shorter." if reply.cut_off else outcome.message
+        repair = Message.of("user", load("repair_proposal", problem=problem))
+        messages = [*messages, Message.of("assistant", reply.text or "(nothing)"), repair]
+    return Dropped(problem, shown(reply.text, MAX_EXCERPT))
 
 
 class LLMOrchestrator:
@@ -117,7 +144,7 @@ class LLMOrchestrator:
         asked = load(
             "evolve_rehearsed",
             library=library_text(view.library),
-            tool="\n".join(entry_text(each, True) for each in entries),
+            tool="\n".join(entry_text(entry, True) for entry in entries),
             statement=quoted(proposal.statement, MAX_FINDING),
             problem=quoted(problem, MAX_OBSERVED),
         )
@@ -131,23 +158,24 @@ class LLMOrchestrator:
         try:
             self.findings = aims = await self._aims(view)
             asked = await asyncio.gather(
-                *(self._evolve(view, aim, _mutation(view, number)) for number, aim in enumerate(aims)),
+                *(self._evolve(view, aim, number) for number, aim in enumerate(aims)),
                 return_exceptions=True,
             )
         finally:
             await self._model.close()
         proposals: list[Proposal] = []
-        errors: list[ModelError] = []
+        errors = [outcome for outcome in asked if isinstance(outcome, ModelError)]
+        if errors and len(errors) == len(aims):
+            raise errors[0]
         for aim, outcome in zip(aims, asked, strict=True):
             if isinstance(outcome, ModelError):
-                errors.append(outcome)
                 self._drop(f"{outcome.title}: {outcome.message}", aim.statement)
             elif isinstance(outcome, BaseException):
                 raise outcome
+            elif outcome is not None and any(_alike(outcome, other) for other in proposals):
+                self._drop("Another proposal of this round says nearly the same.", outcome.statement)
             elif outcome is not None:
-                self._take(outcome, proposals)
-        if errors and len(errors) == len(aims):
-            raise errors[0]
+                proposals.append(outcome)
         return proposals
 
     async def _aims(self, view: View) -> tuple[Finding, ...]:
@@ -158,30 +186,21 @@ class LLMOrchestrator:
         shape = shape_findings(view) if view.phase != "tools" else ()
         if view.phase == "prune":
             return shape[: view.limit]
-        found = await self._analyze(view)
+        findings = await self._analyze(view)
         if not shape or view.limit < 2:
-            return found[: view.limit]
-        return (*found[: view.limit - 1], shape[view.seed % len(shape)])
-
-    def _take(self, proposal: Proposal, proposals: list[Proposal]) -> None:
-        for other in proposals:
-            same = proposal.signature == other.signature
-            if same or (proposal.names == other.names and similarity(proposal.text, other.text) >= SAME_ROUND):
-                self._drop("Another proposal of this round says nearly the same.", proposal.statement)
-                return
-        proposals.append(proposal)
+            return findings[: view.limit]
+        return (*findings[: view.limit - 1], shape[view.seed % len(shape)])
 
     def _drop(self, problem: str, excerpt: str) -> None:
         self.dropped = (*self.dropped, Dropped(problem, shown(excerpt, MAX_EXCERPT)))
 
     async def _ask(self, view: View, messages: Sequence[Message], attempt: int) -> Reply:
-        settings = self._settings
         request = ChatRequest(
             tuple(messages),
-            max_tokens=settings.max_tokens,
-            temperature=settings.temperature,
+            max_tokens=MAX_TOKENS,
+            temperature=TEMPERATURE,
             seed=(view.seed + attempt) % (1 << 31),
-            timeout=settings.timeout,
+            timeout=self._settings.timeout,
         )
         try:
             reply, paid = await view.replies.ask(self._model, request)
@@ -193,36 +212,34 @@ class LLMOrchestrator:
 
     async def _analyze(self, view: View) -> tuple[Finding, ...]:
         """Ask what goes wrong. If the model refuses or gives no usable reply, use the rules."""
-        settings = self._settings
-        cases = choose_cases(view.outcomes, settings.misses, settings.hits, view.seed)
+        cases = choose_cases(view.outcomes, MISSES, HITS, view.seed)
         aliases = aliases_of(cases)
+        names = {alias: name for name, alias in aliases.items()}
         system = load("analyze", view.task.wording, cited=str(MAX_CITED), limit=str(view.limit), kinds=kinds_text(view))
         asked = load(
             "analyze_cases",
             library=library_text(view.library),
             counts=counts_text(view.outcomes),
-            cases="\n".join(case_text(each, aliases[each.example.id], settings.chain_characters) for each in cases),
+            cases=_cases_text(cases, aliases),
         )
         messages = [Message.of("system", system), Message.of("user", asked)]
-        problem = text = ""
+        unusable = ReplyProblem('The reply holds no JSON object with "findings" that cite known cases.')
         try:
-            for attempt in range(2):
-                reply = await self._ask(view, messages, attempt)
-                text = reply.text
-                findings = read_findings(text, view, {alias: name for name, alias in aliases.items()})
-                if findings:
-                    return findings[: view.limit]
-                problem = _cut_off(reply) or 'The reply holds no JSON object with "findings" that cite known cases.'
-                messages += [Message.of("assistant", text or "(nothing)"), _repair(problem)]
+            outcome = await ask_twice(
+                partial(self._ask, view), messages, lambda text: read_findings(text, view, names) or unusable
+            )
         except ModelError as error:
             if error.code not in {"refused", "context_too_long"}:
                 raise
-            problem = f"{error.title}: {error.message}"
-        self._drop(f"{problem} The findings are those of the rules.", text)
+            outcome = Dropped(f"{error.title}: {error.message}")
+        if not isinstance(outcome, Dropped):
+            return outcome[: view.limit]
+        problem = f"{outcome.problem} The findings are those of the rules."
+        self.dropped = (*self.dropped, replace(outcome, problem=problem))
         return analyze(view.outcomes, view.limit)
 
-    async def _evolve(self, view: View, aim: Finding, mutation: Mutation | None) -> Proposal | None:
-        """Ask for one edit that addresses a finding, with an operator if one is wanted."""
+    async def _evolve(self, view: View, aim: Finding, number: int) -> Proposal | None:
+        """Ask for one edit that addresses a finding, with an operator if some are wanted."""
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
         aliases = aliases_of(cases)
@@ -232,11 +249,10 @@ class LLMOrchestrator:
             library=library_text(view.library, [name for name, _ in Counter(consulted).most_common(5)]),
             tried=tried_text(view.rejected),
             finding=quoted(aim.statement, MAX_FINDING),
-            cases="\n".join(
-                case_text(each, aliases[each.example.id], self._settings.chain_characters) for each in cases
-            ),
+            cases=_cases_text(cases, aliases),
         )
         pictures = await asyncio.to_thread(self._pictures, cases, aliases) if self._settings.images else []
+        mutation = view.mutations[number % len(view.mutations)] if view.mutations else None
         wanted = [mutation_text(mutation)] if mutation else []
         messages = [Message.of("user", asked, *pictures, *wanted)]
         return await self._write(view, messages, aim.statement, aim.cited, mutation)
@@ -245,24 +261,20 @@ class LLMOrchestrator:
         self, view: View, asked: Sequence[Message], aim: str, cited: tuple[str, ...], mutation: Mutation | None
     ) -> Proposal | None:
         """Ask for one edit, with one chance to correct a reply that is unusable or misses the operator's condition."""
-        messages = [Message.of("system", load("evolve", view.task.wording, grammar=grammar(view))), *asked]
-        problem = text = ""
-        for attempt in range(2):
-            reply = await self._ask(view, messages, attempt)
-            text = reply.text
+
+        def read(text: str) -> Proposal | ReplyProblem | None:
             outcome = read_proposal(text, view, self.name, cited)
-            if outcome is None:
-                self._drop("The model has nothing to propose.", aim)
-                return None
-            if isinstance(outcome, Proposal):
-                unmet = condition_problem(mutation, outcome, view) if mutation else ""
-                if not unmet:
-                    return replace(outcome, mutation=mutation)
-                problem = f"It is no `{mutation}`: {unmet}"
-            else:
-                problem = _cut_off(reply) or outcome.message
-            messages += [Message.of("assistant", text or "(nothing)"), _repair(problem)]
-        self._drop(problem, text)
+            if mutation is None or not isinstance(outcome, Proposal):
+                return outcome
+            unmet = condition_problem(mutation, outcome, view)
+            return ReplyProblem(f"It is no `{mutation}`: {unmet}") if unmet else replace(outcome, mutation=mutation)
+
+        messages = [Message.of("system", load("evolve", view.task.wording, grammar=grammar(view))), *asked]
+        outcome = await ask_twice(partial(self._ask, view), messages, read)
+        if isinstance(outcome, Proposal):
+            return outcome
+        dropped = outcome or Dropped("The model has nothing to propose.", shown(aim, MAX_EXCERPT))
+        self.dropped = (*self.dropped, dropped)
         return None
 
     def _pictures(self, cases: Sequence[Outcome], aliases: Mapping[str, str]) -> list[str | ImagePart]:
@@ -270,13 +282,13 @@ class LLMOrchestrator:
         parts: list[str | ImagePart] = []
         for outcome in cases:
             example, alias = outcome.example, aliases[outcome.example.id]
-            shown_as = [f"{alias}, {title[0].lower()}{title[1:]}:" for title in example.titles]
+            titles = [f"{alias}, {title[0].lower()}{title[1:]}:" for title in example.titles]
             try:
-                images = [encode_for_model(each, self._settings.max_pixels) for each in example.images]
+                images = [encode_for_model(image, self._settings.max_pixels) for image in example.images]
             except HarnessError:
                 continue
-            for words, image in zip(shown_as, images, strict=True):
-                parts += [words, ImagePart(image.data, image.mime)]
+            for title, image in zip(titles, images, strict=True):
+                parts += [title, ImagePart(image.data, image.mime)]
         return parts
 
 
@@ -288,39 +300,34 @@ def read_findings(text: str, view: View, names: Mapping[str, str]) -> tuple[Find
         view: What the round sees; hits and misses are counted here, not believed.
         names: Alias to example id.
     """
-    rows = [row for value in find_objects(text) for row in _rows(value)]
     by_id = {outcome.example.id: outcome for outcome in view.outcomes}
-    found: dict[str, Finding] = {}
-    for row in rows:
-        statement, given = row.get("statement"), row.get("examples")
-        given = given if isinstance(given, list) else [given]
-        cited = dict.fromkeys(names[each.strip()] for each in given if isinstance(each, str) and each.strip() in names)
-        if not isinstance(statement, str) or not statement.strip() or not cited:
+    findings: dict[str, Finding] = {}
+    for row in (row for value in find_objects(text) for row in _list(value.get("findings", value))):
+        statement = row.get("statement") if isinstance(row, dict) else None
+        if not isinstance(statement, str) or not statement.strip():
             continue
-        named = row.get("kinds")
-        kinds = [each for each in named if each in EDIT_KINDS] if isinstance(named, list) else []
-        kinds = list(dict.fromkeys(kinds or [kind_of(by_id[name].example) for name in cited]))
-        alike = [each for each in view.outcomes if kind_of(each.example) in kinds]
-        failures = sum(missed(each) for each in alike)
-        successes = sum(each.judged and not missed(each) for each in alike)
-        words = shown(" ".join(statement.split()), MAX_FINDING)
-        found.setdefault(words, Finding(words, tuple(cited)[:MAX_CITED], tuple(kinds), failures, successes))
-    return tuple(found.values())
+        aliases = [alias.strip() for alias in _list(row.get("examples")) if isinstance(alias, str)]
+        cited = tuple(dict.fromkeys(names[alias] for alias in aliases if alias in names))
+        if not cited:
+            continue
+        named = [kind for kind in _list(row.get("kinds")) if kind in EDIT_KINDS]
+        kinds = tuple(dict.fromkeys(named or [kind_of(by_id[name].example) for name in cited]))
+        alike = [outcome for outcome in view.outcomes if kind_of(outcome.example) in kinds]
+        failures = sum(map(missed, alike))
+        successes = sum(outcome.judged and not missed(outcome) for outcome in alike)
+        short = shown(" ".join(statement.split()), MAX_FINDING)
+        findings.setdefault(short, Finding(short, cited[:MAX_CITED], kinds, failures, successes))
+    return tuple(findings.values())
 
 
-def _rows(value: Mapping[str, object]) -> list[Mapping[str, object]]:
-    given = value.get("findings")
-    rows = given if isinstance(given, list) else [value]
-    return [row for row in rows if isinstance(row, dict)]
+def _alike(one: Proposal, other: Proposal) -> bool:
+    same_words = one.names == other.names and similarity(one.text, other.text) >= SAME_ROUND
+    return one.signature == other.signature or same_words
 
 
-def _mutation(view: View, number: int) -> Mutation | None:
-    return view.mutations[number % len(view.mutations)] if view.mutations else None
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
-def _repair(problem: str) -> Message:
-    return Message.of("user", load("repair_proposal", problem=problem))
-
-
-def _cut_off(reply: Reply) -> str:
-    return "The reply was cut off at the limit of its length; be shorter." if reply.finish_reason == "length" else ""
+def _cases_text(cases: Sequence[Outcome], aliases: Mapping[str, str]) -> str:
+    return "\n".join(case_text(outcome, aliases[outcome.example.id], MAX_CHAIN) for outcome in cases)

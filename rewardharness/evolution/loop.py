@@ -3,10 +3,11 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Checkpoints
 from rewardharness.evolution.evaluator import Evaluator
@@ -26,19 +27,20 @@ from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import PROGRESS, Meter, ProgressFile, RunProgress
 from rewardharness.evolution.regression import evaluate_regression_set
 from rewardharness.evolution.replies import Replies
-from rewardharness.evolution.report import REPORT, build_report, read_report
+from rewardharness.evolution.report import REPORT, EvolutionReport, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, headline, report_page
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import OVER_BUDGET, Exhausted, RunPaused, SpendingLimits, ledger_usage
+from rewardharness.evolution.stop import Exhausted
 from rewardharness.evolution.trial import COVERAGE, credit_of
 from rewardharness.files import read_jsonl, write_json, write_text
 from rewardharness.measure.table import known_measures
 from rewardharness.runs.records import Recording
-from rewardharness.runs.stop import STOP_FILE, Stopped, StopRequest
+from rewardharness.runs.spending import OVER_BUDGET, SpendingLimits, ledger_usage
+from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
-from rewardharness.schema import Example, Json
+from rewardharness.schema import Example
 
 
 @dataclass
@@ -60,7 +62,7 @@ def evolve(
     restart: bool = False,
     disks: Sequence[Path] = (),
     record: Recording | None = None,
-) -> Json:
+) -> EvolutionReport:
     """Evolve a Library in a run folder, or resume the run of the folder.
 
     Args:
@@ -85,27 +87,20 @@ def evolve(
     if restart or not (folder / CHECKPOINT).exists():
         plan.check_budget()
     started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
-    with RunFolder(folder, {**plan.manifest, **started}, restart=restart, record=record) as run_folder:
-        (folder / STOP_FILE).unlink(missing_ok=True)
-        callbacks.stop.folder = folder
+    manifest, stop = {**plan.manifest, **started}, callbacks.stop
+    with RunFolder(folder, manifest, restart=restart, record=record, stop=stop) as run_folder:
         session = _Session(plan, run_folder, callbacks, parts, (folder, *disks))
         try:
             with session.meter.beating():
                 return session.run()
-        except Stopped:
-            session.pause("stopped", "A stop was requested.", "The same command resumes the run.")
-            raise
-        except RunPaused as error:
-            session.pause(error.kind, error.message, error.next_step)
-            raise
-        except OSError as error:
-            session.pause("disk", f"Something could not be saved: {error}.", "Free space, then give the same command.")
+        except (Stopped, RunPaused, OSError) as error:
+            session.pause(error)
             raise
         finally:
             (folder / PROGRESS).unlink(missing_ok=True)
 
 
-def finished_report(plan: EvolutionPlan, folder: Path) -> Json | None:
+def finished_report(plan: EvolutionPlan, folder: Path) -> EvolutionReport | None:
     """Return the report of a finished run; None if `evolve` has something left to do.
 
     Raises:
@@ -118,7 +113,7 @@ def finished_report(plan: EvolutionPlan, folder: Path) -> Json | None:
     return None if report is None or _can_continue(plan.limits, Checkpoints(folder), report) else report
 
 
-def _last_report(folder: Path) -> Json | None:
+def _last_report(folder: Path) -> EvolutionReport | None:
     """Return the report of a finished run; None if it is out of date or cannot be read."""
     events = read_events(folder) if Checkpoints(folder).ending else []
     if not events or not isinstance(events[-1], Finished):
@@ -128,11 +123,11 @@ def _last_report(folder: Path) -> Json | None:
     return None
 
 
-def _can_continue(limits: SpendingLimits, checkpoints: Checkpoints, report: Json | None) -> bool:
+def _can_continue(limits: SpendingLimits, checkpoints: Checkpoints, report: EvolutionReport | None) -> bool:
     """Return whether a search that its budget ended can continue, because the budget was changed."""
-    budget = report["spent"].get("budget") if report else None
+    budget = report.spent.budget if report else None
     ended = checkpoints.ending.startswith(OVER_BUDGET)
-    return ended and budget != asdict(limits.budget) and limits.exceeded(checkpoints.spent) is None
+    return ended and budget != limits.budget and limits.exceeded(checkpoints.spent) is None
 
 
 def search(run: Run, schedule: Schedule, state: State, save: Callable[[State], None]) -> State:
@@ -173,7 +168,7 @@ class _Session:
         disks: tuple[Path, ...],
     ) -> None:
         self.plan, self.folder, self.callbacks = plan, folder, callbacks
-        self.pool, self.held_out = parts
+        self.training, self.held_out = parts
         self.checkpoints = Checkpoints(folder.path)
         step, lines = self.checkpoints.step or 0, [line for _, line in read_jsonl(folder.results_file)]
         spent = self.checkpoints.spent
@@ -198,22 +193,12 @@ class _Session:
             counted={line["id"] for line in lines if line["step"] < step},
         )
         setting = {
-            "data": f"{plan.dataset.name}: {len(self.pool)} examples that edits were chosen on; expect less on others",
+            "data": f"{plan.dataset.name}: {len(parts[0])} examples that edits were chosen on; expect less on others",
             "data_digest": plan.dataset.digest,
             "judge": f"{plan.judge.name}, {plan.judge.protocol}",
         }
-        self.steps = Run(
-            self.evaluator,
-            plan.orchestrator,
-            self.pool,
-            self.observe,
-            known_measures(),
-            plan.seed,
-            self.emit,
-            setting,
-            replies,
-            self.meter.subphase,
-        )
+        known = (self.observe, known_measures(), plan.seed, self.emit, setting, replies, self.meter.subphase)
+        self.steps = Run(self.evaluator, plan.orchestrator, self.training, *known)
 
     def emit(self, event: Event) -> None:
         """Write an event, then pass it on."""
@@ -231,12 +216,17 @@ class _Session:
         self.meter.step(phase="proposals")
         return grades
 
-    def pause(self, kind: str, reason: str, next_step: str) -> None:
+    def pause(self, error: Stopped | RunPaused | OSError) -> None:
         """Emit why the run is paused, if the disk is not full."""
+        reason = "stopped", "A stop was requested.", "The same command resumes the run."
+        if isinstance(error, RunPaused):
+            reason = error.kind, error.message, error.next_step
+        elif isinstance(error, OSError):
+            reason = "disk", f"Something could not be saved: {error}.", "Free space, then give the same command."
         with suppress(OSError):
-            self.emit(Paused(kind, reason, next_step, step=self.evaluator.step))
+            self.emit(Paused(*reason, step=self.evaluator.step))
 
-    def run(self) -> Json:
+    def run(self) -> EvolutionReport:
         """Run or resume it."""
         state = None
         if self.folder.resumed:
@@ -246,7 +236,7 @@ class _Session:
                 return report
             self.meter.begin("pool", self.plan.estimate.begin)
             with self.evaluator.outside_budget():
-                state = self.checkpoints.load(self.pool, self.evaluator)
+                state = self.checkpoints.load(self.training, self.evaluator)
             if state is not None and reopened:
                 state = replace(state, ending="")
             self.emit(Resumed(step=self.evaluator.step))
@@ -269,11 +259,11 @@ class _Session:
         plan = self.plan
         if not self.folder.resumed:
             names = (plan.judge.name, plan.orchestrator.name, plan.schedule.name, plan.dataset.name)
-            sizes = (len(self.pool), len(self.held_out))
-            self.emit(Started(*names, *sizes, plan.library.id, plan.seed, plan.estimate.to_json()))
+            sizes = (len(self.training), len(self.held_out))
+            self.emit(Started(*names, *sizes, plan.library.id, plan.seed, to_json(plan.estimate)))
         self.meter.begin("pool", plan.estimate.begin)
         try:
-            outcomes = self.evaluator.judge(plan.library, plan.schedule.watched(self.pool))
+            outcomes = self.evaluator.judge(plan.library, plan.schedule.watched(self.training))
         except Exhausted as end:
             raise InputError(
                 f"The training examples could not be judged once: {end}.",
@@ -293,39 +283,35 @@ class _Session:
         self.save(state)
         return state
 
-    def _conclude(self, state: State) -> Json:
+    def _conclude(self, state: State) -> EvolutionReport:
         """Compare the Libraries on held-out examples, and write the report."""
         plan, folder = self.plan, self.folder.path
-        self.emit(Concluding(state.ending, self.evaluator.spent.to_json(), step=state.step))
+        self.emit(Concluding(state.ending, self.evaluator.spent, step=state.step))
         held_out = evaluate_held_out(self.evaluator, self.held_out, plan.library, state.library, plan.samples)
         regression = evaluate_regression_set(self.evaluator, plan.regression, plan.library, state.library)
         result = plan.library if held_out.lower or regression.lost else state.library
         self.meter.end()
         with self.evaluator.outside_budget():
-            start = self.evaluator.judge(plan.library, plan.schedule.watched(self.pool))
+            start = self.evaluator.judge(plan.library, plan.schedule.watched(self.training))
         self.save(state)
         shutil.rmtree(folder / TRIED, ignore_errors=True)
         if result.id != state.library.id:
             state.library.save(folder / TRIED)
             result.save(folder / CHAMPION)
-        report = build_report(plan.manifest, state, result, start, held_out, self.evaluator.spent, plan.limits, folder)
-        report["regression"] = regression.to_json()
-        report["skipped_rows"] = plan.dataset.skipped_json()
-        report["people"] = None if plan.dataset.agreement is None else asdict(plan.dataset.agreement)
-        write_json(folder / REPORT, report)
+        report = build_report(plan, state, result, start, held_out, regression, self.evaluator.spent, folder)
+        write_json(folder / REPORT, to_json(report))
         write_text(folder / PAGE, report_page(report))
-        final, final_id = Score.of(held_out.final), report["library"]["final_id"]
         self.emit(
             Finished(
                 state.ending,
                 state.accuracy,
-                final.accuracy,
-                final_id,
+                report.audit.final.accuracy,
+                result.id,
                 step=state.step,
-                audit=final.to_json(),
-                start=Score.of(held_out.start).to_json(),
+                audit=report.audit.final,
+                start=report.audit.start,
                 headline=headline(report),
-                spent=self.evaluator.spent.to_json(),
+                spent=self.evaluator.spent,
             )
         )
         return report

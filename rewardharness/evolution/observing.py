@@ -34,15 +34,15 @@ def _grades(example: Example, cache: JudgmentCache | None) -> Mapping[str, Mappi
         return {}
     request = request_of(example)
     wanted = _useful_measures(request)
-    found: dict[str, Mapping[str, float]] = {}
+    grades: dict[str, Mapping[str, float]] = {}
     try:
         source = Loaded.of(example.source_image)
         for label, image in zip(example.labels, example.candidate_images, strict=True):
             readings = measure(source, Loaded.of(image), request, wanted, cache).readings
-            found[label] = {name: each.grade for name, each in readings.items() if each.grade is not None}
+            grades[label] = {name: item.grade for name, item in readings.items() if item.grade is not None}
     except HarnessError:
         return {}
-    return found
+    return grades
 
 
 def _useful_measures(request: EditRequest) -> tuple[str, ...]:

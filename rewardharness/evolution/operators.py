@@ -1,50 +1,53 @@
-"""Mutation operators: purposes of edits, each with a condition that is checked on the edit itself.
+"""Mutation operators: purposes of edits, a condition for each that is checked on the edit, and which one comes next.
 
 A model is asked for an operator and may write anything, so what it wrote is compared with the Library before the edit.
 The checks judge nothing and use no label beyond those of the examples that proposals are written from.
 """
 
+import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from itertools import combinations
+from typing import Literal
 
 from rewardharness.evolution.evolver import similarity
-from rewardharness.evolution.proposal import MUTATIONS, Mutation, Operator, Outcome, Proposal, View, wording
+from rewardharness.evolution.proposal import MUTATIONS, Mutation, Operator, Outcome, Phase, Proposal, View, wording
+from rewardharness.evolution.state import seed_of
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion
-from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.table import MEASURES
+from rewardharness.prompts import sections
 
-OPERATORS_OF: Mapping[Mutation, tuple[Operator, ...]] = MappingProxyType(
-    {
-        "raise_bar": ("modify",),
-        "decompose": ("modify", "split"),
-        "focus_on_facts": ("modify",),
-        "punish_artifacts": ("modify", "add", "reweight"),
-        "counterexample_trigger": ("add", "modify"),
-        "reweight": ("reweight",),
-        "merge": ("merge",),
-        "retire": ("remove", "modify"),
-        "retrigger": ("retrigger",),
-        "swap_tool": ("fix_tool",),
-        "fix_tool": ("fix_tool",),
-    }
-)
-"""The typed edits that each operator can be written with."""
+Choice = Literal["success_feedback", "fixed", "exploration_decay", "diversity_driven"]
+"""How operators are chosen.
 
-WITHOUT_MODEL: frozenset[Mutation] = frozenset(
-    {"decompose", "punish_artifacts", "counterexample_trigger", "reweight", "merge", "retire", "retrigger"}
-)
+`fixed`: in turn. `success_feedback`: Thompson sampling from the gains of earlier children. `exploration_decay`: at
+first operators that change the structure of the Library, later those that refine its entries. `diversity_driven`: the
+more alike the members of the population judge, the more operators that change the structure.
+"""
+
+Results = Mapping[str, tuple[float, float]]
+"""Sums of the successes and failures of children, by operator."""
+
+WITHOUT_MODEL = frozenset[Mutation](MUTATIONS) - {"raise_bar", "focus_on_facts", "swap_tool", "fix_tool"}
 """Operators that the built-in Orchestrator can apply in the phase `skills`."""
 
-SAME_TEXT = 0.8
-"""Share of word shingles from which on two parts of a criterion say the same."""
+STRUCTURAL: frozenset[Mutation] = frozenset({"decompose", "counterexample_trigger", "merge", "retire", "swap_tool"})
+"""Operators that change what the Library consists of; the others refine its entries."""
+
+SAME_TEXT, OTHER_PROMPT = 0.8, 0.5
+"""Share of word shingles from which on two parts of a criterion say the same, and below which a prompt is another."""
 WEIGHT_TOLERANCE = 0.25
 """Relative change of weight that a decomposition may make."""
 LEAST_SHIFT = 0.01
 """Smallest change of a share of the weight that counts."""
+FULL_GAIN = 0.1
+"""Gain of a child over its parent that counts as a full success; as a loss, as a full failure."""
+HALF_LIFE, LEAST_SHARE, ENOUGH = 20, 0.2, 0.3
+"""Children after which the share of structural operators has halved its distance to the smallest share; this smallest
+share; and the diversity from which on `diversity_driven` uses it."""
 
 _TASTE = re.compile(
     r"\b(aesthetic\w*|appeal\w*|attractive\w*|beaut\w*|compelling|creative\w*|elegan\w*|excellent|impressive\w*|lovely|nice\w*"
@@ -70,43 +73,78 @@ _ARTIFACTS = re.compile(
 
 @dataclass(frozen=True)
 class _Step:
-    """One entry before and after an edit."""
+    """One entry before and after an edit; `_NONE` where there is none."""
 
-    old: Entry | None
-    new: Entry | None
+    old: Entry
+    new: Entry
+
+    @property
+    def kept(self) -> bool:
+        """Whether the entry is there before and after, and of the same kind."""
+        return _NONE not in (self.old, self.new) and self.old.kind == self.new.kind
 
     @property
     def criteria(self) -> tuple[dict[str, Criterion], dict[str, Criterion]]:
         """Its criteria before and after, by id."""
         return _criteria(self.old), _criteria(self.new)
 
+    @property
+    def shifts(self) -> dict[str, float]:
+        """By how much the share of the weight of each criterion rises, by id."""
+        before, after = (entry.rubric.weights() if entry.rubric else {} for entry in (self.old, self.new))
+        return {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {**before, **after}}
+
+    def count(self, words: re.Pattern[str]) -> int:
+        """Return how many more of some words it has after the edit."""
+        before, after = (len(words.findall(wording(entry))) for entry in (self.old, self.new))
+        return after - before
+
 
 @dataclass(frozen=True)
 class _Edit:
-    """An edit, with what it changes."""
+    """An edit, with the examples that it was written from."""
 
     steps: tuple[_Step, ...]
     cited: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
 
-    def changed(self, kind: str) -> list[_Step]:
-        """Entries of a kind that are there before and after."""
-        return [step for step in self.steps if step.old and step.new and step.old.kind == step.new.kind == kind]
+    @property
+    def old(self) -> list[Entry]:
+        """The entries before, without new ones."""
+        return [step.old for step in self.steps if step.old != _NONE]
+
+    @property
+    def new(self) -> list[Entry]:
+        """The entries after, without removed ones."""
+        return [step.new for step in self.steps if step.new != _NONE]
+
+    def changes(self, kind: str) -> bool:
+        """Whether it changes entries of a kind, and neither adds nor removes any."""
+        return all(step.kept and step.old.kind == kind for step in self.steps)
+
+
+_NONE = Entry("none", "skill", "")
+
+
+def typed_edits_of(mutation: Mutation) -> tuple[Operator, ...]:
+    """Return the typed edits that an operator can be written with."""
+    return _OPERATORS[mutation][1]
 
 
 def condition_problem(mutation: Mutation, proposal: Proposal, view: View) -> str:
-    """Return why an edit does not do what an operator is for, in a sentence; empty if it does.
+    """Return the purpose of an operator that an edit does not serve; empty if it does.
 
     Args:
         mutation: The operator.
         proposal: The edit, which can be applied to the Library of the view.
         view: The input of the round.
     """
-    steps: list[_Step] = []
-    for change in proposal.changes:
-        name = change.name if isinstance(change, RemoveEntry) else change.entry.name
-        steps.append(_Step(view.library.get(name), None if isinstance(change, RemoveEntry) else change.entry))
-    return _CONDITIONS[mutation](_Edit(tuple(steps), proposal.cited, view.outcomes))
+    entries = [getattr(change, "entry", _NONE) for change in proposal.changes]  # there is none if it is removed
+    pairs = zip(proposal.names, entries, strict=True)
+    steps = tuple(_Step(view.library.get(name) or _NONE, new) for name, new in pairs)
+    if _OPERATORS[mutation][0](_Edit(steps, proposal.cited, view.outcomes)):
+        return ""
+    return " ".join(sections("mutations")[mutation].split())
 
 
 def possible_mutations(view: View, *, model: bool = True) -> tuple[Mutation, ...]:
@@ -119,255 +157,193 @@ def possible_mutations(view: View, *, model: bool = True) -> tuple[Mutation, ...
     skills, tools = view.library.skills, view.library.tools
     free = [entry for entry in (tools if view.phase == "tools" else view.library.entries) if not entry.protected]
     sizes = [len(entry.rubric.criteria) if entry.rubric else 0 for entry in skills]
-    in_phase: dict[str, dict[Mutation, bool]] = {
-        "skills": {
-            "raise_bar": bool(skills),
-            "decompose": bool(skills) if model else any(sizes),
-            "focus_on_facts": bool(skills),
-            "punish_artifacts": True,
-            "counterexample_trigger": any(outcome.failed for outcome in view.outcomes),
-            "reweight": any(size > 1 for size in sizes),
-            "merge": len(skills) > 1,
-            "retire": any(entry.kind == "skill" for entry in free) or any(size > 1 for size in sizes),
-            "retrigger": bool(skills),
-        },
-        "tools": {"swap_tool": bool(tools), "fix_tool": bool(tools), "retire": bool(free), "retrigger": bool(tools)},
-        "prune": {"merge": len(skills) > 1 or len(tools) > 1, "retire": bool(free)},
-    }
-    allowed = in_phase[view.phase]
-    known = MUTATIONS if model else tuple(name for name in MUTATIONS if name in WITHOUT_MODEL)
-    return tuple(name for name in known if allowed.get(name, False))
+    several = any(size > 1 for size in sizes)
+    rules: tuple[tuple[Phase, bool, tuple[Mutation, ...]], ...] = (
+        ("skills", True, ("punish_artifacts",)),
+        ("skills", bool(skills), ("raise_bar", "focus_on_facts", "retrigger")),
+        ("skills", bool(skills) if model else any(sizes), ("decompose",)),
+        ("skills", any(outcome.failed for outcome in view.outcomes), ("counterexample_trigger",)),
+        ("skills", several, ("reweight",)),
+        ("skills", several or any(entry.kind == "skill" for entry in free), ("retire",)),
+        ("skills", len(skills) > 1, ("merge",)),
+        ("tools", bool(tools), ("swap_tool", "fix_tool", "retrigger")),
+        ("tools", bool(free), ("retire",)),
+        ("prune", bool(free), ("retire",)),
+        ("prune", len(skills) > 1 or len(tools) > 1, ("merge",)),
+    )
+    allowed = {name for phase, holds, names in rules if holds and phase == view.phase for name in names}
+    return tuple(name for name in MUTATIONS if name in allowed and (model or name in WITHOUT_MODEL))
 
 
-def _raises_bar(edit: _Edit) -> str:
-    problem = _only_changes(edit, "skill", "Raising the bar")
-    for step in edit.changed("skill"):
+def with_gains(results: Results, gains: Sequence[tuple[Mutation, float]]) -> Results:
+    """Return the results with those of more children.
+
+    Args:
+        results: The results so far.
+        gains: The operator of each child, and its paired gain over its parent, with sign.
+    """
+    found = dict(results)
+    for name, gain in gains:
+        share, (won, lost) = min(1.0, max(0.0, 0.5 + 0.5 * gain / FULL_GAIN)), found.get(name, (0.0, 0.0))
+        found[name] = won + share, lost + 1.0 - share
+    return found
+
+
+def next_operator(
+    choice: Choice,
+    usable: Sequence[Mutation],
+    number: int,
+    results: Results,
+    seed: int,
+    diversity: float = 0.0,
+) -> Mutation:
+    """Choose the operator of the next child.
+
+    Args:
+        choice: How it is chosen.
+        usable: Operators that can be applied to the parent, at least one.
+        number: Operators asked for so far.
+        results: Results of earlier children.
+        seed: Random seed of the round.
+        diversity: Share of the examples that members of the population judge differently.
+    """
+    if choice == "fixed":
+        turns = (MUTATIONS[(number + place) % len(MUTATIONS)] for place in range(len(MUTATIONS)))
+        return next(name for name in turns if name in usable)
+    source = random.Random(seed_of("operator", seed, number))
+    if choice == "success_feedback":
+        counts = {name: results.get(name, (0.0, 0.0)) for name in usable}
+        drawn = {name: source.betavariate(1.0 + won, 1.0 + lost) for name, (won, lost) in counts.items()}
+        return max(usable, key=drawn.__getitem__)
+    need = 0.5 ** (number / HALF_LIFE) if choice == "exploration_decay" else max(0.0, 1.0 - diversity / ENOUGH)
+    structural = source.random() < LEAST_SHARE + (1.0 - LEAST_SHARE) * need
+    return source.choice([name for name in usable if (name in STRUCTURAL) == structural] or usable)
+
+
+def _raises_bar(edit: _Edit) -> bool:
+    for step in edit.steps:
         before, after = step.criteria
-        if before.keys() - after.keys() or after.keys() - before.keys():
-            return "Raising the bar changes criteria and neither adds nor removes any."
-        shares = _shares(step.old), _shares(step.new)
-        stricter = [name for name in before if after[name].text != before[name].text]
-        if any(len(after[name].text) < len(before[name].text) for name in stricter):
-            return "A stricter criterion says at least as much as before."
-        if any(shares[1].get(name, 0.0) < shares[0].get(name, 0.0) - LEAST_SHIFT for name in stricter):
-            return "A stricter criterion keeps at least its share of the weight."
-        if not stricter and (before or not _says_more(step)):
-            problem = problem or "No criterion asks for more than before."
-    return problem
+        old, new = wording(step.old), wording(step.new)
+        changed = [name for name in before if name in after and after[name].text != before[name].text]
+        shorter = any(len(after[name].text) < len(before[name].text) for name in changed)
+        lighter = any(step.shifts.get(name, 0.0) < -LEAST_SHIFT for name in changed)
+        same = not changed and (bool(before) or old == new or len(new) < len(old))
+        if before.keys() != after.keys() or shorter or lighter or same:
+            return False
+    return edit.changes("skill")
 
 
-def _decomposes(edit: _Edit) -> str:
-    old, new = ([entry for step in edit.steps if (entry := pick(step))] for pick in (_old, _new))
-    if len(old) == 1 and len(new) == 2:
-        same = similarity(wording(new[0]), wording(new[1])) >= SAME_TEXT
-        return "The two entries of a decomposition say different things." if same else ""
-    problem = _only_changes(edit, "skill", "A decomposition")
-    if problem or len(edit.steps) != 1:
-        return problem or "A decomposition changes one Skill."
+def _decomposes(edit: _Edit) -> bool:
+    if len(edit.old) == 1 and len(edit.new) == 2:
+        return similarity(*map(wording, edit.new)) < SAME_TEXT
+    if len(edit.steps) != 1 or not edit.changes("skill"):
+        return False
     before, after = edit.steps[0].criteria
-    parents = [one for name, one in before.items() if after.get(name) != one]
+    whole = [one for name, one in before.items() if after.get(name) != one]
     parts = [one for name, one in after.items() if before.get(name) != one]
-    if len(parents) != 1 or len(parts) < 2:
-        return "A decomposition replaces one criterion with two or more."
-    for number, one in enumerate(parts):
-        for other in parts[:number]:
-            apart = one.measure != other.measure or set(one.applies) != set(other.applies)
-            if not apart and (one.text == other.text or similarity(one.text, other.text) >= SAME_TEXT):
-                return "The parts of a decomposed criterion look at different things."
-    alone = all(one.applies for one in parts) and len({kind for one in parts for kind in one.applies}) == sum(
-        len(set(one.applies)) for one in parts
-    )
-    weight = max(one.weight for one in parts) if alone else sum(one.weight for one in parts)
-    if abs(weight - parents[0].weight) > WEIGHT_TOLERANCE * parents[0].weight:
-        return f"The parts have about the weight of the criterion together: {parents[0].weight:g}."
-    return ""
+    if len(whole) != 1 or len(parts) < 2 or any(_same(one, other) for one, other in combinations(parts, 2)):
+        return False
+    kinds = [kind for one in parts for kind in set(one.applies)]
+    alone = all(one.applies for one in parts) and len(set(kinds)) == len(kinds)
+    weight = (max if alone else sum)(one.weight for one in parts)
+    return abs(weight - whole[0].weight) <= WEIGHT_TOLERANCE * whole[0].weight
 
 
-def _states_facts(edit: _Edit) -> str:
-    problem = _only_changes(edit, "skill", "Focusing on facts")
-    if problem:
-        return problem
-    old, new = (_all_wording(edit, pick) for pick in (_old, _new))
-    if len(_TASTE.findall(new)) > len(_TASTE.findall(old)):
-        return "The new wording has more words of taste than before."
-    measured = sum(one.measure is not None for step in edit.steps for one in step.criteria[1].values())
-    measured -= sum(one.measure is not None for step in edit.steps for one in step.criteria[0].values())
-    fewer = len(_TASTE.findall(new)) < len(_TASTE.findall(old))
-    if fewer or measured > 0 or len(_FACTS.findall(new)) > len(_FACTS.findall(old)):
-        return ""
-    return "The new wording names no more observable facts, such as counts, colors or positions, than before."
+def _same(one: Criterion, other: Criterion) -> bool:
+    """Return whether two parts of a criterion look at the same thing."""
+    apart = one.measure != other.measure or set(one.applies) != set(other.applies)
+    return not apart and (one.text == other.text or similarity(one.text, other.text) >= SAME_TEXT)
 
 
-def _punishes_artifacts(edit: _Edit) -> str:
-    if any(step.new is None for step in edit.steps):
-        return "Punishing artifacts removes no entry."
+def _states_facts(edit: _Edit) -> bool:
+    taste, facts = (sum(step.count(words) for step in edit.steps) for words in (_TASTE, _FACTS))
+    measures = [sum(one.measure is not None for one in side.values()) for step in edit.steps for side in step.criteria]
+    better = taste < 0 or facts > 0 or sum(measures[1::2]) > sum(measures[::2])
+    return edit.changes("skill") and taste <= 0 and better
+
+
+def _punishes_artifacts(edit: _Edit) -> bool:
     for step in edit.steps:
-        before, after = (_artifact_share(entry) for entry in (step.old, step.new))
-        if after > before + LEAST_SHIFT:
-            return ""
-        if not step.criteria[1] and _mentions(_ARTIFACTS, step.new) > _mentions(_ARTIFACTS, step.old):
-            return ""
-    return "No criterion about artifacts or unrequested changes gets more weight than before."
+        said = not step.criteria[1] and step.count(_ARTIFACTS) > 0
+        if said or _artifact_share(step.new) > _artifact_share(step.old) + LEAST_SHIFT:
+            return len(edit.new) == len(edit.steps)
+    return False
 
 
-def _answers_counterexample(edit: _Edit) -> str:
-    if any(step.new is None for step in edit.steps):
-        return "A rule for a counterexample removes no entry."
-    cited = [item for item in edit.outcomes if item.example.id in edit.cited and item.failed]
-    passed = [item for item in edit.outcomes if item.judged and not item.failed]
-    new = [step.new for step in edit.steps if step.new and _guidance(step.new) != _guidance(step.old)]
-    if not new:
-        return "No entry says anything new."
-    if not any(fires(entry, item.example.instruction) for entry in new for item in cited):
-        return "The triggers match none of the cited failures."
-    if passed and all(fires(entry, item.example.instruction) for entry in new for item in passed):
-        return "The triggers match every success, too; choose words of the cited failures."
-    return ""
+def _answers_counterexample(edit: _Edit) -> bool:
+    cited = [item.example for item in edit.outcomes if item.example.id in edit.cited and item.failed]
+    passed = [item.example for item in edit.outcomes if item.judged and not item.failed]
+    new = [step.new for step in edit.steps if _guidance(step.new) != _guidance(step.old)]
+    reached = any(_reached(new, example.instruction) for example in cited)
+    everything = passed and all(fires(entry, example.instruction) for entry in new for example in passed)
+    return reached and not everything and len(edit.new) == len(edit.steps)
 
 
-def _reweights(edit: _Edit) -> str:
-    problem = _only_changes(edit, "skill", "Reweighting")
-    for step in edit.changed("skill"):
-        before, after = step.criteria
-        if before.keys() != after.keys() or any(before[name].text != after[name].text for name in before):
-            return "Reweighting changes weights and no criterion."
-        if step.old and step.new and _guidance(step.old) != _guidance(step.new):
-            return "Reweighting changes weights and no text."
-    shifts = [abs(after - before) for step in edit.steps for before, after in _share_pairs(step)]
-    return problem or (
-        "" if max(shifts, default=0.0) >= LEAST_SHIFT else "No share of the weight changes by 1% or more."
-    )
+def _reweights(edit: _Edit) -> bool:
+    for step in edit.steps:
+        before, after = ({name: one.text for name, one in side.items()} for side in step.criteria)
+        if before != after or _guidance(step.old) != _guidance(step.new):
+            return False
+    shifted = any(abs(shift) >= LEAST_SHIFT for step in edit.steps for shift in step.shifts.values())
+    return shifted and edit.changes("skill")
 
 
-def _merges(edit: _Edit) -> str:
-    old, new = ([entry for step in edit.steps if (entry := pick(step))] for pick in (_old, _new))
-    if len(old) < 2 or len(new) != 1:
-        return "A merge makes one entry of two or more."
-    if len(wording(new[0])) >= sum(len(wording(entry)) for entry in old):
-        return "The merged entry is no shorter than the entries together."
-    lost = [
-        item
-        for item in edit.outcomes
-        if _reached(old, item.example.instruction) > _reached(new, item.example.instruction)
-    ]
-    return f"The merged entry misses {len(lost)} of the examples on which one of them was consulted." if lost else ""
+def _merges(edit: _Edit) -> bool:
+    if len(edit.old) < 2 or len(edit.new) != 1:
+        return False
+    shorter = len(wording(edit.new[0])) < sum(len(wording(entry)) for entry in edit.old)
+    asked = [item.example.instruction for item in edit.outcomes]
+    return shorter and all(_reached(edit.new, said) for said in asked if _reached(edit.old, said))
 
 
-def _retires(edit: _Edit) -> str:
+def _retires(edit: _Edit) -> bool:
     for step in edit.steps:
         before, after = step.criteria
-        if step.old is None or after.keys() - before.keys() or any(before[name] != one for name, one in after.items()):
-            return "Retiring removes an entry or criteria, and adds or changes nothing."
-        if step.new and (not before.keys() - after.keys() or len(wording(step.new)) >= len(wording(step.old))):
-            return f"`{step.old.name}` loses no criterion, or gets no shorter."
-    return ""
+        shorter = step.new == _NONE or (len(after) < len(before) and len(wording(step.new)) < len(wording(step.old)))
+        if step.old == _NONE or not shorter or any(before.get(name) != one for name, one in after.items()):
+            return False
+    return True
 
 
-def _retriggers(edit: _Edit) -> str:
-    if any(not (step.old and step.new) or wording(step.old) != wording(step.new) for step in edit.steps):
-        return "Retriggering changes the triggers of existing entries and no text."
-    if any(before != after for step in edit.steps for before, after in [step.criteria]):
-        return "Retriggering changes no criterion."
-    for item in edit.outcomes:
-        text = item.example.instruction
-        if any(_fires(step.old, text) != _fires(step.new, text) for step in edit.steps):
-            return ""
-    return "The new triggers match the same examples as the old ones."
+def _retriggers(edit: _Edit) -> bool:
+    same = all(step.kept and wording(step.old) == wording(step.new) for step in edit.steps)
+    if not same or any(before != after for step in edit.steps for before, after in [step.criteria]):
+        return False
+    asked = [item.example.instruction for item in edit.outcomes]
+    return any(_reached([step.old], said) != _reached([step.new], said) for step in edit.steps for said in asked)
 
 
-def _swaps_tool(edit: _Edit) -> str:
-    tools = [step for step in edit.steps if (step.new or step.old or _NO_ENTRY).kind == "tool"]
-    if not tools or len(tools) < len(edit.steps):
-        return "Swapping a Tool changes Tools only."
-    if any(step.new is None for step in tools) and any(step.old is None for step in tools):
-        return ""
-    other = [step for step in edit.changed("tool") if step.old and step.new and _is_other_tool(step.old, step.new)]
-    return (
-        ""
-        if other
-        else "The Tool still asks the same; another measure, or another prompt with other keys, takes its place."
-    )
+def _swaps_tool(edit: _Edit) -> bool:
+    if any(entry.kind != "tool" for entry in (*edit.old, *edit.new)):
+        return False
+    for old, new in ((step.old, step.new) for step in edit.steps if step.kept):
+        keys = set(old.output_schema or {}) != set(new.output_schema or {})
+        prompt = similarity(old.system_prompt or "", new.system_prompt or "") < OTHER_PROMPT
+        if old.measure != new.measure or (keys and prompt):
+            return True
+    return len(edit.old) < len(edit.steps) and len(edit.new) < len(edit.steps)
 
 
-def _fixes_tool(edit: _Edit) -> str:
-    problem = _only_changes(edit, "tool", "Fixing a Tool")
-    if any(step.old and step.new and step.old.measure != step.new.measure for step in edit.steps):
-        return "A fixed Tool keeps its measure; to use another one, swap the Tool."
-    if any(step.old and step.new and _tool_text(step.old) == _tool_text(step.new) for step in edit.steps):
-        return "A fixed Tool gets another prompt, text or schema."
-    return problem
+def _fixes_tool(edit: _Edit) -> bool:
+    def parts(entry: Entry) -> tuple[object, ...]:
+        return wording(entry), entry.input_schema, entry.output_schema
+
+    fixed = all(step.old.measure == step.new.measure and parts(step.old) != parts(step.new) for step in edit.steps)
+    return fixed and edit.changes("tool")
 
 
-_CONDITIONS: Mapping[Mutation, Callable[[_Edit], str]] = MappingProxyType(
-    {
-        "raise_bar": _raises_bar,
-        "decompose": _decomposes,
-        "focus_on_facts": _states_facts,
-        "punish_artifacts": _punishes_artifacts,
-        "counterexample_trigger": _answers_counterexample,
-        "reweight": _reweights,
-        "merge": _merges,
-        "retire": _retires,
-        "retrigger": _retriggers,
-        "swap_tool": _swaps_tool,
-        "fix_tool": _fixes_tool,
-    }
-)
-
-_NO_ENTRY = Entry("none", "skill", "")
+def _criteria(entry: Entry) -> dict[str, Criterion]:
+    return {one.id: one for one in entry.rubric.criteria} if entry.rubric else {}
 
 
-def _old(step: _Step) -> Entry | None:
-    return step.old
+def _guidance(entry: Entry) -> tuple[str, ...]:
+    """Return the texts of an entry for a judge, without its triggers and weights."""
+    return entry.body, entry.system_prompt or "", *(one.text for one in _criteria(entry).values())
 
 
-def _new(step: _Step) -> Entry | None:
-    return step.new
-
-
-def _criteria(entry: Entry | None) -> dict[str, Criterion]:
-    return {one.id: one for one in entry.rubric.criteria} if entry and entry.rubric else {}
-
-
-def _shares(entry: Entry | None) -> dict[str, float]:
-    """Return the normalized weight of each criterion."""
-    return entry.rubric.weights() if entry and entry.rubric else {}
-
-
-def _share_pairs(step: _Step) -> list[tuple[float, float]]:
-    before, after = _shares(step.old), _shares(step.new)
-    return [(before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}]
-
-
-def _only_changes(edit: _Edit, kind: str, what: str) -> str:
-    if len(edit.changed(kind)) == len(edit.steps):
-        return ""
-    return f"{what} changes existing {'Skills' if kind == 'skill' else 'Tools'} and neither adds nor removes an entry."
-
-
-def _says_more(step: _Step) -> bool:
-    old, new = (wording(entry) if entry else "" for entry in (step.old, step.new))
-    return old != new and len(new) >= len(old)
-
-
-def _guidance(entry: Entry | None) -> tuple[str, str]:
-    """Return the text of an entry for a judge, without its triggers and weights."""
-    if entry is None:
-        return "", ""
-    return entry.body, "\n".join([entry.system_prompt or "", *(one.text for one in _criteria(entry).values())])
-
-
-def _all_wording(edit: _Edit, pick: Callable[[_Step], Entry | None]) -> str:
-    return "\n".join(wording(entry) for step in edit.steps if (entry := pick(step)))
-
-
-def _mentions(words: re.Pattern[str], entry: Entry | None) -> int:
-    return len(words.findall(wording(entry))) if entry else 0
-
-
-def _artifact_share(entry: Entry | None) -> float:
+def _artifact_share(entry: Entry) -> float:
     """Return the share of the weight of criteria about artifacts and unrequested changes."""
-    shares = _shares(entry)
+    shares = entry.rubric.weights() if entry.rubric else {}
     return sum(shares.get(one.id, 0.0) for one in _criteria(entry).values() if _about_artifacts(one))
 
 
@@ -376,20 +352,21 @@ def _about_artifacts(one: Criterion) -> bool:
     return (measure is not None and measure.dimension == "quality") or bool(_ARTIFACTS.search(one.text))
 
 
-def _fires(entry: Entry | None, instruction: str) -> bool:
-    return entry is not None and fires(entry, instruction) is not None
-
-
 def _reached(entries: Sequence[Entry], instruction: str) -> bool:
-    return any(_fires(entry, instruction) for entry in entries)
+    return any(fires(entry, instruction) is not None for entry in entries)
 
 
-def _is_other_tool(old: Entry, new: Entry) -> bool:
-    if old.measure != new.measure:
-        return True
-    prompts = similarity(old.system_prompt or "", new.system_prompt or "") < 0.5
-    return prompts and set(old.output_schema or {}) != set(new.output_schema or {})
-
-
-def _tool_text(entry: Entry) -> tuple[object, ...]:
-    return wording(entry), entry.input_schema, entry.output_schema
+_OPERATORS: Mapping[Mutation, tuple[Callable[[_Edit], bool], tuple[Operator, ...]]] = {
+    "raise_bar": (_raises_bar, ("modify",)),
+    "decompose": (_decomposes, ("modify", "split")),
+    "focus_on_facts": (_states_facts, ("modify",)),
+    "punish_artifacts": (_punishes_artifacts, ("modify", "add", "reweight")),
+    "counterexample_trigger": (_answers_counterexample, ("add", "modify")),
+    "reweight": (_reweights, ("reweight",)),
+    "merge": (_merges, ("merge",)),
+    "retire": (_retires, ("remove", "modify")),
+    "retrigger": (_retriggers, ("retrigger",)),
+    "swap_tool": (_swaps_tool, ("fix_tool",)),
+    "fix_tool": (_fixes_tool, ("fix_tool",)),
+}
+"""The condition of each operator, and the typed edits that it can be written with."""

@@ -7,10 +7,19 @@ from statistics import fmean
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.gate import Evidence, MarginGate
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal
-from rewardharness.evolution.prune import prune_order, removal
-from rewardharness.evolution.rehearsal import rehearse, unrehearsed
+from rewardharness.evolution.screening import rehearse, unrehearsed
 from rewardharness.evolution.state import State
-from rewardharness.evolution.steps import Run, accept, bundle_of, emit_decided, pending_of, request_proposals, skip
+from rewardharness.evolution.steps import (
+    Run,
+    accept,
+    bundle_of,
+    emit_decided,
+    pending_of,
+    prune_order,
+    removal,
+    request_proposals,
+    skip,
+)
 from rewardharness.evolution.trial import GateSettings, Trial, try_edit
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.schema import TIE, Example
@@ -36,9 +45,9 @@ class PaperSchedule:
 
     name = "paper"
 
-    def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
+    def watched(self, training: tuple[Example, ...]) -> tuple[Example, ...]:
         """Return the last 40%."""
-        return pool[round(0.6 * len(pool)) :]
+        return training[round(0.6 * len(training)) :]
 
     def advance(self, run: Run, state: State) -> State:
         """Take the next step: propose, test the Skills, test the Tools, or prune."""
@@ -90,20 +99,15 @@ class PaperSchedule:
         if not applied:
             return following
         bundle = bundle_of(applied)
-        trial = self._run(run, state, bundle, after)
-        if trial.evidence.decision == "accept":
-            following = accept(run, following, bundle, trial.outcomes, trial.evidence)
+        watched = self.watched(run.pool)  # all are judged, whether the edit touches them or not
+        trial = Trial(watched, state.outcomes, partial(run.evaluator.judge, after, again=True))
+        gate = GateSettings(MarginGate(state.best or 0.0, self.margin), batch=max(1, len(watched)))
+        evidence = try_edit(trial, state.histories, gate, 0)
+        if evidence.decision == "accept":
+            following = accept(run, following, bundle, trial.outcomes, evidence)
             following = replace(following, best=max(state.best or 0.0, following.accuracy or 0.0))
-        emit_decided(run, following, bundle, trial.evidence)
+        emit_decided(run, following, bundle, evidence)
         return following
-
-    def _run(self, run: Run, state: State, bundle: Proposal, library: Library) -> Trial:
-        """Judge all examples of the test, whether the edit touches them or not."""
-        watched = self.watched(run.pool)
-        how = GateSettings(MarginGate(state.best or 0.0, self.margin), batch=max(1, len(watched)))
-
-        judge = partial(run.evaluator.judge, library, again=True)
-        return try_edit(watched, bundle, state.outcomes, state.histories, judge, how, 0)
 
     def _prune(self, run: Run, state: State) -> State:
         watched = self.watched(run.pool)

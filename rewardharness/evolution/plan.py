@@ -11,11 +11,11 @@ from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.proposal import Observe, Orchestrator
 from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.schedules import Schedule
-from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
 from rewardharness.files import content_id
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
+from rewardharness.runs.spending import UNLIMITED, SpendingLimits
 from rewardharness.schema import Example, Json
 
 LEAST = 8
@@ -45,6 +45,9 @@ class EvolutionPlan:
     """Pairs on which the result must not do worse."""
     corrections: Mapping[str, str] = field(default_factory=dict)
     """Corrected labels of training examples, by id. Held-out examples keep the original labels."""
+
+    limit: int | None = None
+    """Number of examples that are used, if not all of the data."""
 
     @property
     def parts(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
@@ -84,7 +87,8 @@ class EvolutionPlan:
             "seed": self.seed,
             "audit_share": self.audit_share,
             "samples": self.samples,
-            "router": self.judge.router_id,
+            "router": self.judge.traits.router_id,
+            **({"limit": self.limit} if self.limit else {}),
             "corrections": content_id(dict(self.corrections)) if self.corrections else None,
         }
 

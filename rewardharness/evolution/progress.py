@@ -129,11 +129,8 @@ class Meter:
         with self._lock:
             total = max(done, total)
             left = self._left(phase, done / total if total else 1.0)
-            self._now, self._counting, self._reported = (
-                RunProgress(phase, done, total, left),
-                counting,
-                time.monotonic(),
-            )
+            self._now, self._counting = RunProgress(phase, done, total, left), counting
+            self._reported = time.monotonic()
             self.report(self._now)
 
     def _left(self, phase: str, share: float) -> float | None:

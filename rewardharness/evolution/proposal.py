@@ -119,7 +119,7 @@ class Proposal:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the entries that it touches, in order."""
-        return tuple(change.name if isinstance(change, RemoveEntry) else change.entry.name for change in self.changes)
+        return tuple(map(name_of, self.changes))
 
     def applied_to(self, library: Library) -> Library:
         """Return the Library after all changes.
@@ -238,6 +238,11 @@ class Orchestrator(Protocol):
         Raises:
             ModelError: If its model gave no answer.
         """
+
+
+def name_of(change: Change) -> str:
+    """Return the name of the entry that a change touches."""
+    return change.name if isinstance(change, RemoveEntry) else change.entry.name
 
 
 def wording(entry: Entry) -> str:

@@ -4,8 +4,9 @@ Training examples rarely show every fault that a judge must recognize. These pai
 too far, are wrong or have a defect. They are generated once, and judged only if the Library has changed.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import VERSION, make_demo
@@ -15,8 +16,9 @@ from rewardharness.evolution.config import MARGIN
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.proposal import Outcome
+from rewardharness.judging.measured import measure_ahead
 from rewardharness.library.store import Library
-from rewardharness.schema import Example, Json
+from rewardharness.schema import Example
 from rewardharness.settings import Settings
 
 SEED = 1907
@@ -65,6 +67,40 @@ def regression_set(settings: Settings, margin: float) -> RegressionSet:
 
 
 @dataclass(frozen=True)
+class GroupScore:
+    """Accuracy on a group of examples with the starting and with the final Library."""
+
+    name: str
+    start: Score
+    final: Score
+
+
+def group_scores(
+    start: Iterable[Outcome], final: Iterable[Outcome], group_of: Callable[[Example], str]
+) -> tuple[GroupScore, ...]:
+    """Return the accuracies of two Libraries on each group of examples, by name."""
+    groups: dict[str, tuple[list[Outcome], list[Outcome]]] = defaultdict(lambda: ([], []))
+    for side, outcomes in enumerate((start, final)):
+        for outcome in outcomes:
+            groups[group_of(outcome.example)][side].append(outcome)
+    return tuple(GroupScore(name, *map(Score.of, sides)) for name, sides in sorted(groups.items()))
+
+
+@dataclass(frozen=True)
+class RegressionReport:
+    """Accuracies on the regression set."""
+
+    n: int
+    margin: float
+    lost: bool
+    """Whether the final Library loses more than the margin."""
+    start: Score
+    final: Score
+    kinds: tuple[GroupScore, ...]
+    """By kind of fault."""
+
+
+@dataclass(frozen=True)
 class RegressionResult:
     """Outcomes of two Libraries on the regression set."""
 
@@ -78,24 +114,13 @@ class RegressionResult:
         before, after = Score.of(self.start).accuracy, Score.of(self.final).accuracy
         return before is not None and (after is None or before - after > self.margin)
 
-    def to_json(self) -> Json:
-        """Convert it to JSON, by the fault of the worse candidate."""
-
-        def scores(kind: str | None = None) -> Json:
-            return {
-                side: Score.of(item for item in outcomes if kind in {None, item.example.label_kind}).to_json()
-                for side, outcomes in (("start", self.start), ("final", self.final))
-            }
-
-        kinds = sorted({outcome.example.label_kind or "" for outcome in self.start})
-        names = {kind: kind.removeprefix("demo_").replace("_", " ") for kind in kinds}
-        return {
-            "n": len(self.start),
-            "margin": self.margin,
-            "lost": self.lost,
-            **scores(),
-            "kinds": [{"name": names[kind], **scores(kind)} for kind in kinds],
-        }
+    @property
+    def report(self) -> RegressionReport:
+        """The accuracies, by the fault of the worse candidate."""
+        kinds = group_scores(self.start, self.final, lambda example: example.label_kind or "")
+        named = (replace(kind, name=kind.name.removeprefix("demo_").replace("_", " ")) for kind in kinds)
+        scores = Score.of(self.start), Score.of(self.final)
+        return RegressionReport(len(self.start), self.margin, self.lost, *scores, tuple(named))
 
 
 def evaluate_regression_set(
@@ -113,7 +138,7 @@ def evaluate_regression_set(
     meter.begin("drawing", pairs.pairs)
     examples = pairs.draw(meter.reach)
     meter.begin("regression", 2 * len(examples))
-    measure = evaluator.base_judge.measure_ahead((start, final))
+    measure = measure_ahead(evaluator.base_judge, (start, final))
     if measure is not None:
         for _ in in_order(measure, examples, evaluator.concurrency):
             evaluator.check()

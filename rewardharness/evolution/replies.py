@@ -10,10 +10,10 @@ Failed requests are sent again.
 from pathlib import Path
 from typing import Any
 
-from rewardharness.evolution.stop import ledger_usage, usage_json
 from rewardharness.files import append_jsonl, content_id, read_jsonl
 from rewardharness.judging.presentation import usage_of
 from rewardharness.models.base import ChatRequest, ImagePart, Model, ModelError, Reply
+from rewardharness.runs.spending import ledger_usage, usage_json
 from rewardharness.schema import Usage
 
 REPLIES = "orchestrator.jsonl"

@@ -1,82 +1,228 @@
 """The report of a run: its numbers, read from its events and results, and written to `report.json`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rewardharness.data.source import describe_skipped
-from rewardharness.errors import DataError, RunError
-from rewardharness.evolution.events import Decided, Judged, Proposed, Skipped, read_events
-from rewardharness.evolution.held_out import HeldOutResult, Score
+from rewardharness.codec import ValidationError, from_json
+from rewardharness.data.source import VoterAgreement, describe_skipped
+from rewardharness.errors import DataError, RunError, shell
+from rewardharness.evolution.events import Decided, EvidenceReport, Judged, Proposed, Skipped, read_events
+from rewardharness.evolution.held_out import HeldOutComparison, HeldOutReport, HeldOutResult, Score
+from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Outcome
+from rewardharness.evolution.regression import GroupScore, RegressionReport, RegressionResult, group_scores
 from rewardharness.evolution.state import State
-from rewardharness.evolution.stop import SpendingLimits, Spent, line_usage
 from rewardharness.files import read_json, read_jsonl
 from rewardharness.judging.report import wilson
 from rewardharness.library.store import Library
+from rewardharness.runs.spending import Budget, SpendingLimits, Spent, line_usage
 from rewardharness.runs.store import RESULTS
-from rewardharness.schema import Example, Json
+from rewardharness.schema import Usage
 
 REPORT = "report.json"
 SCHEMA = 1
+
+NOTE = "edits were chosen on these examples; expect less on others"
 
 MOST_PUZZLES = 50
 """Maximum number of listed examples that every version judges wrong."""
 
 
+@dataclass(frozen=True)
+class RunFacts:
+    """What the run is about; see `EvolutionPlan.manifest`."""
+
+    command: str
+    data: str
+    """Digest of the dataset."""
+    data_name: str
+    judge: str
+    judge_revision: str
+    protocol: str
+    library_id: str
+    orchestrator: str
+    schedule: Mapping[str, Any]
+    """Its name and settings."""
+    seed: int
+    audit_share: float
+    samples: int | None
+    router: str | None
+    corrections: str | None
+
+
+@dataclass(frozen=True)
+class LibraryFacts:
+    """The Libraries of the run."""
+
+    start_id: str
+    final_id: str
+    """Of the result."""
+    tried_id: str
+    """Of the evolved Library, which is not the result if it did worse than the starting one."""
+    version: int
+    """Number of the result in `versions/`."""
+    skills: int
+    tools: int
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """Accuracies on the training examples."""
+
+    note: str
+    start: Score
+    final: Score
+
+
+@dataclass(frozen=True)
+class EditReport:
+    """A tested edit."""
+
+    step: int
+    operator: str
+    statement: str
+    source: str
+    accuracy: float | None
+    """On the training examples after the decision."""
+    version: int
+    library_id: str
+    signature: str
+    names: tuple[str, ...]
+    """Entries that it touches."""
+    cited: tuple[str, ...]
+    evidence: EvidenceReport
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it was accepted."""
+        return self.evidence.decision == "accept"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Accuracy on the training examples after some judgments."""
+
+    judgments: int
+    accuracy: float | None
+    version: int
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What the run has spent."""
+
+    judgments: int
+    judge: Usage
+    orchestrator: Usage
+    seconds: float
+    money: float | None
+    budget: Budget
+    remembered: int | None
+    """Cached judgments of a model, at no cost; None if none was paid for."""
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """A training example that no version judged right."""
+
+    id: str
+    instruction: str
+    label: str | None
+    category: str | None
+    versions: int
+    """In how many contexts it was judged."""
+
+
+@dataclass(frozen=True)
+class EvolutionReport:
+    """The report of a run, as `report.json` holds it."""
+
+    schema: int
+    run: RunFacts
+    ending: str
+    """Why the search ended."""
+    library: LibraryFacts
+    pool: TrainingReport
+    audit: HeldOutReport
+    """On the held-out test set."""
+    by_category: tuple[GroupScore, ...]
+    by_label_kind: tuple[GroupScore, ...]
+    edits: tuple[EditReport, ...]
+    proposed: int
+    passed_over: int
+    """Proposals that were skipped without judging anything."""
+    curve: tuple[CurvePoint, ...]
+    spent: Spending
+    puzzles: tuple[Puzzle, ...]
+    regression: RegressionReport
+    skipped_rows: Mapping[str, Any]
+    """As `Dataset.skipped_json` writes them."""
+    people: VoterAgreement | None
+    """How well people agree with each other; None if the data do not say."""
+
+    @property
+    def accepted(self) -> int:
+        """Number of accepted edits."""
+        return sum(edit.accepted for edit in self.edits)
+
+
 def build_report(
-    manifest: Mapping[str, Any],
+    plan: EvolutionPlan,
     state: State,
     result: Library,
     start: Sequence[Outcome],
-    audit: HeldOutResult,
+    held_out: HeldOutResult,
+    regression: RegressionResult,
     spent: Spent,
-    limits: SpendingLimits,
     folder: Path,
-) -> Json:
+) -> EvolutionReport:
     """Build the report of a run.
 
     Args:
-        manifest: The manifest of the run.
+        plan: The plan of the run.
         state: Its last state.
         result: The resulting Library: the champion, or the starting Library if that does better.
         start: Outcomes of the starting Library on the training examples.
-        audit: Outcomes on the held-out test set.
+        held_out: Outcomes on the held-out test set.
+        regression: Outcomes on the regression set.
         spent: Spending.
-        limits: Budget and prices.
         folder: The run folder, for its events and results.
     """
     final = tuple(state.outcomes.values())
-    events = read_events(folder)
-    return {
-        "schema": SCHEMA,
-        "run": dict(manifest),
-        "ending": state.ending,
-        "library": {
-            "start_id": manifest["library_id"],
-            "final_id": result.id,
-            "tried_id": state.library.id,
-            "version": state.version if result.id == state.library.id else 0,
-            "skills": len(result.skills),
-            "tools": len(result.tools),
-        },
-        "pool": {
-            "note": "edits were chosen on these examples; expect less on others",
-            "start": Score.of(start).to_json(),
-            "final": Score.of(final).to_json(),
-        },
-        "audit": audit.to_json(),
-        "by_category": _table(audit, lambda example: example.category or "none"),
-        "by_label_kind": _table(audit, lambda example: example.label_kind or "unnamed"),
-        "edits": [_edit(event) for event in events if isinstance(event, Decided)],
-        "proposed": sum(isinstance(event, Proposed) for event in events),
-        "passed_over": sum(isinstance(event, Skipped) for event in events),
-        "curve": _curve(events),
-        "spent": _spending(spent, limits, folder),
-        "puzzles": _puzzles(folder, [outcome.example for outcome in final]),
-    }
+    events, lines = read_events(folder), [line for _, line in read_jsonl(folder / RESULTS)]
+    examples = {outcome.example.id: outcome.example for outcome in final}
+    version = state.version if result.id == state.library.id else 0
+    sizes = len(result.skills), len(result.tools)
+    return EvolutionReport(
+        schema=SCHEMA,
+        run=RunFacts(**plan.manifest),
+        ending=state.ending,
+        library=LibraryFacts(plan.library.id, result.id, state.library.id, version, *sizes),
+        pool=TrainingReport(NOTE, Score.of(start), Score.of(final)),
+        audit=held_out.report,
+        by_category=group_scores(held_out.start, held_out.final, lambda example: example.category or "none"),
+        by_label_kind=group_scores(held_out.start, held_out.final, lambda example: example.label_kind or "unnamed"),
+        edits=tuple(
+            EditReport(**{field.name: getattr(event, field.name) for field in fields(EditReport)})
+            for event in events
+            if isinstance(event, Decided)
+        ),
+        proposed=sum(isinstance(event, Proposed) for event in events),
+        passed_over=sum(isinstance(event, Skipped) for event in events),
+        curve=_curve(events),
+        spent=_spending(spent, plan.limits, lines),
+        puzzles=tuple(
+            Puzzle(name, example.instruction, example.preference, example.category, times)
+            for name, times in never_right(lines, examples)[:MOST_PUZZLES]
+            for example in (examples[name],)
+        ),
+        regression=regression.report,
+        skipped_rows=plan.dataset.skipped_json(),
+        people=plan.dataset.agreement,
+    )
 
 
 class AccuracyRow(NamedTuple):
@@ -85,10 +231,9 @@ class AccuracyRow(NamedTuple):
     examples: str
     """Part of the data."""
     library: str
-    score: Mapping[str, Any]
-    """As `Score.to_json` writes it."""
-    against: Mapping[str, Any] | None = None
-    """The final Library against this one, as `HeldOutComparison.to_json` writes it; None for no comparison."""
+    score: Score
+    against: HeldOutComparison | None = None
+    """The final Library against this one; None for no comparison."""
     note: str = ""
 
     @property
@@ -96,52 +241,50 @@ class AccuracyRow(NamedTuple):
         """The comparison with the final Library in words, or the note."""
         if self.against is None:
             return self.note
-        if self.against["p"] is None:
-            return "no difference" if self.against["n"] else "nothing to compare"
-        return f"{self.against['fixes']} better, {self.against['breaks']} worse, p {self.against['p']:.2g}"
+        if self.against.p is None:
+            return "no difference" if self.against.n else "nothing to compare"
+        return f"{self.against.fixes} better, {self.against.breaks} worse, p {self.against.p:.2g}"
 
 
-def accuracy_rows(report: Mapping[str, Any]) -> list[AccuracyRow]:
+def accuracy_rows(report: EvolutionReport) -> list[AccuracyRow]:
     """Return the rows of the table of accuracies, the held-out test set first."""
-    audit, pool = report["audit"], report["pool"]
-    ensemble = audit["ensemble"]
+    held_out, training = report.audit, report.pool
     rows = [
-        AccuracyRow("Test set", "final Library", audit["final"]),
-        AccuracyRow("Test set", "starting Library", audit["start"], audit["final_against_start"]),
+        AccuracyRow("Test set", "final Library", held_out.final),
+        AccuracyRow("Test set", "starting Library", held_out.start, held_out.final_against_start),
     ]
-    if audit["empty"]["n"]:
-        rows.append(AccuracyRow("Test set", "no Library", audit["empty"], audit["final_against_empty"]))
-    if "skipped" not in ensemble:
-        library = f"starting Library, {ensemble['samples']} samples per question"
-        rows.append(AccuracyRow("Test set", library, ensemble, audit["final_against_ensemble"]))
-    note = "edits were chosen on these examples; expect less on others"
+    if held_out.empty.n:
+        rows.append(AccuracyRow("Test set", "no Library", held_out.empty, held_out.final_against_empty))
+    if held_out.ensemble.score is not None:
+        library = f"starting Library, {held_out.ensemble.samples} samples per question"
+        rows.append(AccuracyRow("Test set", library, held_out.ensemble.score, held_out.final_against_ensemble or None))
     return [
         *rows,
-        AccuracyRow("Training", "final Library", pool["final"], note=note),
-        AccuracyRow("Training", "starting Library", pool["start"]),
+        AccuracyRow("Training", "final Library", training.final, note=NOTE),
+        AccuracyRow("Training", "starting Library", training.start),
     ]
 
 
-def left_out(report: Mapping[str, Any]) -> str:
+def left_out(report: EvolutionReport) -> str:
     """Return which rows of the data were left out, and why; empty if none were."""
-    skipped = describe_skipped(report.get("skipped_rows", {"n": 0}))  # reports of earlier versions lack it
+    skipped = describe_skipped(report.skipped_rows)
     return f"Neither in the training examples nor in the test set: {skipped}" if skipped else ""
 
 
-def ceiling(report: Mapping[str, Any]) -> str:
+def ceiling(report: EvolutionReport) -> str:
     """Return how well people agree with each other; empty if the data do not say."""
-    people = report.get("people")  # reports of earlier versions lack it
-    if not people:
+    people = report.people
+    if people is None:
         return ""
-    interval = wilson(people["share"] * people["n"], people["n"])
+    interval = wilson(people.share * people.n, people.n)
     assert interval is not None
     return (
-        f"People agree with each other on {people['share']:.0%} (95% CI {interval.low:.0%} to {interval.high:.0%}, n "
-        f"{people['n']}) of the edits that several voted on: no judge can be expected to agree with them more."
+        f"People agree with each other on {people.share:.0%} (95% CI {interval.low:.0%} to {interval.high:.0%}, n "
+        f"{people.n}) of the edits that several voted on: no judge can be expected to agree with them more."
     )
 
 
-def read_report(folder: Path) -> Json:
+def read_report(folder: Path) -> EvolutionReport:
     """Read the report of a run.
 
     Raises:
@@ -150,101 +293,77 @@ def read_report(folder: Path) -> Json:
     if not (folder / REPORT).exists():
         raise RunError(
             f"{folder.name} has no report, because it is not finished.",
-            next_step=f"Show its status with: rh runs show {folder}",
+            next_step=shell("Show its status with: rh runs show {}", folder),
         )
     remedy = "Remove it and give the command of the run again, which writes it without judging anything twice."
     try:
-        report: Json = read_json(folder / REPORT)
+        report = from_json(EvolutionReport, read_json(folder / REPORT))
     except DataError as error:
         raise RunError(f"{folder / REPORT} cannot be read.", next_step=remedy) from error
-    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
+    except ValidationError as error:
+        raise RunError(f"{folder / REPORT} is not a report of this version: {error}.", next_step=remedy) from error
+    if report.schema != SCHEMA:
         raise RunError(f"{folder / REPORT} is not a report of this version.", next_step=remedy)
     return report
 
 
-def summary(name: str, report: Mapping[str, Any]) -> Json:
-    """Return the numbers for comparing runs. Accuracies are comparable only on the same held-out examples."""
-    run, audit = report["run"], report["audit"]
-    return {
-        "name": name,
-        "schedule": run["schedule"]["name"],
-        "judge": run["judge"],
-        "orchestrator": run["orchestrator"],
-        "kept": sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"]),
-        "tried": len(report["edits"]),
-        "judgments": report["spent"]["judgments"],
-        "start": audit["start"],
-        "final": audit["final"],
-        "p": audit["final_against_start"]["p"],
-        "library_id": report["library"]["final_id"],
-    }
+@dataclass(frozen=True)
+class RunSummary:
+    """Numbers for comparing runs. Accuracies are comparable only on the same held-out examples."""
+
+    name: str
+    schedule: str
+    judge: str
+    orchestrator: str
+    kept: int
+    """Accepted edits."""
+    tried: int
+    judgments: int
+    start: Score
+    final: Score
+    p: float | None
+    library_id: str
 
 
-def same_audit(reports: Iterable[Mapping[str, Any]]) -> bool:
+def summary(name: str, report: EvolutionReport) -> RunSummary:
+    """Return the numbers of a run for comparison with others."""
+    run, held_out = report.run, report.audit
+    return RunSummary(
+        name,
+        str(run.schedule["name"]),
+        run.judge,
+        run.orchestrator,
+        report.accepted,
+        len(report.edits),
+        report.spent.judgments,
+        held_out.start,
+        held_out.final,
+        held_out.final_against_start.p,
+        report.library.final_id,
+    )
+
+
+def same_held_out(reports: Iterable[EvolutionReport]) -> bool:
     """Return whether runs held out the same examples, so that their accuracies are comparable."""
-    return len({(each["run"]["data"], each["run"]["seed"], each["run"]["audit_share"]) for each in reports}) <= 1
+    return len({(report.run.data, report.run.seed, report.run.audit_share) for report in reports}) <= 1
 
 
-def _table(audit: HeldOutResult, of: Callable[[Example], str]) -> list[Json]:
-    """Return the accuracy on held-out examples per group, with the starting and the final Library."""
-    groups: dict[str, tuple[list[Outcome], list[Outcome]]] = defaultdict(lambda: ([], []))
-    for side, outcomes in enumerate((audit.start, audit.final)):
-        for outcome in outcomes:
-            groups[of(outcome.example)][side].append(outcome)
-    return [
-        {"name": name, "start": Score.of(before).to_json(), "final": Score.of(after).to_json()}
-        for name, (before, after) in sorted(groups.items())
-    ]
-
-
-def _edit(event: Decided) -> Json:
-    names = ("step", "operator", "statement", "source", "accuracy", "version", "library_id", "signature")
-    lists = {name: list(getattr(event, name)) for name in ("names", "cited")}
-    return {**{name: getattr(event, name) for name in names}, **lists, "evidence": dict(event.evidence)}
-
-
-def _curve(events: Iterable[object]) -> list[Json]:
+def _curve(events: Iterable[object]) -> tuple[CurvePoint, ...]:
     """Return the accuracy on the training examples and the judgments spent, after every decision."""
-    points: list[Json] = []
-    for event in events:
-        if isinstance(event, Judged):
-            points.append({"judgments": event.judged + event.failed, "accuracy": event.accuracy, "version": 0})
-        elif isinstance(event, Decided):
-            spent = event.spent["judgments"]
-            points.append({"judgments": spent, "accuracy": event.accuracy, "version": event.version})
-    return points
+    return tuple(
+        CurvePoint(event.judged + event.failed, event.accuracy, 0)
+        if isinstance(event, Judged)
+        else CurvePoint(event.spent.judgments, event.accuracy, event.version)
+        for event in events
+        if isinstance(event, Judged | Decided)
+    )
 
 
-def _spending(spent: Spent, limits: SpendingLimits, folder: Path) -> Json:
-    """Return the spending. `remembered` counts cached judgments of a model, at no cost."""
-    lines = [line for _, line in read_jsonl(folder / RESULTS)]
+def _spending(spent: Spent, limits: SpendingLimits, lines: Sequence[Mapping[str, Any]]) -> Spending:
     paid = sum(line_usage(line).calls > 0 for line in lines)
-    return {
-        "judgments": spent.judgments,
-        "judge": spent.judge.__dict__,
-        "orchestrator": spent.orchestrator.__dict__,
-        "seconds": round(spent.seconds, 1),
-        "money": limits.money(spent),
-        "budget": asdict(limits.budget),
-        "remembered": len(lines) - paid if paid else None,
-    }
-
-
-def _puzzles(folder: Path, examples: Sequence[Example]) -> list[Json]:
-    """Return the training examples that no version judged right, the most often judged first."""
-    known = {example.id: example for example in examples}
-    missed = never_right((line for _, line in read_jsonl(folder / RESULTS)), known)
-    return [
-        {
-            "id": example.id,
-            "instruction": example.instruction,
-            "label": example.preference,
-            "category": example.category,
-            "versions": times,
-        }
-        for name, times in missed[:MOST_PUZZLES]
-        for example in (known[name],)
-    ]
+    money, cached = limits.money(spent), len(lines) - paid if paid else None
+    seconds = round(spent.seconds, 1)
+    return Spending(spent.judgments, spent.judge, spent.orchestrator, seconds, money, limits.budget, cached)
 
 
 def never_right(lines: Iterable[Mapping[str, Any]], ids: Collection[str]) -> list[tuple[str, int]]:
@@ -262,4 +381,4 @@ def never_right(lines: Iterable[Mapping[str, Any]], ids: Collection[str]) -> lis
         if (line["preference"] is not None or line.get("inconsistent")) and line["example"] in ids:
             contexts[line["example"]][line["id"]] = line["credit"]
     missed = [(name, len(credits)) for name, credits in contexts.items() if not max(credits.values())]
-    return sorted(missed, key=lambda each: (-each[1], each[0]))
+    return sorted(missed, key=lambda item: (-item[1], item[0]))

@@ -11,24 +11,23 @@ from typing import Protocol
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.events import PhaseBegan
 from rewardharness.evolution.gate import ALPHA, SignTest, level
-from rewardharness.evolution.halving import promising, screen, unscreened
 from rewardharness.evolution.joint.step import fit_next, fits
-from rewardharness.evolution.proposal import Outcome, Phase, Proposal, RejectedProposal
-from rewardharness.evolution.prune import LEAST_TOUCHED, PRUNING, prune_order, removal
-from rewardharness.evolution.rehearsal import rehearse, unrehearsed
-from rewardharness.evolution.state import Pending, State, seed_of
+from rewardharness.evolution.proposal import Outcome, Phase, Proposal
+from rewardharness.evolution.screening import promising, rehearse, screen, unrehearsed, unscreened
+from rewardharness.evolution.state import Pending, State
 from rewardharness.evolution.steps import (
+    PRUNING,
     Run,
-    accept,
     bundle_of,
-    emit_decided,
+    decide,
     emit_proposed,
     pending_of,
+    prune_order,
+    removal,
     request_proposals,
     skip,
 )
-from rewardharness.evolution.trial import GateSettings, Trial, try_edit
-from rewardharness.library.store import Library
+from rewardharness.evolution.trial import GateSettings
 from rewardharness.schema import Example
 
 FIT = 0.3
@@ -36,6 +35,9 @@ FIT = 0.3
 
 BUNDLES = 0.8
 """Part of the rest of the error budget for the first tests of rounds; what remains is for single edits and pruning."""
+
+LEAST_TOUCHED = 20
+"""Training examples that an entry must touch to be considered in pruning; fewer give too little evidence."""
 
 ROOM = 2
 """Judgments per training example that must be left in the budget for proposals to wait for others."""
@@ -54,7 +56,7 @@ class Schedule(Protocol):
     def name(self) -> str:
         """Name, as in the configuration."""
 
-    def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
+    def watched(self, training: tuple[Example, ...]) -> tuple[Example, ...]:
         """Return the training examples that acceptance tests use."""
 
     def advance(self, run: Run, state: State) -> State:
@@ -93,9 +95,9 @@ class DefaultSchedule:
         """Maximum probability that the joint fit is accepted although the labels are random."""
         return FIT * self.alpha
 
-    def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
+    def watched(self, training: tuple[Example, ...]) -> tuple[Example, ...]:
         """Return all of them."""
-        return pool
+        return training
 
     def advance(self, run: Run, state: State) -> State:
         """Take the next step."""
@@ -152,32 +154,30 @@ class DefaultSchedule:
         """Test the pending proposals: a round as one bundle, then each on its own if the bundle is rejected."""
         single = state.pending[0].single
         waiting = state.pending[:1] if single else state.pending
-        chosen, left, after = _compatible(run, state, waiting)
+        chosen, left = _compatible(run, state, waiting)
         state = replace(state, pending=(*left, *state.pending[len(waiting) :]))
         if not chosen:
             return state
         proposal = bundle_of([item.proposal for item in chosen])
         singles = tuple(replace(item, single=True) for item in chosen) if len(chosen) > 1 else ()
-        policy, evidence = self._policy(state, single), self._evidence(run, proposal)
-        touched = run.evaluator.affected(state.library, after, run.pool)
-        why_not = self._why_not(run, state, policy, touched, evidence)
-        if why_not:
-            if singles:
-                return replace(state, pending=(*singles, *state.pending))
-            skip(run, state, proposal, why_not)
-            return replace(state, rejected=(*state.rejected, RejectedProposal.of(proposal, why_not)))
-        trial = self._try(run, state, proposal, after, policy, evidence)
-        state = replace(state, tests=state.tests + (not single), single_tests=state.single_tests + single)
-        if trial.evidence.decision == "accept":
-            state = self._accept(run, state, proposal, after, trial)
-            emit_decided(run, state, proposal, trial.evidence)
-            return state
-        tried = replace(state.judged(trial.outcomes, run.noise, accepted=False), pending=(*singles, *state.pending))
-        if not singles:
-            # The Orchestrator learns only that the edit was rejected; it must not see the evidence.
-            tried = replace(tried, rejected=(*state.rejected, RejectedProposal.of(proposal, NO_EVIDENCE)))
-        emit_decided(run, tried, proposal, trial.evidence)
-        return tried
+        # The proposer has not seen the examples that count; pruning has seen none.
+        counted = {example.id for example in (run.pool if proposal.source == PRUNING else run.sides[1])}
+        policy = self._policy(state, single)
+        problem = self._problem(run, state, policy, proposal, counted)
+        if problem:
+            tried = state
+            if not singles:
+                skip(run, state, proposal, problem)
+        else:
+            gate = GateSettings(policy, run.noise, self.batch)
+            tried = decide(run, state, proposal, gate, counted, refresh=self.refresh)
+            tried = replace(tried, tests=state.tests + (not single), single_tests=state.single_tests + single)
+            if tried.version > state.version:
+                return tried
+        if singles:
+            return replace(tried, pending=(*singles, *state.pending))
+        # The Orchestrator learns only that the edit was rejected; it must not see the evidence.
+        return tried.rejecting(proposal, problem or NO_EVIDENCE)
 
     def _policy(self, state: State, single: bool) -> SignTest:
         """Return the next test of bundles or of single edits; each kind has its own part of the error budget."""
@@ -186,42 +186,15 @@ class DefaultSchedule:
             return SignTest(level(state.single_tests + 1, (1 - BUNDLES) * alpha))
         return SignTest(level(state.tests + 1, BUNDLES * alpha))
 
-    def _evidence(self, run: Run, proposal: Proposal) -> set[str]:
-        """Return the ids of the examples that the proposer has not seen; pruning has seen none."""
-        counted = run.pool if proposal.source == PRUNING else run.sides[1]
-        return {example.id for example in counted}
-
-    def _why_not(
-        self, run: Run, state: State, policy: SignTest, touched: Sequence[Example], evidence: Collection[str]
-    ) -> str:
+    def _problem(self, run: Run, state: State, policy: SignTest, proposal: Proposal, counted: Collection[str]) -> str:
         """Return why a proposal is not tested, decided without labels; empty if it is tested."""
-        number = sum(example.id in evidence for example in touched)
+        touched = run.evaluator.affected(state.library, proposal.applied_to(state.library), run.pool)
+        number = sum(example.id in counted for example in touched)
         if number < policy.least:
             return f"It affects {number} of the examples that count as evidence; at least {policy.least} are needed."
         if state.phase == "prune" and len(touched) > state.prune_limit - run.evaluator.spent.judgments:
             return "The test would cost more than the limit of pruning."
         return ""
-
-    def _try(
-        self, run: Run, state: State, proposal: Proposal, after: Library, policy: SignTest, evidence: Collection[str]
-    ) -> Trial:
-        return try_edit(
-            run.evaluator.affected(state.library, after, run.pool),
-            proposal,
-            state.outcomes,
-            state.histories,
-            lambda examples: run.evaluator.judge(after, examples),
-            GateSettings(policy, run.noise, self.batch),
-            seed_of(run.seed, "gate", state.step, proposal.signature),
-            evidence,
-        )
-
-    def _accept(self, run: Run, state: State, proposal: Proposal, after: Library, trial: Trial) -> State:
-        state = accept(run, state, proposal, trial.outcomes, trial.evidence)
-        flipped = {*trial.evidence.fixed, *trial.evidence.broken}
-        if not (self.refresh and run.evaluator.noisy and flipped):
-            return state
-        return state.confirmed(run.evaluator.fresh(after, [example for example in run.pool if example.id in flipped]))
 
     def _prune(self, run: Run, state: State) -> State:
         """Ask once for entries to merge, then propose to remove one entry after the other."""
@@ -234,8 +207,7 @@ class DefaultSchedule:
             asked, proposals, _ = request_proposals(run, begun, self._outcomes(run, state), self.per_round)
             return replace(asked, pending=pending_of(proposals, state.library))
         if not state.queue or spent >= state.prune_limit:
-            limit_reached = f"the limit of {self.proposals} proposals is reached"
-            return replace(state, ending=limit_reached if state.proposed >= self.proposals else NO_PROPOSALS)
+            return replace(state, ending=ending_of(state, self.proposals))
         name, state = state.queue[0], replace(state, queue=state.queue[1:])
         if name not in state.library:
             return state
@@ -250,14 +222,17 @@ class DefaultSchedule:
         return [state.outcomes[example.id] for example in run.sides[0]]
 
 
-def _compatible(
-    run: Run, state: State, waiting: Sequence[Pending]
-) -> tuple[list[Pending], tuple[Pending, ...], Library]:
+def ending_of(state: State, limit: int) -> str:
+    """Return why a search ends that has nothing left to test."""
+    return f"the limit of {limit} proposals is reached" if state.proposed >= limit else NO_PROPOSALS
+
+
+def _compatible(run: Run, state: State, waiting: Sequence[Pending]) -> tuple[list[Pending], tuple[Pending, ...]]:
     """Choose the proposals that fit the champion and each other.
 
     Returns:
-        The chosen ones; those that touch an entry of an earlier one and are tested on their own; and the Library with
-        the chosen ones. Those that do not fit the champion are skipped.
+        The chosen ones; and those that touch an entry of an earlier one and are tested on their own. Those that do not
+        fit the champion are skipped.
     """
     chosen, left, after, names = [], [], state.library, set[str]()
     for item in waiting:
@@ -266,12 +241,12 @@ def _compatible(
             left.append(replace(item, single=True))
             continue
         try:
-            edited = after if problem else item.proposal.applied_to(after)
+            after = after if problem else item.proposal.applied_to(after)
         except LibraryError as error:
             problem = error.message
         if problem:
             skip(run, state, item.proposal, problem)
             continue
         chosen.append(item)
-        after, names = edited, names.union(item.proposal.names)
-    return chosen, tuple(left), after
+        names.update(item.proposal.names)
+    return chosen, tuple(left)

@@ -33,7 +33,7 @@ class Overlap:
     """Share of common wording, in [0, 1]."""
 
     @property
-    def found(self) -> bool:
+    def enough(self) -> bool:
         """Whether the Skills overlap enough for a finding."""
         return bool(self.measures) or self.alike >= ALIKE
 
@@ -69,7 +69,7 @@ def _mergers(view: View, consulted: Mapping[str, Sequence[Outcome]]) -> Iterator
         if len(both) < LEAST or len(both) < TOGETHER * len(either) or is_general(first) != is_general(second):
             continue
         common = overlap(first, second)
-        if not common.found or any({first.name, second.name} <= names for names in tried):
+        if not common.enough or any({first.name, second.name} <= names for names in tried):
             continue
         what = [f"both grade by {', '.join(common.measures)}, which so counts twice"] if common.measures else []
         what += [f"they share {common.alike:.0%} of their wording"] if common.alike >= ALIKE else []

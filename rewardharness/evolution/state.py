@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
 
 from rewardharness.evolution.gate import AnswerHistory, Noise
 from rewardharness.evolution.proposal import Finding, Outcome, Phase, Proposal, RejectedProposal
@@ -60,10 +59,12 @@ class Population:
     members: tuple[Member, ...]
     seen: tuple[str, ...] = ()
     """Ids of all Libraries that were judged, so that none is judged twice."""
-    operators: Mapping[str, Any] = field(default_factory=lambda: {"asked": 0, "records": {}})
-    """State of the operator schedule, as `OperatorState.to_json` writes it."""
     generation: int = 0
     """Generations so far, of all islands."""
+    asked: int = 0
+    """Mutation operators asked for so far."""
+    results: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Sums of the successes and failures of children, by mutation operator."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,15 @@ class State:
             return replace(self, histories=histories)
         champion = {**self.outcomes, **outcomes}
         return replace(self, histories=histories, outcomes=champion, twice=self.twice - outcomes.keys())
+
+    def rejecting(self, proposal: Proposal, reason: str) -> "State":
+        """Return the state with one more rejected proposal."""
+        return replace(self, rejected=(*self.rejected, RejectedProposal.of(proposal, reason)))
+
+    def instead(self, waiting: Pending, *others: Pending) -> "State":
+        """Return the state with others, or none, in the place of a pending proposal."""
+        pending = [item for each in self.pending for item in (others if each is waiting else (each,))]
+        return replace(self, pending=tuple(pending))
 
     def confirmed(self, outcomes: Iterable[Outcome]) -> "State":
         """Return the state after second judgments with the champion, which replace the first ones."""

@@ -1,6 +1,6 @@
 """The status of a run, read from its folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +16,10 @@ from rewardharness.evolution.events import (
     Started,
     read_events,
 )
+from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.progress import RunProgress, read_progress
 from rewardharness.files import read_jsonl
+from rewardharness.runs.spending import NOTHING, Spent
 from rewardharness.runs.store import RESULTS, is_running, read_manifest
 
 Condition = Literal["running", "finished", "stopped", "paused", "interrupted"]
@@ -46,9 +48,9 @@ class Status:
     start_accuracy: float | None = None
     """Accuracy of the starting Library on the training examples."""
     pool_accuracy: float | None = None
-    audit: Mapping[str, Any] | None = None
-    """Score of the final Library on held-out examples, as `Score.to_json` writes it; None before the end."""
-    audit_start: Mapping[str, Any] | None = None
+    audit: Score | None = None
+    """Score of the final Library on held-out examples; None before the end, with n 0 in runs of earlier versions."""
+    audit_start: Score | None = None
     """Score of the starting Library."""
     progress: RunProgress | None = None
     """Progress of the current phase; None if the run is not running."""
@@ -86,7 +88,7 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
     judged = next((event for event in events if isinstance(event, Judged)), None)
     finished = events[-1] if events and isinstance(events[-1], Finished) else None
     start = judged.accuracy if judged else None
-    paid = spent_by(events)
+    spent = spent_by(events)
     phases = [event.phase for event in events if isinstance(event, PhaseBegan)]
     return Status(
         folder=folder,
@@ -97,26 +99,21 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
         phase=phases[-1] if phases else "skills",
         tried=len(decided),
         kept=sum(event.accepted for event in decided),
-        judgments=paid["judgments"] if paid else (judged.judged + judged.failed if judged else 0),
+        judgments=spent.judgments if spent != NOTHING else (judged.judged + judged.failed if judged else 0),
         version=decided[-1].version if decided else 0,
         start_accuracy=start,
         pool_accuracy=decided[-1].accuracy if decided else start,
-        audit=_audited(finished) if finished else None,
-        audit_start=finished.start if finished else None,
+        audit=finished.audit or Score(0, 0, finished.audit_accuracy, None) if finished else None,
+        audit_start=finished.start or Score(0, 0, None, None) if finished else None,
         progress=read_progress(folder) if condition == "running" else None,
         headline=finished.headline if finished else "",
     )
 
 
-def _audited(finished: Finished) -> Mapping[str, Any]:
-    earlier = {"accuracy": finished.audit_accuracy, "interval": None, "n": None, "judged": None}  # by earlier versions
-    return finished.audit if finished.audit is not None else earlier
-
-
-def spent_by(events: Sequence[Event]) -> Mapping[str, Any]:
-    """Return the latest spending of a run's events, as `Spent.to_json` writes it; empty before a decision."""
-    spent = [event.spent for event in events if isinstance(event, Decided | Concluding | Finished) and event.spent]
-    return spent[-1] if spent else {}
+def spent_by(events: Sequence[Event]) -> Spent:
+    """Return the latest spending that the events of a run tell; nothing before a decision."""
+    known = [event.spent for event in events if isinstance(event, Decided | Concluding | Finished)]
+    return next((spent for spent in reversed(known) if spent != NOTHING), NOTHING)
 
 
 def is_evolution(folder: Path) -> bool:

@@ -1,6 +1,6 @@
 """The parts of schedules: asking for proposals, accepting them, and recording what happens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,7 +9,7 @@ from rewardharness.data.source import split
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.evaluator import Evaluator
-from rewardharness.evolution.events import Decided, Emit, Found, OrchestratorFailed, Proposed, Skipped
+from rewardharness.evolution.events import Decided, Emit, EvidenceReport, Found, OrchestratorFailed, Proposed, Skipped
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
 from rewardharness.evolution.proposal import (
     Mutation,
@@ -23,16 +23,20 @@ from rewardharness.evolution.proposal import (
 )
 from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
 from rewardharness.evolution.state import Pending, State, seed_of
-from rewardharness.evolution.stop import RunPaused
+from rewardharness.evolution.trial import GateSettings, Trial, try_edit
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
-from rewardharness.library.store import Library
+from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.models.base import ModelError
+from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Example, Json
 from rewardharness.task import IMAGE_EDIT, task_of
 
 EVIDENCE_SHARE = 0.6
 """Share of the training examples that count as evidence; proposals are written from the rest."""
+
+PRUNING = "pruning"
+"""Source of proposals to remove an entry. They use no labels, so all training examples count as evidence."""
 
 WAITING = "It waits for its test."
 """What an Orchestrator learns about a proposal that was not tested yet."""
@@ -98,7 +102,7 @@ def request_proposals(
         return replace(asked, silent=state.silent + 1, idle=state.idle + 1), [], True
     findings = tuple(run.orchestrator.findings)
     if findings:
-        run.emit(Found(tuple(finding.__dict__ for finding in findings), step=state.step))
+        run.emit(Found(findings, step=state.step))
     for dropped in run.orchestrator.dropped:
         run.emit(Skipped(dropped.excerpt, dropped.problem, step=state.step))
     replied = bool(proposals or run.orchestrator.dropped)
@@ -140,8 +144,8 @@ def emit_decided(run: Run, state: State, proposal: Proposal, evidence: Evidence)
     """
     changes = tuple(change_json(change) for change in proposal.changes)
     members = tuple(member.signature for member in proposal.members)
-    after = (state.accuracy, state.library.id, state.version, run.evaluator.spent.to_json())
-    run.emit(Decided(*_edit(proposal), evidence.to_json(), *after, changes, members, step=state.step))
+    after = (state.accuracy, state.library.id, state.version, run.evaluator.spent)
+    run.emit(Decided(*_edit(proposal), EvidenceReport.of(evidence), *after, changes, members, step=state.step))
 
 
 def skip(run: Run, state: State, proposal: Proposal, reason: str) -> None:
@@ -173,6 +177,55 @@ def accept(run: Run, state: State, proposal: Proposal, outcomes: Mapping[str, Ou
         line["evidence"] = {**on_pool, **record["evidence"]}
         library = after.with_lineage(line)
     return replace(judged, library=library, idle=0, gained=True, accepted=state.accepted + 1, version=state.version + 1)
+
+
+def decide(
+    run: Run, state: State, proposal: Proposal, gate: GateSettings, counted: Collection[str], *, refresh: bool = False
+) -> State:
+    """Test an edit of the champion, and accept it or not.
+
+    Args:
+        run: The run.
+        state: The state before the edit.
+        proposal: The edit.
+        gate: The acceptance test.
+        counted: Ids of the examples that count as evidence.
+        refresh: Whether a noisy judge judges the examples that an accepted edit changes a second time.
+
+    Returns:
+        The state after the edit; its version is another one if the edit was accepted.
+    """
+    after = proposal.applied_to(state.library)
+    touched = run.evaluator.affected(state.library, after, run.pool)
+    trial = Trial(touched, state.outcomes, lambda examples: run.evaluator.judge(after, examples))
+    evidence = try_edit(
+        trial, state.histories, gate, seed_of(run.seed, "gate", state.step, proposal.signature), counted
+    )
+    if evidence.decision == "accept":
+        state = accept(run, state, proposal, trial.outcomes, evidence)
+        flipped = {*evidence.fixed, *evidence.broken}
+        if refresh and run.evaluator.noisy and flipped:
+            state = state.confirmed(
+                run.evaluator.fresh(after, [example for example in run.pool if example.id in flipped])
+            )
+    else:
+        state = state.judged(trial.outcomes, run.noise, accepted=False)
+    emit_decided(run, state, proposal, evidence)
+    return state
+
+
+def prune_order(library: Library) -> tuple[str, ...]:
+    """Return the names of the entries that are not protected, the longest texts first."""
+    sizes = {entry.name: len(wording(entry)) for entry in library.entries if not entry.protected}
+    return tuple(sorted(sizes, key=lambda name: (-sizes[name], name)))
+
+
+def removal(library: Library, name: str) -> Proposal:
+    """Return the proposal to remove an entry."""
+    entry = library.get(name)
+    assert entry is not None
+    statement = f"Remove the {entry.kind} {name}."
+    return Proposal("remove", (RemoveEntry(name, "pruned"),), statement, (), PRUNING, ("prune", name))
 
 
 def new_lines(before: Library, after: Library) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """Tracking of an evolution: turns its events and progress into numbers."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +8,10 @@ from rewardharness.evolution.events import Concluding, Decided, Event, Finished,
 from rewardharness.evolution.loop import Callbacks
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import RunProgress
+from rewardharness.evolution.report import EvolutionReport
+from rewardharness.runs.spending import NOTHING
 from rewardharness.schema import Json
-from rewardharness.tracking.numbers import decision_numbers, spending_numbers
+from rewardharness.tracking.numbers import known_numbers, share_numbers, spending_numbers
 from rewardharness.tracking.run import RunTracking
 
 
@@ -66,7 +68,33 @@ def _numbers(event: Event) -> Json:
             accuracy = {} if event.accuracy is None else {"train/accuracy": event.accuracy}
             return {**accuracy, **coverage, "progress/failures": event.failed}
         case Decided():
-            return decision_numbers(asdict(event))
-        case Concluding() | Finished() if event.spent:
-            return spending_numbers(event.spent)
+            return _decision_numbers(event)
+        case Concluding() | Finished() if event.spent != NOTHING:
+            return spending_numbers(event.spent.to_json())
     return {}
+
+
+def _decision_numbers(event: Decided) -> Json:
+    numbers = {
+        "train/accuracy": event.accuracy,
+        "evolve/net_gain": event.evidence.fixes - event.evidence.breaks,
+        "evolve/version": event.version,
+    }
+    return {**known_numbers(numbers), **spending_numbers(event.spent.to_json())}
+
+
+def evolution_numbers(report: EvolutionReport) -> dict[str, float]:
+    """Return the result of a run."""
+    held_out, train = report.audit, report.pool
+    compared = held_out.final_against_start
+    shares = {
+        "held_out/before": (held_out.start, "accuracy"),
+        "held_out/after": (held_out.final, "accuracy"),
+        "held_out/gain": (compared, "gain"),
+        "train/before": (train.start, "accuracy"),
+        "train/after": (train.final, "accuracy"),
+    }
+    numbers = known_numbers({"held_out/p_value": compared.p})
+    for name, (score, key) in shares.items():
+        numbers |= share_numbers(name, vars(score), key)
+    return numbers

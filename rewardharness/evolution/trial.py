@@ -16,8 +16,8 @@ from rewardharness.evolution.gate import (
     Tally,
     sign_test,
 )
-from rewardharness.evolution.proposal import Outcome, Proposal
-from rewardharness.evolution.stop import RunPaused
+from rewardharness.evolution.proposal import Outcome
+from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Example
 
 COVERAGE = 0.5
@@ -39,15 +39,6 @@ class GateSettings:
     """Examples judged between two looks at the evidence: more is faster, and costs a few calls more per edit."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The result of testing an edit."""
-
-    evidence: Evidence
-    outcomes: Mapping[str, Outcome]
-    """Outcomes with the edited Library, by example id; of all examples that it touches if the edit is accepted."""
-
-
 def credit_of(outcome: Outcome) -> float | None:
     """Return the credit of an outcome in [0, 1]; None if it says nothing about the Library.
 
@@ -61,155 +52,130 @@ def credit_of(outcome: Outcome) -> float | None:
     return None
 
 
-def credit_change(before: Outcome, after: Outcome | None) -> float:
-    """Return the change of the credit of an example; 0 without two judgments."""
-    old, new = credit_of(before), credit_of(after) if after else None
-    return 0.0 if old is None or new is None else new - old
-
-
-def check_coverage(outcomes: Collection[Outcome]) -> None:
-    """Check that enough judgments of an edit say something.
-
-    Raises:
-        RunPaused: If most of them failed.
-    """
-    silent = sum(credit_of(outcome) is None for outcome in outcomes)
-    if silent >= _COVERAGE_FROM and silent > (1 - COVERAGE) * len(outcomes):
-        raise RunPaused(
-            f"{silent} of {len(outcomes)} judgments of one edit failed, too many for a decision.",
-            next_step="Find the cause (rh doctor checks endpoints), then give the same command again.",
-            kind="endpoint",
-        )
-
-
-def alternate(examples: Iterable[Example], before: Mapping[str, Outcome], seed: int) -> list[Example]:
-    """Order examples so that those judged right and wrong alternate, each in seeded random order."""
-    sides: tuple[list[Example], list[Example]] = ([], [])
-    for example in sorted(examples, key=lambda example: example.id):
-        sides[(credit_of(before[example.id]) or 0.0) >= 0.5].append(example)
-    rng = random.Random(seed)
-    placed: list[tuple[float, str, Example]] = []
-    for side in sides:
-        rng.shuffle(side)
-        placed += [((number + 0.5) / len(side), example.id, example) for number, example in enumerate(side)]
-    return [example for *_, example in sorted(placed, key=lambda item: item[:2])]
-
-
 def first_history(outcome: Outcome) -> AnswerHistory | None:
     """Return the history of an example that was judged once; None if that failed."""
     credit = credit_of(outcome)
     return None if credit is None else AnswerHistory(credit, 1.0)
 
 
-def try_edit(
-    touched: Sequence[Example],
-    proposal: Proposal,
-    before: Mapping[str, Outcome],
-    histories: Mapping[str, AnswerHistory],
-    judge: JudgeExamples,
-    how: GateSettings,
-    seed: int,
-    evidence: Collection[str] | None = None,
-) -> Trial:
-    """Test an edit.
+@dataclass(eq=False)
+class Trial:
+    """An edit, and what the judgments with it are evidence of."""
 
-    Args:
-        touched: Examples whose context it changes. All others keep their judgments, at no cost.
-        proposal: The edit.
-        before: Outcomes with the champion by id, at least those of `touched`.
-        histories: Their histories; absent for examples without a judgment.
-        judge: Judges examples with the edited Library.
-        how: The policy and its settings.
-        seed: Seed of the order, in which examples judged right and wrong alternate.
-        evidence: Ids of the examples that count, which the proposer has not seen; None for all.
-
-    Returns:
-        The evidence and the new outcomes. Exceptions of `judge` are passed on.
-
-    Raises:
-        RunPaused: If most answers fail.
-    """
-    return _Test(touched, before, histories, judge, how).run(proposal, seed, evidence)
-
-
-@dataclass
-class _Test:
     touched: Sequence[Example]
+    """Examples whose context it changes. All others keep their judgments, at no cost."""
     before: Mapping[str, Outcome]
-    histories: Mapping[str, AnswerHistory]
+    """Outcomes with the champion by id, at least those of `touched`."""
     judge: JudgeExamples
-    how: GateSettings
+    """Judges examples with the edited Library."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """Outcomes with the edited Library, by example id; of all examples that it touches if the edit is accepted."""
     tally: Tally = field(default_factory=Tally)
-    due: dict[str, float] = field(default_factory=dict)
-    """Credit without the edit of the examples that count and are not judged yet."""
-    failed: int = 0
     unsteady: int = 0
+    failed: int = 0
+    _due: dict[str, float] = field(default_factory=dict)
+    """Credit without the edit of the examples that count and are not judged yet."""
 
-    def run(self, proposal: Proposal, seed: int, evidence: Collection[str] | None) -> Trial:
-        if not self.touched:
-            return self._close(GateDecision("reject", "it changes the context of no example"))
-        order = self._order(evidence, seed)
-        decision = self.how.policy.decide(self.tally)
-        for start in range(0, len(order), self.how.batch):
-            if decision is not None:
-                break
-            self._judge(order[start : start + self.how.batch])
-            decision = self.how.policy.decide(self.tally)
-        assert decision is not None, "a policy decides when nothing is left"
-        if decision.decision == "accept":
-            self._judge(self.touched)
-            decision = self.how.policy.decide(self.tally) or decision
-        return self._close(decision)
+    def expect(
+        self, examples: Iterable[Example], histories: Mapping[str, AnswerHistory], noise: Noise, seed: int
+    ) -> list[Example]:
+        """Choose those of some examples that count, in the order in which they are judged.
 
-    def _order(self, evidence: Collection[str] | None, seed: int) -> list[Example]:
-        """Choose the examples that count; those judged right and wrong alternate, each in seeded random order."""
-        chosen = [example for example in self.touched if evidence is None or example.id in evidence]
-        usable = [example for example in chosen if example.id in self.histories]
-        steady = [example for example in usable if not self.histories[example.id].unsteady(self.how.noise)]
+        Those judged right and wrong alternate, each in seeded random order. An example without a judgment does not
+        count, nor one that is judged inconsistently.
+        """
+        usable = [example for example in examples if example.id in histories]
+        steady = [example for example in usable if not histories[example.id].unsteady(noise)]
         self.unsteady = len(usable) - len(steady)
-        for example in steady:
-            self.due[example.id] = credit_of(self.before[example.id]) or 0.0
-            self.tally.expect(self.due[example.id])
-        return alternate(steady, self.before, seed)
+        sides: tuple[list[Example], list[Example]] = ([], [])
+        for example in sorted(steady, key=lambda example: example.id):
+            credit = self._due[example.id] = credit_of(self.before[example.id]) or 0.0
+            self.tally.expect(credit)
+            sides[credit >= 0.5].append(example)
+        rng = random.Random(seed)
+        placed: list[tuple[float, str, Example]] = []
+        for side in sides:
+            rng.shuffle(side)
+            placed += [((number + 0.5) / len(side), example.id, example) for number, example in enumerate(side)]
+        return [example for *_, example in sorted(placed, key=lambda item: item[:2])]
 
-    def _judge(self, examples: Sequence[Example]) -> None:
-        """Judge examples that were not judged yet, and count those that count as evidence."""
+    def ask(self, examples: Sequence[Example]) -> None:
+        """Judge examples that were not judged yet, and count those that count.
+
+        Raises:
+            RunPaused: If most answers fail. Other exceptions are those of `judge`.
+        """
         new = [example for example in examples if example.id not in self.outcomes]
-        if not new:
-            return
-        for outcome in self.judge(new):
+        for outcome in self.judge(new) if new else ():
             name = outcome.example.id
             self.outcomes[name] = outcome
             before, after = credit_of(self.before[name]), credit_of(outcome)
             self.failed += before is None or after is None
-            credit = self.due.pop(name, None)
-            if credit is not None:
-                self.tally.drop(credit)
+            if name in self._due:
+                self.tally.drop(self._due.pop(name))
                 if before is not None and after is not None:
                     self.tally.count(before, after)
-        check_coverage(self.outcomes.values())
+        silent = sum(credit_of(outcome) is None for outcome in self.outcomes.values())
+        if silent >= _COVERAGE_FROM and silent > (1 - COVERAGE) * len(self.outcomes):
+            raise RunPaused(
+                f"{silent} of {len(self.outcomes)} judgments of one edit failed, too many for a decision.",
+                next_step="Find the cause (rh doctor checks endpoints), then give the same command again.",
+                kind="endpoint",
+            )
 
-    def _change(self, example: Example) -> float:
-        """Return the change of the credit of an example; 0 without two judgments."""
-        return credit_change(self.before[example.id], self.outcomes.get(example.id))
-
-    def _close(self, decision: GateDecision) -> Trial:
-        fixes, breaks = self.tally.fixes, self.tally.breaks
-        evidence = Evidence(
-            decision=decision.decision,
-            reason=decision.reason,
-            policy=self.how.policy.name,
-            fixes=fixes,
-            breaks=breaks,
-            ties=self.tally.ties,
+    def evidence(self, decision: GateDecision, policy: str, p_value: float | None = None) -> Evidence:
+        """Return the evidence for a decision."""
+        changes: dict[str, float] = {}
+        for name in (example.id for example in self.touched if example.id in self.outcomes):
+            before, after = credit_of(self.before[name]), credit_of(self.outcomes[name])
+            changes[name] = 0.0 if before is None or after is None else after - before
+        counts = {name: getattr(self.tally, name) for name in ("fixes", "breaks", "ties", "judged")}
+        return Evidence(
+            **{**vars(decision), **counts},
+            policy=policy,
             failed=self.failed,
             unsteady=self.unsteady,
-            judged=self.tally.judged,
             affected=len(self.touched),
             calls=len(self.outcomes),
-            p_value=sign_test(fixes, breaks) if fixes + breaks else None,
-            fixed=tuple(example.id for example in self.touched if self._change(example) > 0),
-            broken=tuple(example.id for example in self.touched if self._change(example) < 0),
+            p_value=p_value,
+            fixed=tuple(name for name, change in changes.items() if change > 0),
+            broken=tuple(name for name, change in changes.items() if change < 0),
         )
-        return Trial(evidence, self.outcomes)
+
+
+def try_edit(
+    trial: Trial,
+    histories: Mapping[str, AnswerHistory],
+    gate: GateSettings,
+    seed: int,
+    counted: Collection[str] | None = None,
+) -> Evidence:
+    """Test an edit.
+
+    Args:
+        trial: The edit; gets the outcomes.
+        histories: Histories of the examples; absent for those without a judgment.
+        gate: The policy and its settings.
+        seed: Seed of the order.
+        counted: Ids of the examples that count, which the proposer has not seen; None for all.
+
+    Returns:
+        The evidence with the decision. Exceptions are those of `Trial.ask`.
+    """
+    policy, tally = gate.policy, trial.tally
+    if not trial.touched:
+        return trial.evidence(GateDecision("reject", "it changes the context of no example"), policy.name)
+    examples = [example for example in trial.touched if counted is None or example.id in counted]
+    order = trial.expect(examples, histories, gate.noise, seed)
+    decision = policy.decide(tally)
+    for start in range(0, len(order), gate.batch):
+        if decision is not None:
+            break
+        trial.ask(order[start : start + gate.batch])
+        decision = policy.decide(tally)
+    assert decision is not None, "a policy decides when nothing is left"
+    if decision.decision == "accept":
+        trial.ask(trial.touched)
+        decision = policy.decide(tally) or decision
+    changed = tally.fixes + tally.breaks
+    return trial.evidence(decision, policy.name, sign_test(tally.fixes, tally.breaks) if changed else None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal
 
-from rewardharness.errors import HarnessError, MissingPackageError, shown
+from rewardharness.errors import HarnessError, MissingPackageError, shell, shown
 from rewardharness.leaks import masked
 
 Kind = Literal["model", "dataset", "space"]
@@ -14,7 +14,7 @@ Kind = Literal["model", "dataset", "space"]
 
 _FORBIDDEN = frozenset({402, 403})
 _HINTS = {
-    "model": "See the versions with: rh library versions {name}",
+    "model": "See the versions with: rh library versions {}",
     "dataset": "Choose a branch, tag or commit of the dataset.",
     "space": "Choose a branch, tag or commit of the Space.",
 }
@@ -109,7 +109,7 @@ def _translate(error: BaseException, context: Context) -> HubError:
         return MissingRepoError(message, next_step=f"Check the name. For a private one: {login}", status=404)
     if isinstance(error, errors.RevisionNotFoundError):
         message = f"{name} has no revision {shown(context.revision)!r}."
-        return MissingRevisionError(message, next_step=_HINTS[context.kind].format(name=name), status=404)
+        return MissingRevisionError(message, next_step=shell(_HINTS[context.kind], name), status=404)
     if isinstance(error, errors.HfHubHTTPError):
         return _translate_status(error.response.status_code, error.server_message or "", context)
     if isinstance(error, ValueError) and str(error).startswith("Invalid metadata in README.md"):

@@ -117,7 +117,7 @@ class JobsClient:
     def hardware(self) -> tuple[Hardware, ...]:
         """List the hardware with prices."""
         with self._request("list the hardware of jobs"):
-            return tuple(_hardware(each) for each in self._api.list_jobs_hardware())
+            return tuple(_hardware(machine) for machine in self._api.list_jobs_hardware())
 
     def start(self, spec: JobSpec) -> JobStatus:
         """Start a job."""

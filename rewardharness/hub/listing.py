@@ -59,10 +59,10 @@ def list_models(
             expand=["likes", "downloads", "lastModified", "private", "cardData"],
             limit=limit,
         )
-        return tuple(_listed(each) for each in islice(listed, limit) if is_repo(str(each.id)))
+        return tuple(_listed(repo) for repo in islice(listed, limit) if is_repo(str(repo.id)))
 
 
-def _listed(each: Any) -> ListedRepo:
-    card = each.card_data.to_dict() if each.card_data is not None else {}
-    likes, downloads = (value if isinstance(value, int) else 0 for value in (each.likes, each.downloads))
-    return ListedRepo(str(each.id), likes, downloads, each.last_modified, bool(each.private), card)
+def _listed(repo: Any) -> ListedRepo:
+    card = repo.card_data.to_dict() if repo.card_data is not None else {}
+    likes, downloads = (value if isinstance(value, int) else 0 for value in (repo.likes, repo.downloads))
+    return ListedRepo(str(repo.id), likes, downloads, repo.last_modified, bool(repo.private), card)

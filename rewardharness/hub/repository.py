@@ -66,7 +66,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Head:
+class CommitHead:
     """The commit of a revision."""
 
     commit: str
@@ -189,7 +189,7 @@ class Repo:
         folder = "" if self.kind == "model" else f"{self.kind}s/"
         return f"{self.endpoint or 'https://huggingface.co'}/{folder}{self.name}"
 
-    def head(self, revision: str = MAIN) -> Head:
+    def head(self, revision: str = MAIN) -> CommitHead:
         """Return the commit of a revision."""
         if not is_revision(revision):
             step = "Choose a version, branch or commit."
@@ -198,7 +198,7 @@ class Repo:
             info = self._api.repo_info(self.name, revision=revision, repo_type=self.kind)
         if not is_commit(info.sha or ""):
             raise UnreachableError(f"The Hub does not name the commit of {self.name}, revision {revision!r}.")
-        return Head(str(info.sha), bool(info.private))
+        return CommitHead(str(info.sha), bool(info.private))
 
     def tree(self, commit: str) -> Tree:
         """List the files of a commit, from the cache if it has them."""
@@ -207,8 +207,8 @@ class Repo:
             if listed is None:
                 listed = self._api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind)
             limit = MAX_FILES[self.kind]
-            found = islice((file for file in listed if hasattr(file, "blob_id")), limit + 1)
-            files = {file.path: _remote_file(file) for file in found}
+            listed_files = islice((file for file in listed if hasattr(file, "blob_id")), limit + 1)
+            files = {file.path: _remote_file(file) for file in listed_files}
         if len(files) > limit:
             raise HubError(f"{self.name} has more than {limit} files.", next_step="Choose another repository.")
         return files
@@ -248,11 +248,11 @@ class Repo:
         assert self._api is not None
         from huggingface_hub import try_to_load_from_cache
 
-        found = {
+        cached = {
             path: try_to_load_from_cache(self.name, path, self.cache, revision=commit, repo_type=self.kind)
             for path in paths
         }
-        return {path: Path(file) for path, file in found.items() if isinstance(file, str)}
+        return {path: Path(file) for path, file in cached.items() if isinstance(file, str)}
 
     def remember(self, revision: str) -> None:
         """Store the commit of a revision in the cache, so that it can be found offline."""
@@ -415,8 +415,8 @@ class Repo:
     def open_pulls(self) -> tuple[tuple[str, str, str], ...]:
         """List title, revision and URL of the open pull requests."""
         with self._request(f"list the pull requests of {self.name}"):
-            found = self._api.get_repo_discussions(self.name, discussion_type="pull_request", discussion_status="open")
-            return tuple((pull.title, f"refs/pr/{pull.num}", shown(pull.url, 300)) for pull in found)
+            pulls = self._api.get_repo_discussions(self.name, discussion_type="pull_request", discussion_status="open")
+            return tuple((pull.title, f"refs/pr/{pull.num}", shown(pull.url, 300)) for pull in pulls)
 
     def _request(self, action: str, revision: str = "") -> AbstractContextManager[None]:
         assert self._api is not None  # the client is installed

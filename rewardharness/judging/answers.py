@@ -1,35 +1,67 @@
 """Parser of model replies: blocks of the chain grammar, and answers.
 
-Deviations in form are accepted: a code fence, a lowercase letter, or a missing closing tag of an answer. Deviations in
-content are not: a score out of range, a word instead of a number, two different answers, or a draft in unfinished
-reasoning. Values are never invented: an unusable reply gives a `ReplyProblem`.
+Deviations in form are accepted: a code fence, words around an object, a trailing comma, an invalid escape,
+"Candidate A", or a missing closing tag of an answer. Deviations in content are not: a score out of range, a word
+instead of a number, two answer blocks that differ, or a draft in unfinished reasoning. Values are never invented: an
+unusable reply gives a `ReplyProblem`.
 """
 
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 from rewardharness.codec import finite
 from rewardharness.schema import SCALE, TIE
 
-_THINK = re.compile(r"<(?P<end>/?)think\b[^>]*>", re.IGNORECASE)
+_THINK = re.compile(
+    r"<\|?/?[\w:-]{0,30}?(?:think|thought|reason|reflect|scratchpad|analysis|monologue|deliberat|rationale)[^<>]{0,99}>"
+    r"|(?-i:\[/?(?:THINK|THOUGHT|REASON)[A-Z]{0,9}\])|◁/?think▷|(?P<channel><\|?channel\|?>\s{0,9}(?:analysis|commentary"
+    r"|thought)\b|\A\s{0,9}analysis(?-i:(?=[A-Z])))"
+    r"|(?P<final><\|channel\|>\s{0,9}final\b(?:[^<>{]{0,99}<\|(?:message|constrain)\|>){0,2}|<channel\|>|assistantfinal)",
+    re.IGNORECASE,
+)
+"""Tags around the reasoning of models, and the channels of harmony, whose special tokens a server may leave out."""
+_NAME = re.compile(r"(?:(?:start|begin|end)_(?:of_)?)?([\w:-]+)")
 _BLOCK = re.compile(
-    r"<(?P<tag>tool|answer)\b[^>]*>(?P<body>.*?)(?:</(?P=tag)\s*>|(?=<(?:tool|answer|think|obs)\b)|\Z)",
+    r"<(?P<tag>tool|answer)\b[^<>]*>(?P<body>.*?)(?:</(?P=tag)\s{0,9}>|(?=<(?:tool|answer|think|obs)\b)|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
-_FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)```", re.DOTALL)
 _ONLY_ANSWER = re.compile(
     r"\s*+(<answer\b[^>]*>\s*+)?(```\w*\s*+)?\{[^<`]*\}\s*+(```\s*+)?(</answer\s*>\s*+)?", re.IGNORECASE
 )
 """What may follow the reasoning of a truncated reply."""
 _TIES = frozenset({TIE.upper(), "平局", "平手"})
+_LETTER = re.compile(
+    r"\W*(?:(?:CANDIDATE|IMAGE|OPTION|EDIT(?:ED)?|RESPONSE|VIDEO|TEXT|RESULT|OUTPUT|候选|图像|图片|图|选项)[\s_:#-]*){0,2}"
+    r"\W*([A-Z])\W*"
+)
+"""A letter, also after what it names."""
+_LONGEST = 40
+"""Maximum number of characters of a preference."""
+_LONGEST_GRADE = 8
+"""Maximum number of characters of a score; a longer text says why."""
+_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+_OBJECT = re.compile(r'\{\s*+["}]')
+_TRAILING_COMMA = re.compile(r",(?=\s*+[}\]])")
+_GROUP = re.compile(r"[\W_]+")
 _ASCII = str.maketrans("“”：，｛｝［］", '"":,{}[]')
 """Punctuation of JSON as Chinese keyboards write it."""
 MAX_REPLY = 200_000
 """Maximum number of characters of a reply."""
+_EFFORT = 16
+"""Maximum number of times that a text may be read in the search for its JSON objects."""
+_TOO_DEEP = 10_000
+"""Characters that an object with too many levels counts for."""
+_COPIED = 100
+"""Characters that are copied as fast as one is read."""
+T = TypeVar("T")
+NOT_JSON = "The answer is not valid JSON."
+DIFFERENT = "The reply holds several answers that differ."
+_DIMENSIONS = ("instruction", "quality")
 NOT_ENDED = "The reasoning of the reply has not ended; what it drafts is not an answer."
 CUT_OFF = "The reply was cut off at the token limit before its answer was complete."
 
@@ -72,17 +104,19 @@ class Turn:
     outcome: ToolRequest | Answer | ReplyProblem
 
 
-def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = False) -> Turn:
+def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = False, blocks: bool = True) -> Turn:
     """Parse one message of a chain.
 
-    Text in `<think>` is reasoning, not an answer. Of a Tool call and an answer, the first counts, so that invented
-    observations are ignored. Several answers count only if they agree.
+    Text in tags of reasoning is no answer. Of a Tool call and an answer, the first counts, so that invented
+    observations are ignored. Several <answer> blocks count only if they agree; without a block, the last JSON object is
+    the answer.
 
     Args:
         text: The message.
         labels: Labels of the candidates that may be preferred; of a single one only the scores are read.
         ties: Whether `tie` may be preferred.
         cut_off: Whether the message was cut off, see `Reply.cut_off`.
+        blocks: Whether an <answer> block was requested, and not a JSON object alone.
     """
     if len(text) > MAX_REPLY:
         return Turn("", ReplyProblem("The reply is far too long."))
@@ -93,19 +127,21 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = F
     if isinstance(said, ReplyProblem):
         return Turn(thought, said)
     found = list(_BLOCK.finditer(said))
-    blocks = [(match.group("tag").lower(), match.group("body").strip()) for match in found]
+    sections = [(match.group("tag").lower(), match.group("body").strip()) for match in found]
     thought = thought or (said[: found[0].start()].strip() if found else "")
-    if blocks and blocks[0][0] == "tool":
-        return Turn(thought, _read_tool(blocks[0][1]))
-    bodies = [body for tag, body in blocks if tag == "answer"]
-    if not bodies:
-        bare = read_object(said)
-        if isinstance(bare, dict) and ("preference" if len(labels) > 1 else "instruction") in bare:
-            return Turn(thought, read_answer(bare, labels, ties=ties))
-        return Turn(thought, ReplyProblem("The reply holds neither an <answer> block nor a <tool> block."))
-    outcomes = [read_answer(read_object(body), labels, ties=ties) for body in bodies]
+    if sections and sections[0][0] == "tool":
+        return Turn(thought, _read_tool(sections[0][1]))
+    bodies = [body for tag, body in sections if tag == "answer"]
+    keys = ("preference",) if len(labels) > 1 else ("instruction", "scores", f"score_{labels[0]}_instruction")
+
+    def read(value: dict[str, Any]) -> Answer | ReplyProblem:
+        return read_answer(value, labels, ties=ties)
+
+    outcomes = [read_last(body, keys, read) for body in bodies or [said]]
     if any(outcome != outcomes[0] for outcome in outcomes):
-        return Turn(thought, ReplyProblem("The reply holds several answers that differ."))
+        return Turn(thought, ReplyProblem(DIFFERENT))
+    if not bodies and blocks and isinstance(outcomes[0], ReplyProblem) and "{" not in said:
+        return Turn(thought, ReplyProblem("The reply holds neither an <answer> block nor a <tool> block."))
     return Turn(thought, outcomes[0])
 
 
@@ -123,27 +159,24 @@ def conclusion(text: str, *, cut_off: bool = False) -> str | ReplyProblem:
     return ReplyProblem(NOT_ENDED) if rest is None else rest
 
 
-def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | ReplyProblem:
+def read_answer(value: dict[str, Any], labels: Sequence[str], *, ties: bool) -> Answer | ReplyProblem:
     """Read the object of a final answer."""
-    if not isinstance(value, dict):
-        return ReplyProblem("The answer is not a JSON object.")
+    value = {str(key).strip().lower(): each for key, each in value.items()}
+    scores, problem = _read_scores(value, labels)
     if len(labels) == 1:
-        alone, problem = _read_scores({labels[0]: value}, labels)
-        return ReplyProblem(problem) if problem else Answer("", alone)
+        return ReplyProblem(problem) if problem else Answer("", scores)
     preference = value.get("preference")
     if not isinstance(preference, str):
         return ReplyProblem('The answer has no "preference".')
-    word = unicodedata.normalize("NFKC", preference).strip().strip("\"'“”「」").upper().removeprefix("候选").strip()
+    word = unicodedata.normalize("NFKC", preference).strip().strip("\"'“”「」").upper()
+    letter = _LETTER.fullmatch(word) if len(word) <= _LONGEST else None
     if word in _TIES:
         if not ties:
             return ReplyProblem("A tie is not among the possible answers; one candidate has to be preferred.")
-        chosen = TIE
-    elif word in labels:
-        chosen = word
-    else:
+        return Answer(TIE, scores, problem)
+    if letter is None or letter[1] not in labels:
         return ReplyProblem(f"The preference has to be one of {', '.join(labels)}{' or tie' if ties else ''}.")
-    scores, problem = _read_scores(value.get("scores"), labels)
-    return Answer(chosen, scores, problem)
+    return Answer(letter[1], scores, problem)
 
 
 def read_number(value: Any, low: float, high: float) -> float | None:
@@ -154,37 +187,85 @@ def read_number(value: Any, low: float, high: float) -> float | None:
     return number if number is not None and low <= number <= high else None
 
 
-def read_object(text: str) -> Any:
-    """Find the one JSON object in a text: bare, fenced, or between other words. None when there is none, or several."""
-    fenced = _FENCE.findall(text)
-    found = (fenced if len(fenced) == 1 else []) + [text]
-    for candidate in found + [each.translate(_ASCII) for each in found if not each.isascii()]:
-        start, end = candidate.find("{"), candidate.rfind("}")
-        if start < 0 or end < start:
-            continue
-        try:
-            return json.loads(candidate[start : end + 1], strict=False)
-        except (ValueError, RecursionError):
-            continue
-    return None
+def read_object(text: str, *keys: str) -> dict[str, Any] | None:
+    """Return the last JSON object in a text that has one of some keys, or any object without keys; None without one."""
+    found = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
+    return found[-1] if found else None
+
+
+def read_last(text: str, keys: Sequence[str], read: Callable[[dict[str, Any]], T | ReplyProblem]) -> T | ReplyProblem:
+    """Read the last JSON object in a text that has one of some keys: what comes before it are drafts."""
+    found = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
+    if not found:
+        missing = f"The reply holds no JSON object with {' or '.join(json.dumps(key) for key in keys[:3])}."
+        return ReplyProblem(NOT_JSON if any(json.dumps(key) in text for key in keys) else missing)
+    return read(found[-1])
+
+
+def find_objects(text: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Find JSON objects in a text: bare, in fences, between words and braces, in lists, in values of other objects.
+
+    A trailing comma is accepted, and an invalid escape is kept as text. The effort is linear in the length of the text:
+    in one that takes more, such as of many unfinished objects, nothing is found.
+
+    Args:
+        text: The text.
+        keys: Keys of which an object must have one; without keys, objects in objects are not found.
+    """
+    decoder, wanted = json.JSONDecoder(strict=False), frozenset(key.lower() for key in keys)
+    repaired = _TRAILING_COMMA.sub("", _ESCAPE.sub(lambda each: each[0] if each[1] else r"\\", text))
+    places = [(version, [match.start() for match in re.finditer(r"\{", version)]) for version in (text, repaired)]
+    found: list[dict[str, Any]] = []
+    number, effort = 0, _EFFORT * (len(text) + _TOO_DEEP)
+    while number < len(places[0][1]):
+        for version, starts in places:
+            if not _OBJECT.match(version, start := starts[number]):
+                continue
+            effort -= (len(text) - start) // _COPIED
+            try:
+                value, length = decoder.raw_decode(version[start:])
+            except json.JSONDecodeError as error:
+                effort -= error.pos
+            except (ValueError, RecursionError):
+                effort -= _TOO_DEEP
+            else:
+                found += _with_keys(value, wanted)
+                number = bisect_left(starts, start + length)
+                break
+        else:
+            number += 1
+        if effort < 0:
+            return []
+    return found
+
+
+def _with_keys(value: Any, keys: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Yield an object if it has one of some keys, or else those in its values, in order."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict) and (not keys or any(str(key).strip().lower() in keys for key in each)):
+            yield each
+        elif isinstance(each, dict | list):
+            pending += reversed([*(each.values() if isinstance(each, dict) else each)])
 
 
 def _split_thought(text: str) -> tuple[str, str | None]:
     """Separate thought from the rest, which is None where the thought is never closed."""
     thoughts: list[str] = []
     rest: list[str] = []
-    position, inside = 0, False
+    position, inside = 0, ""
     for tag in _THINK.finditer(text):
-        if tag.group("end"):
-            if not inside:
-                # Reasoning models leave out the opening tag, which their chat template has already written.
-                thoughts, rest = [*thoughts, *rest], []
-            thoughts.append(text[position : tag.start()])
-        elif inside:
+        token = tag.group().lower()
+        ends = bool(tag["final"]) or "/" in token[1:3] or token.startswith("<|end")
+        name = "channel" if tag["final"] or tag["channel"] else token[0] + _NAME.findall(token)[0]
+        if inside and (not ends or name != inside):
             continue
-        else:
-            rest.append(text[position : tag.start()])
-        position, inside = tag.end(), not tag.group("end")
+        if ends and not inside:
+            # Reasoning models leave out the opening tag, which their chat template has already written.
+            thoughts, rest = [*thoughts, *rest], []
+        (thoughts if ends else rest).append(text[position : tag.start()])
+        position, inside = tag.end(), "" if ends else name
     (thoughts if inside else rest).append(text[position:])
     return "\n".join(filter(None, map(str.strip, thoughts))), None if inside else "".join(rest)
 
@@ -196,8 +277,8 @@ def _last_call(thought: str) -> re.Match[str] | None:
 
 
 def _read_tool(body: str) -> ToolRequest | ReplyProblem:
-    value = read_object(body)
-    if not isinstance(value, dict):
+    value = read_object(body, "name")
+    if value is None:
         return ReplyProblem("The <tool> block does not hold a JSON object.")
     name, images, query = value.get("name"), value.get("images", []), value.get("query", "")
     if not isinstance(name, str) or not name:
@@ -209,19 +290,26 @@ def _read_tool(body: str) -> ToolRequest | ReplyProblem:
     return ToolRequest(name, tuple(images), query if isinstance(query, str) else "")
 
 
-def _read_scores(value: Any, labels: Sequence[str]) -> tuple[dict[str, tuple[float, float]], str]:
-    if not isinstance(value, dict):
-        return {}, 'The answer has no "scores".'
-    named: dict[str, Any] = {str(key).strip().upper(): each for key, each in value.items()}
+def _read_scores(value: Mapping[str, Any], labels: Sequence[str]) -> tuple[dict[str, tuple[float, float]], str]:
+    """Read scores per label: nested, or flat with keys such as `score_A_instruction`; of a single label also alone."""
+    nested = value.get("scores")
+    named: dict[str, dict[str, Any]] = {label: {} for label in labels}
+    for key, each in (nested if isinstance(nested, dict) else value).items():
+        words = _GROUP.split(unicodedata.normalize("NFKC", str(key)).upper())
+        label = next((label for label in labels if label in words), None)
+        if label is not None and isinstance(each, dict):
+            named[label] |= {str(name).strip().lower(): grade for name, grade in each.items()}
+        elif (label is not None or len(labels) == 1) and not (isinstance(each, str) and len(each) > _LONGEST_GRADE):
+            named[label or labels[0]] |= {name: each for name in _DIMENSIONS if name.upper() in words}
+    if not any(named.values()):
+        return {}, 'The answer has no "scores".' if len(labels) > 1 else "The answer has no scores."
     scores: dict[str, tuple[float, float]] = {}
-    for label in labels:
-        each = named.get(label)
-        if not isinstance(each, dict):
+    for label, grades in named.items():
+        if not grades:
             return {}, f"The scores of {label} are missing."
         pair: list[float] = []
-        dimension: Literal["instruction", "quality"]
-        for dimension in ("instruction", "quality"):
-            number = read_number(each.get(dimension), *SCALE)
+        for dimension in _DIMENSIONS:
+            number = read_number(grades.get(dimension), *SCALE)
             if number is None:
                 return {}, f"The {dimension} score of {label} is not a number from {SCALE[0]} to {SCALE[1]}."
             pair.append(number)

@@ -1,6 +1,7 @@
-"""Sentences of an instruction that are addressed to the judge: they praise a candidate or tell how to score it.
+"""What the text of an instruction shows: its language, and sentences that are addressed to the judge.
 
-Neither the Router nor the pixel-based judge reads them. A model gets the whole instruction, marked as data.
+Such sentences praise a candidate or tell how to score it. Neither the Router nor the pixel-based judge reads them. A
+model gets the whole instruction, marked as data.
 """
 
 import re
@@ -31,3 +32,26 @@ def without_appeals(instruction: str) -> str:
     spans = [found.span() for found in _SENTENCE.finditer(masked)]
     kept = "".join(instruction[low:high] for low, high in spans if _APPEAL.search(masked[low:high]) is None)
     return kept.strip() or instruction
+
+
+LATIN = 0x24F
+"""Last code point of the Latin letters."""
+_ENGLISH = frozenset(
+    "the a an to of in on with and it its his her their from into is be make add remove change turn replace put".split()
+)
+_OTHER_LANGUAGES = frozenset(
+    "der das dem den ein eine einen und mit zu im auf bild le les un une des du et avec dans el los las una con por en"
+    " il lo gli e l della nel os uma com na het een van met op ve bir i na w z och ett till som".split()
+)
+"""Frequent short words of German, French, Spanish, Italian, Portuguese, Dutch, Turkish, Polish and Swedish."""
+
+
+def is_english(instruction: str) -> bool:
+    """Return whether an instruction appears to be English, outside its quoted texts, by its letters and short words."""
+    plain = _QUOTED.sub(" ", instruction).lower()
+    letters = [letter for letter in plain if letter.isalpha()]
+    if 2 * sum(ord(letter) > LATIN for letter in letters) > len(letters):
+        return False
+    words = re.findall(r"[^\W\d_]+", plain)
+    others = sum(word in _OTHER_LANGUAGES or not word.isascii() for word in words)
+    return sum(word in _ENGLISH for word in words) >= others

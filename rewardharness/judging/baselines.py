@@ -9,14 +9,15 @@ from typing import Literal, get_args
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.chain import answer
-from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
+from rewardharness.judging.interface import JudgeProtocol, Traits, failure_of, refuse, unjudged
+from rewardharness.judging.judge import Judge
 from rewardharness.judging.revision import measures_revision
 from rewardharness.library.store import Library
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.reading import Pixels
 from rewardharness.measure.similarity import mean_difference, ssim
 from rewardharness.schema import TIE, Example, Failure, Judgment, Scores, Usage
-from rewardharness.task import IMAGE_EDIT, TASKS, Task
+from rewardharness.task import IMAGE_EDIT, TASKS
 
 Baseline = Literal["random", "always-a", "closer", "farther", "ssim"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
@@ -34,7 +35,7 @@ _NEAR: Mapping[str, Callable[[Pixels, Pixels], float]] = {
 """Rewards in [0, 1] of the baselines that compare pixels."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BaselineJudge(Judge):
     """A judge that does not depend on the instruction.
 
@@ -46,7 +47,6 @@ class BaselineJudge(Judge):
 
     kind: Baseline
     ties: bool = False
-    uses_library = False
 
     @property
     def name(self) -> str:
@@ -54,9 +54,9 @@ class BaselineJudge(Judge):
         return f"{self.kind} (baseline)"
 
     @property
-    def tasks(self) -> tuple[Task, ...]:  # type: ignore[override]  # read-only
-        """All tasks, unless it compares pixels."""
-        return (IMAGE_EDIT,) if self.kind in _NEAR else tuple(TASKS.values())
+    def traits(self) -> Traits:  # type: ignore[override]  # read-only
+        """It is for all tasks, unless it compares pixels."""
+        return Traits((IMAGE_EDIT,) if self.kind in _NEAR else tuple(TASKS.values()), uses_library=False)
 
     @property
     def protocol(self) -> str:
@@ -118,7 +118,7 @@ class BaselineJudge(Judge):
 
 def ranked(
     example: Example,
-    judge: Judge,
+    judge: JudgeProtocol,
     library: Library,
     values: Mapping[str, float],
     rewards: Mapping[str, float],
@@ -150,7 +150,7 @@ def ranked(
 
 
 def placed(
-    example: Example, judge: Judge, library: Library, ranking: Sequence[tuple[str, ...]], *, ties: bool
+    example: Example, judge: JudgeProtocol, library: Library, ranking: Sequence[tuple[str, ...]], *, ties: bool
 ) -> Judgment:
     """Create a judgment from a ranking, without scores or margin."""
     blank = unjudged(example, judge, library, Failure("", ""))

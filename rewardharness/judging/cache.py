@@ -156,6 +156,25 @@ class JudgmentCache:
         self._run("VACUUM")
         return sum(by_judge.values()) if judge is None else by_judge.get(judge, 0)
 
+    def prune(self, since: float, most_bytes: int | None) -> int:
+        """Delete old answers.
+
+        Args:
+            since: Time before which answers are deleted, in seconds of the epoch.
+            most_bytes: Size that the newest answers may have together; None for any.
+
+        Returns:
+            The number of deleted answers.
+        """
+        before = sum(self.stats().by_judge.values())
+        self._run("DELETE FROM judgment WHERE created < ?", (since,))
+        if most_bytes is not None:
+            sizes = "SUM(LENGTH(CAST(value AS BLOB))) OVER (ORDER BY created DESC, key)"
+            old = f"SELECT key FROM (SELECT key, {sizes} AS total FROM judgment) WHERE total > ?"
+            self._run(f"DELETE FROM judgment WHERE key IN ({old})", (most_bytes,))
+        self._run("VACUUM")
+        return before - sum(self.stats().by_judge.values())
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rewardharness.certainty import CalibratedBy
 from rewardharness.codec import Count, Sha256, Text, ValidationError, decode, from_json, to_json
@@ -24,11 +23,6 @@ from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.schema import TIE, Example, Interval, Json, Judgment
 from rewardharness.task import IMAGE_EDIT, task_of
-from rewardharness.telemetry import judgment_span, record_judgment
-
-if TYPE_CHECKING:
-    from rewardharness.judging.judge import Judge
-    from rewardharness.library.store import Library
 
 ALL_KINDS = "all kinds"
 """Name of the curve of kinds of edits with too few examples for their own."""
@@ -184,16 +178,6 @@ def edit_kind(example: Example, judgment: Judgment) -> str:
         return NOT_GRADABLE
     task = task_of(example)
     return read_instruction(example.instruction).kinds[0] if task is IMAGE_EDIT else task.name
-
-
-async def judge_calibrated(judge: "Judge", example: Example, library: "Library") -> Judgment:
-    """Judge one example, and calibrate the confidence if the judge has a calibration for what it did."""
-    with judgment_span(judge.name, library.id) as span:
-        judgment = await judge.judge(example, library)
-        record_judgment(span, judgment)
-    if judge.calibration is None:
-        return judgment
-    return judge.calibration.apply(judgment, edit_kind(example, judgment), judge.revision)
 
 
 def confidence_words(judgment: Judgment) -> str:

@@ -10,6 +10,9 @@ from rewardharness.schema import ChainStep
 TAGS: tuple[str, ...] = ("think", "tool", "obs", "answer")
 """The tags of the grammar, in the order in which a chain uses them."""
 
+MAX_RAW = 8000
+"""Maximum number of characters of a stored reply that could not be read."""
+
 _TAG = re.compile(rf"<(/?\s*(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 
 
@@ -36,6 +39,14 @@ def observation(result: Mapping[str, Any], subject: str = "", picture: bytes | N
 def answer(result: Mapping[str, Any]) -> ChainStep:
     """The final answer."""
     return ChainStep("answer", _json(result))
+
+
+def raw(text: str, subject: str = "") -> ChainStep:
+    """A reply that could not be read; of a long one the beginning and the end."""
+    half = MAX_RAW // 2
+    if len(text) > MAX_RAW:
+        text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+    return ChainStep("reply", neutral(text), subject=subject)
 
 
 def render(steps: Iterable[ChainStep]) -> str:

@@ -1,54 +1,24 @@
 """Configuration of the judge of a job: which judge, with which Library, and how a model judges."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from rewardharness.errors import InputError
+from rewardharness.codec import READS, SENDS
+from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
 from rewardharness.prompts import Language
+from rewardharness.ranges import Range, check_ranges
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:  # help and wrong arguments are shown without loading a judge
-    from rewardharness.judging.judge import Judge
-    from rewardharness.judging.release import Release
-    from rewardharness.judging.subagent_settings import SubAgentSettings
     from rewardharness.library.store import Library
 
-Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric"]
-PROTOCOLS: tuple[Protocol, ...] = ("chain", "direct", "logprob", "pointwise", "rubric")
-"""`chain`: thought, Tools and an answer, as in the paper. `direct`: the answer at once. `logprob`: odds of the letters.
-`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion.
-
-Of a single candidate, `chain` and `direct` give the two scores without a preference, and `logprob` the expected scores
-under the probabilities of the digits."""
-
-_SETTINGS = {
-    "protocol": "protocol",
-    "samples": "samples",
-    "groups": "groups",
-    "tool_calls": "tool_limit",
-    "max_pixels": "max_pixels",
-    "prompt_language": "language",
-    "evidence": "evidence",
-}
-"""Setting of a model judge by field of `JudgeConfig`."""
-
+MEASURED = "measured"
+"""Specification of the judge without a model."""
 
 EVIDENCE = "+evidence"
 """Suffix of the spelling of a judge, for `evidence`."""
-
-
-WITH_EVIDENCE = "measured evidence"
-"""What the protocol of a judge with it says."""
-
-
-class OpenedJudge(NamedTuple):
-    """A judge with the Library that it reads."""
-
-    judge: "Judge"
-    library: "Library"
-    release: "Release | None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +32,9 @@ class JudgeConfig:
     `GEMINI_API_KEY`. The Library is by default `RH_LIBRARY`, else `builtin`.
     """
 
-    library: str | None = None
+    library: str | None = field(default=None, metadata=READS)
     """Folder, Hub repository, presets, builtin or empty."""
-    judge: str | None = None
+    judge: str | None = field(default=None, metadata=SENDS)
     """measured, vllm:NAME@URL, hf:NAME, ... (RH_JUDGE)."""
     protocol: Protocol | None = None
     """How a model judges (default: chain)."""
@@ -82,33 +52,35 @@ class JudgeConfig:
     """Of prompts (default: en)."""
     evidence: bool | None = None
     """Give a model measured changes: boxes, crops."""
-    router: str | None = None
+    request_timeout: float | None = None
+    """Seconds for one attempt of a request to a model (default: 120)."""
+    retries: int | None = None
+    """Further attempts of a failed request to a model (default: 7)."""
+    router: str | None = field(default=None, metadata=SENDS)
     """Model that routes entries without triggers."""
     no_cache: bool = False
     """Do not use or store cached judgments."""
 
-    lowest: ClassVar[Mapping[str, int]] = {"samples": 1, "tool_calls": 0, "max_pixels": 784}
-    """Minimum by field."""
+    ranges: ClassVar[Mapping[str, Range]] = {
+        "samples": Range(1),
+        "tool_calls": Range(0),
+        "max_pixels": Range(784),
+        "request_timeout": Range(1),
+        "retries": Range(0),
+    }
+    """Numbers that fields may have."""
 
     def __post_init__(self) -> None:
         if self.judge is not None and self.judge.endswith(EVIDENCE):
             object.__setattr__(self, "judge", self.judge.removesuffix(EVIDENCE))
             object.__setattr__(self, "evidence", True)
-        for name, low in self.lowest.items():
-            value = getattr(self, name)
-            if value is not None and value < low:
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} {value} is out of range.", next_step=f"Give a number of at least {low}.")
+        check_ranges(self, self.ranges)
 
     @property
-    def subagent(self) -> "SubAgentSettings":
-        """The settings of a model judge."""
-        from rewardharness.judging.subagent_settings import SubAgentSettings
-
-        given: dict[str, Any] = {
-            setting: getattr(self, name) for name, setting in _SETTINGS.items() if getattr(self, name) is not None
-        }
-        return SubAgentSettings(both_orders=not self.one_order, **given)
+    def model(self) -> ModelJudgeConfig:
+        """How a model judges: the fields of this configuration that it has, and its defaults."""
+        values = {field.name: getattr(self, field.name, None) for field in fields(ModelJudgeConfig)}
+        return ModelJudgeConfig(**{name: value for name, value in values.items() if value is not None})
 
     def with_defaults(self, settings: Settings) -> Self:
         """Replace omitted judge and Library by those of the settings."""
@@ -132,100 +104,17 @@ class JudgeConfig:
 
         return open_library(self.library or settings.library, instructions)
 
-    def open_judge(self, settings: Settings, **options: Any) -> "Judge":
-        """Open the judge.
-
-        Args:
-            settings: Keys and the default judge.
-            options: Further fields of `JudgeOptions`.
-
-        Raises:
-            InputError: If the spelling cannot be read, or a key is missing.
-        """
-        from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
-
-        how = JudgeOptions(subagent=self.subagent, router=self.router, cache=not self.no_cache, **options)
-        try:
-            return open_judge(self.judge or settings.judge, settings, how)
-        except InputError as error:
-            if settings.judge == MEASURED or self.endpoint(settings) is not None:
-                raise
-            raise InputError(f"RH_JUDGE: {error.message}", next_step=error.next_step) from None
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseConfig(JudgeConfig):
     """Judge and Library, one by one or fixed by a release."""
 
-    release: str | None = None
+    release: str | None = field(default=None, metadata=READS)
     """Release file, or deployed:NAME. It fixes Library, judge and settings; --judge then names the endpoint."""
 
     def with_defaults(self, settings: Settings) -> Self:
         """Replace omitted judge and Library by those of the settings. A release fixes both."""
         return self if self.release else super().with_defaults(settings)
-
-    def find_release(self, settings: Settings, *, ties: bool = False) -> "Release | None":
-        """Load the release.
-
-        Args:
-            settings: Where releases are deployed.
-            ties: Whether ties are requested.
-
-        Returns:
-            The release; None if there is none.
-
-        Raises:
-            InputError: If a field contradicts it.
-            ReleaseError: If the release was changed.
-        """
-        if self.release is None:
-            return None
-        from rewardharness.judging.deployments import find_release
-
-        release = find_release(self.release, settings)
-        self._check(release, settings, ties)
-        return release
-
-    def open_release(self, release: "Release", settings: Settings, **options: Any) -> "Judge":
-        """Open the judge of a release.
-
-        Args:
-            release: The release.
-            settings: Keys and the default endpoint.
-            options: Further fields of `JudgeOptions`.
-
-        Raises:
-            ReleaseError: If this installation cannot reproduce it.
-        """
-        from rewardharness.judging.opening import JudgeOptions
-        from rewardharness.judging.release_opening import open_release
-
-        how = JudgeOptions(router=self.router, cache=not self.no_cache, **options)
-        return open_release(release, settings, endpoint=self.endpoint(settings), options=how)[0]
-
-    def _check(self, release: "Release", settings: Settings, ties: bool) -> None:
-        """Check that no field contradicts the release."""
-        given: dict[str, tuple[str, Any]] = {
-            setting: (f"--{name.replace('_', '-')} {getattr(self, name)}", getattr(self, name))
-            for name, setting in _SETTINGS.items()
-            if getattr(self, name) is not None
-        }
-        if self.one_order:
-            given["both_orders"] = "--one-order", False
-        if ties:
-            given["ties"] = "--ties", True
-        how = release.how
-        pinned = {name: getattr(how, name) if how else release.settings.get(name) for name in given}
-        wrong = [option for name, (option, value) in given.items() if pinned[name] != value]
-        if self.library is not None and self.open_library(settings).id != release.library.id:
-            wrong.append(f"--library {self.library}")
-        if self.router is not None and release.router is None:
-            wrong.append("--router")
-        if wrong:
-            raise InputError(
-                f"Release {release.id[:12]} fixes Library and judge, and contradicts {', '.join(wrong)}.",
-                next_step="Omit these options, or create another release: rh release create.",
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,44 +123,11 @@ class RewardConfig(ReleaseConfig):
 
     ties: bool = False
     """Allow `tie` as a preference."""
-    calibration: Path | None = None
+    calibration: Path | None = field(default=None, metadata=READS)
     """Calibration of the confidence, written by rh benchmark --calibrate (or RH_CALIBRATION)."""
     allow_ungradable: bool = False
     """Pixel-based judge: give a low-confidence reward where it cannot measure whether the instruction was followed.
     Without this option, that is a failure with the reason not_gradable."""
-
-    def open(self, settings: Settings, **options: Any) -> OpenedJudge:
-        """Open judge and Library.
-
-        Args:
-            settings: Keys, and the default judge and Library.
-            options: Further fields of `JudgeOptions`.
-
-        Raises:
-            InputError: If a field contradicts the release, or the judge cannot be opened.
-            ReleaseError: If the release was changed, or this version cannot reproduce it.
-            LibraryError: If the Library cannot be opened.
-        """
-        release = self.find_release(settings, ties=self.ties)
-        if release is not None and self.calibration is not None:
-            raise InputError("A release has its own calibration.", next_step="Leave out --calibration.")
-        library = self.open_library(settings) if release is None else release.library
-        return OpenedJudge(self.open_for(library, release, settings, **options), library, release)
-
-    def open_for(self, library: "Library", release: "Release | None", settings: Settings, **options: Any) -> "Judge":
-        """Open the judge for a Library, or for the release that it comes from; see `open`."""
-        options = {"allow_ungradable": self.allow_ungradable, **options}
-        if release is not None:
-            return self.open_release(release, settings, **options)
-        judge = self.open_judge(settings, ties=self.ties, **options)
-        if self.calibration is not None:
-            from rewardharness.judging.calibration import load_calibration
-            from rewardharness.judging.identity import JudgeIdentity
-
-            calibration = load_calibration(self.calibration)
-            calibration.check(JudgeIdentity.of(judge, library))
-            judge = judge.with_calibration(calibration)
-        return judge
 
 
 DEFAULT_JUDGE = RewardConfig()

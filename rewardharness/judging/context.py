@@ -9,13 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from rewardharness.judging.chain import neutral
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.router import Route
 from rewardharness.library.entry import Entry
-from rewardharness.models.base import ImagePart, Message, TextPart
+from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, TextPart
 from rewardharness.prompts import load, load_section
-from rewardharness.schema import LABELS, SCALE, image_titles
+from rewardharness.schema import LABELS, SCALE, EditRequest, image_titles
 from rewardharness.task import IMAGE_EDIT, Task
 
 _SPAN = f"{SCALE[0]}-{SCALE[1]}"
@@ -67,6 +69,24 @@ class Shown:
     def titles(self) -> dict[str, str]:
         """Captions by name."""
         return dict(zip(self.names, image_titles(len(self.sources), self.labels), strict=True))
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Content of one request or conversation."""
+
+    model: Model
+    route: Route
+    request: EditRequest
+    shown: Shown
+    config: ModelJudgeConfig
+    seed: int | None = None
+
+    def chat(self, system: str, asked: str, schema: dict[str, object] | None, **options: Any) -> ChatRequest:
+        """Write a request with a system text and a question."""
+        messages = (Message.of("system", system), question(self.shown, asked))
+        options = {"max_tokens": self.config.max_tokens, "temperature": self.config.request_temperature, **options}
+        return ChatRequest(messages, seed=self.seed, schema=schema, **options)
 
 
 def judge_system(route: Route, shown: Shown, *, form: str, ties: bool, tool_limit: int) -> str:
@@ -176,6 +196,11 @@ def rubric_schema(scales: Mapping[str, tuple[float, float]]) -> dict[str, object
     return _object(
         {key: {"type": "integer", "minimum": int(low), "maximum": int(high)} for key, (low, high) in scales.items()}
     )
+
+
+def choices_schema(names: Sequence[str]) -> dict[str, object]:
+    """JSON schema of one yes or no per name."""
+    return _object({name: {"type": "boolean"} for name in names})
 
 
 def _object(properties: Mapping[str, object]) -> dict[str, object]:

@@ -1,43 +1,25 @@
 """The `chain` protocol: a conversation of thought, Tool calls, observations and an answer, as in the paper."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from rewardharness.judging.answers import Answer, ReplyProblem, ToolRequest, Turn, read_turn
-from rewardharness.judging.chain import neutral, think
-from rewardharness.judging.context import Shown, answer_form, answer_schema, ask_which, judge_system, question
+from rewardharness.judging.chain import neutral, raw, think
+from rewardharness.judging.context import Asking, Shown, answer_form, answer_schema, ask_which, judge_system
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
-from rewardharness.judging.router import Route
 from rewardharness.judging.tools import ToolBox
-from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply, TextPart
+from rewardharness.models.base import Message, ModelError, Reply, TextPart
 from rewardharness.prompts import load
-from rewardharness.schema import SCALE, TIE, ChainStep, EditRequest, Failure, Scores, Usage
-
-
-@dataclass(frozen=True)
-class ChainSettings:
-    """Settings of a conversation."""
-
-    tool_limit: int = 5
-    """Maximum number of Tool calls in a conversation."""
-    max_tokens: int = 2048
-    """Maximum number of tokens of a message of the model."""
-    temperature: float = 0.0
-    ties: bool = False
+from rewardharness.schema import SCALE, TIE, ChainStep, Failure, Scores, Usage
 
 
 @dataclass
 class Conversation:
     """A conversation about the candidates in one presentation order."""
 
-    model: Model
-    route: Route
-    request: EditRequest
-    shown: Shown
-    settings: ChainSettings
-    seed: int | None = None
+    asking: Asking
     pictures: bool = False
     on_step: Callable[[ChainStep], None] | None = None
     messages: list[Message] = field(default_factory=list)
@@ -51,20 +33,21 @@ class Conversation:
         Returns:
             The result; with a failure if the model is unavailable or gives no usable answer.
         """
-        labels, ties = self.shown.labels, self.settings.ties
-        limit = self.settings.tool_limit if self.route.tools else 0
-        system = judge_system(self.route, self.shown, form="format_chain", ties=ties, tool_limit=limit)
-        asked = ask_which(self.request.instruction, self.shown)
-        self.messages = [Message.of("system", system), question(self.shown, asked)]
-        if len(labels) > 1:
-            self._note(think(f"Shown as: {_showing(self.shown)}"))
+        asking, shown = self.asking, self.asking.shown
+        limit = asking.config.tool_calls if asking.route.tools else 0
+        system = judge_system(asking.route, shown, form="format_chain", ties=asking.config.ties, tool_limit=limit)
+        self._chat = asking.chat(system, ask_which(asking.request.instruction, shown), None)
+        self.messages = list(self._chat.messages)
+        if len(shown.labels) > 1:
+            self._note(think(shown_as(shown)))
         try:
             return await self._turns(limit)
         except ModelError as error:
             return self._failed(Failure(error.code, error.message))
 
     async def _turns(self, limit: int) -> PresentationResult:
-        box = ToolBox(self.route.tools, self.model, self.shown, self.request, self.pictures)
+        asking = self.asking
+        box = ToolBox(asking.route.tools, asking.model, asking.shown, asking.request, self.pictures)
         called = 0
         reminded = False
         while True:
@@ -78,35 +61,29 @@ class Conversation:
                 continue
             if isinstance(outcome, Answer) and (not outcome.problem or reminded):
                 return self._answered(outcome)
+            self._note(raw(reply.text))
             problem = _problem(outcome, limit)
             if reminded:
                 return self._failed(no_answer(reply, problem))
             reminded = True
-            form = answer_form("format_chain", self.shown, ties=self.settings.ties)
+            form = answer_form("format_chain", asking.shown, ties=asking.config.ties)
             self.messages.append(Message.of("user", load("reminder", problem=problem, form=form)))
 
     async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, Reply]:
         """Request the next message. After a reminder, the form of the answer is enforced if the server supports it."""
-        schema = answer_schema(self.shown.labels, ties=self.settings.ties) if reminded else None
-        stop = ("</tool>",) if tools and not reminded else ()
-        request = ChatRequest(
-            tuple(self.messages),
-            max_tokens=self.settings.max_tokens,
-            temperature=self.settings.temperature,
-            seed=self.seed,
-            schema=schema,
-            stop=stop,
-        )
-        try:
-            reply = await self.model.ask(request)
-        except ModelError as error:
-            if error.code != "context_too_long" or not self._shorten():
-                raise
-            reply = await self.model.ask(replace(request, messages=tuple(self.messages)))
+        labels, ties = self.asking.shown.labels, self.asking.config.ties
+        schema = answer_schema(labels, ties=ties) if reminded else None
+        request = replace(self._chat, schema=schema, stop=("</tool>",) if tools and not reminded else ())
+        while True:
+            try:
+                reply = await self.asking.model.ask(replace(request, messages=tuple(self.messages)))
+                break
+            except ModelError as error:
+                if error.code != "context_too_long" or not self._shorten():
+                    raise
         self.usage += usage_of(reply)
         self.messages.append(Message.of("assistant", reply.text))
-        turn = read_turn(reply.text, self.shown.labels, ties=self.settings.ties, cut_off=reply.cut_off)
-        return turn, reply
+        return read_turn(reply.text, labels, ties=ties, cut_off=reply.cut_off), reply
 
     def _note(self, step: ChainStep) -> None:
         """Add a step to the chain and report it."""
@@ -135,6 +112,8 @@ class Conversation:
         observed = await box.run(call)
         for reply in observed.replies:
             self.usage += usage_of(reply)
+            if "error" in observed.result:
+                self._note(raw(reply.text))
         text = neutral(json.dumps(dict(observed.result), ensure_ascii=False))
         self._note(ChainStep("obs", text, observed.picture))
         self.messages.append(Message.of("user", f"<obs>{text}</obs>"))
@@ -143,7 +122,7 @@ class Conversation:
         said: dict[str, object] = {"preference": answer.preference} if answer.preference else {}
         said["scores"] = {label: {"instruction": each[0], "quality": each[1]} for label, each in answer.scores.items()}
         self._note(ChainStep("answer", json.dumps(said)))
-        scores, leads = translate(answer, self.shown)
+        scores, leads = translate(answer, self.asking.shown)
         if answer.problem:
             self.notes.append(f"No scores: {answer.problem}")
         return PresentationResult(scores, leads, {}, tuple(self.steps), tuple(self.notes), self.usage)
@@ -188,6 +167,6 @@ def _problem(outcome: ToolRequest | Answer | ReplyProblem, limit: int) -> str:
     return "There are no tools." if limit == 0 else "No more tool calls are left."
 
 
-def _showing(shown: Shown) -> str:
-    words: Sequence[str] = [f"{own} as {label}" for label, own in zip(shown.labels, shown.own, strict=True)]
-    return ", ".join(words) + "."
+def shown_as(shown: Shown) -> str:
+    """Say which candidate has which label in a request."""
+    return f"Shown as: {', '.join(f'{own} as {label}' for label, own in zip(shown.labels, shown.own, strict=True))}."

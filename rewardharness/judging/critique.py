@@ -14,9 +14,9 @@ from rewardharness.critique import NO_CRITIQUE, Critique
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import neutral
-from rewardharness.judging.context import ask_for_critique, critique_schema, notes
+from rewardharness.judging.context import Asking, ask_for_critique, critique_schema, notes
 from rewardharness.judging.media import content_ids, key_of
-from rewardharness.judging.protocols import Asking, ask_object
+from rewardharness.judging.protocols import ask_object
 from rewardharness.prompts import load, version
 from rewardharness.schema import Failure, Judgment, Usage
 
@@ -81,7 +81,8 @@ async def _ask(asking: Asking) -> _Outcome:
     shown = asking.shown
     system = load("critique", shown.wording, notes=notes(asking.route.skills, shown), most=str(MAX_PROBLEMS))
     chat = asking.chat(system, ask_for_critique(asking.request.instruction, shown), critique_schema(MAX_PROBLEMS))
-    return await ask_object(asking, chat, read_critique, _FORM, _RULE)
+    critique, result = await ask_object(asking, chat, read_critique, _FORM, _RULE)
+    return critique, result.usage, result.failure
 
 
 def read_critique(value: object) -> Critique | None:
@@ -110,7 +111,7 @@ def _key(asking: Asking) -> str:
         {
             "critique": version(*PROMPTS, shown.task.prompt),
             "model": asking.model.id,
-            "max_tokens": asking.max_tokens,
+            "max_tokens": asking.config.max_tokens,
             "shown": [*map(content_ids, shown.sources), *map(content_ids, (*shown.candidates, *shown.evidence))],
             "sources": [len(shown.sources), *key_of(shown.task)],
             "evidence": version("evidence") if shown.evidence else "",

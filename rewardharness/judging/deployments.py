@@ -11,25 +11,24 @@ record names its predecessor and so skips it.
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.errors import InputError, ReleaseError
+from rewardharness.codec import Sha256, ValidationError, from_json
+from rewardharness.errors import InputError, ReleaseError, shell
 from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, remove_stale, write_json, write_once
-from rewardharness.judging.release import Release
+from rewardharness.judging.release import Release, check_installed
 from rewardharness.judging.release_file import load_release, release_text
-from rewardharness.judging.release_opening import check_installed
 from rewardharness.settings import Settings
 
 DEPLOYED = "deployed:"
 """Prefix of the name of a deployment, used in place of a release file: `deployed:NAME`."""
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
-_ID = re.compile(r"[0-9a-f]{64}")
 _LEAST = 6
 """Minimum number of digits of an abbreviated id."""
 
@@ -43,14 +42,14 @@ class DeploymentRecord:
     at: str
     """Time in UTC, ISO 8601."""
     action: Literal["deploy", "rollback"]
-    release: str
+    release: Sha256
     """Id of the release that became active."""
     judge: str
     protocol: str
     library_id: str
     on: int | None
     """Number of the record that was active before; None for the first."""
-    back: str | None
+    back: Sha256 | None
     """Id of the release that a rollback activates."""
 
 
@@ -80,7 +79,8 @@ class Deployments:
         record = _record(read_json(file))
         if record is None:
             raise ReleaseError(
-                f"{file} points at nothing.", next_step=f"Deploy again: rh release deploy FILE --target {target}"
+                f"{file} points at nothing.",
+                next_step=f"Deploy again: {shell('rh release deploy FILE --target {}', target)}",
             )
         return record
 
@@ -94,9 +94,8 @@ class Deployments:
         if record is None:
             known = ", ".join(self.targets()) or "none"
             message = f"Nothing is deployed as {target!r}."
-            raise ReleaseError(
-                message, next_step=f"Deployed: {known}. Deploy with: rh release deploy FILE --target {target}"
-            )
+            step = f"Deployed: {known}. Deploy with: {shell('rh release deploy FILE --target {}', target)}"
+            raise ReleaseError(message, next_step=step)
         return self._stored(target, record.release)
 
     def history(self, target: str) -> list[DeploymentRecord]:
@@ -155,10 +154,10 @@ class Deployments:
             wanted = before.back if to is None else self._find(target, to)
             if wanted is None:
                 message = f"Nothing was active as {target!r} before release {before.release[:12]}."
-                raise ReleaseError(message, next_step=f"See what was: rh release deploy --show {target}")
+                raise ReleaseError(message, next_step=f"See what was: {shell('rh release deploy --show {}', target)}")
             if wanted == before.release:
                 message = f"Release {wanted[:12]} is active as {target!r} already."
-                raise ReleaseError(message, next_step=f"See what was: rh release deploy --show {target}")
+                raise ReleaseError(message, next_step=f"See what was: {shell('rh release deploy --show {}', target)}")
             release = self._stored(target, wanted)
             check_installed(release)
             past = [record.back for record in self.in_effect(target) if record.release == wanted]
@@ -243,9 +242,7 @@ def find_release(spec: str, settings: Settings) -> Release:
 
 def _record(value: Any) -> DeploymentRecord | None:
     """Read a record; None if it is invalid."""
-    if not isinstance(value, Mapping) or set(value) != set(DeploymentRecord.__dataclass_fields__):
+    try:
+        return from_json(DeploymentRecord, value)
+    except ValidationError:
         return None
-    record = DeploymentRecord(**value)
-    ids = (record.release, record.back or record.release)
-    sound = isinstance(record.number, int) and all(isinstance(each, str) and _ID.fullmatch(each) for each in ids)
-    return record if sound and (record.on is None or isinstance(record.on, int)) else None

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
-from rewardharness.judging.calibration import judge_calibrated
-from rewardharness.judging.judge import Judge, unjudged
+from rewardharness.judging.calibration import edit_kind
+from rewardharness.judging.interface import JudgeProtocol, unjudged
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Failure, Judgment
+from rewardharness.telemetry import judgment_span, record_judgment
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -22,15 +23,21 @@ K = TypeVar("K")
 class Workers(Protocol):
     """Judges examples for this process, such as a cluster."""
 
-    def concurrency(self, judge: Judge, chosen: int) -> int:
+    def concurrency(self, judge: JudgeProtocol, chosen: int) -> int:
         """Return the number of examples in progress, where the caller has chosen one."""
 
-    async def judge(self, judge: Judge, library: Library, example: Example) -> Judgment:
+    async def judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
         """Judge one example. An error that concerns it alone gives a failure; others are raised."""
 
 
 WORKERS: ContextVar[Workers | None] = ContextVar("workers", default=None)
 """What judges the examples of evaluations in this context; None: this process."""
+
+LOOK = 0.5
+"""Seconds between two looks whether a stop was requested."""
+GRACE = 10.0
+"""Seconds that judgments in progress have to end after a stop request. Others are given up, as while a server asks to
+wait; they are not judged."""
 
 _logged: set[tuple[str, int | None]] = set()
 """Lines of code whose errors were logged: file and number."""
@@ -89,7 +96,7 @@ class Cancel:
 
 
 def evaluate(
-    judge: Judge,
+    judge: JudgeProtocol,
     library: Library,
     examples: Iterable[Example],
     *,
@@ -140,7 +147,7 @@ def evaluate(
 
 
 async def judge_each(
-    judge: Judge,
+    judge: JudgeProtocol,
     library: Library,
     items: Iterable[tuple[K, Example]],
     on_judgment: Callable[[K, Example, Judgment], None],
@@ -158,7 +165,8 @@ async def judge_each(
         items: Keys and examples, read lazily; at most `concurrency` are in memory.
         on_judgment: Called with the key, the example and each judgment when it is complete, one at a time.
         concurrency: Maximum number of concurrent examples, at least 1.
-        should_stop: Called before each example; True stops before it.
+        should_stop: Called before each example and at intervals; True stops before it. Judgments in progress have
+            `GRACE` seconds to end.
         cancel: Cancels everything at once when called.
         blocking: Whether reading an item takes long enough that it must not run on the event loop.
     """
@@ -191,7 +199,14 @@ async def judge_each(
             key, example = item
             on_judgment(key, example, await judge_one(judge, library, example))
 
+    async def watch() -> None:
+        while should_stop is not None and not should_stop():
+            await asyncio.sleep(LOOK)
+        await asyncio.sleep(GRACE)
+        cancel_workers()
+
     cancel.bind(give_up)
+    watcher = asyncio.create_task(watch()) if should_stop is not None else None
     try:
         async with asyncio.TaskGroup() as group:
             workers += [group.create_task(work()) for _ in range(max(1, concurrency))]
@@ -199,15 +214,27 @@ async def judge_each(
         raise errors.exceptions[0] from None
     finally:
         cancel.bind(None)
+        if watcher is not None:
+            watcher.cancel()
 
 
-async def judge_safely(judge: Judge, library: Library, example: Example) -> Judgment:
+async def judge_safely(judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
     """Judge one example; an internal error gives a failure and does not affect other examples."""
     try:
         return await judge_calibrated(judge, example, library)
     except Exception as error:
         _log_once(example.id, error)
         return unjudged(example, judge, library, Failure("defect", f"{type(error).__name__}: {error}"))
+
+
+async def judge_calibrated(judge: JudgeProtocol, example: Example, library: Library) -> Judgment:
+    """Judge one example, and calibrate the confidence if the judge has a calibration for what it did."""
+    with judgment_span(judge.name, library.id) as span:
+        judgment = await judge.judge(example, library)
+        record_judgment(span, judgment)
+    if judge.calibration is None:
+        return judgment
+    return judge.calibration.apply(judgment, edit_kind(example, judgment), judge.revision)
 
 
 def _log_once(name: str, error: Exception) -> None:

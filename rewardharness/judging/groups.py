@@ -21,7 +21,7 @@ def rank(labels: Sequence[str], margins: Mapping[tuple[str, str], float]) -> tup
     wins = dict.fromkeys(labels, 0.0)
     sums: dict[str, list[float]] = {label: [] for label in labels}
     for first, second in combinations(sorted(labels), 2):
-        lead = _lead(margins, first, second)
+        lead = margin_between(margins, first, second)
         if lead is None:
             continue
         wins[first] += 1.0 if lead > 0 else 0.5 if lead == 0 else 0.0
@@ -34,7 +34,8 @@ def rank(labels: Sequence[str], margins: Mapping[tuple[str, str], float]) -> tup
     return tuple(tuple(sorted(label for label in labels if key[label] == level)) for level in levels)
 
 
-def _lead(margins: Mapping[tuple[str, str], float], first: str, second: str) -> float | None:
+def margin_between(margins: Mapping[tuple[str, str], float], first: str, second: str) -> float | None:
+    """Return the margin of the first label over the second, which may be there for the other order; None if unknown."""
     if (first, second) in margins:
         return margins[first, second]
     if (second, first) in margins:

@@ -1,13 +1,28 @@
 """What produced a number: without judge, protocol and Library it cannot be compared with another."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rewardharness.codec import to_json
 
-if TYPE_CHECKING:  # clients in trainers import this module, and no judge
-    from rewardharness.judging.judge import Judge
+if TYPE_CHECKING:  # clients in trainers import this module, and no Library
     from rewardharness.library.store import Library
+
+
+class Identified(Protocol):
+    """What identifies a judge."""
+
+    @property
+    def name(self) -> str:
+        """Name of the judge in judgments and on pages."""
+
+    @property
+    def protocol(self) -> str:
+        """How it judges. Numbers of different protocols are not comparable."""
+
+    @property
+    def revision(self) -> str:
+        """Content id of the code, prompts and settings that its judgments depend on."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +40,7 @@ class JudgeIdentity:
     """Hash of the release that all of these come from; None without one."""
 
     @classmethod
-    def of(cls, judge: "Judge", library: "Library", release: str | None = None) -> "JudgeIdentity":
+    def of(cls, judge: Identified, library: "Library", release: str | None = None) -> "JudgeIdentity":
         """Return the identity of a judge with a Library."""
         return cls(judge.name, judge.revision, judge.protocol, library.id, release)
 

@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import islice
 from typing import Literal
 
 from rewardharness.judging.appeals import without_appeals
@@ -37,7 +36,8 @@ _NOT_VERBS = r"(?:an?|the|to|into|in|on|at|of|with|from|all|be|have|wear|and|or|
 _SOME = r"an?|some|several|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}"
 
 # (kind, weight, pattern). The weights only order kinds when several match: a verb that names the operation
-# outweighs a noun that merely occurs in it. "Remove the red slippers" is a removal, not a recolouring.
+# outweighs a noun that merely occurs in it. "Remove the red slippers" is a removal, not a recolouring. Words of one
+# request are at most 200 characters apart, so that the time is proportional to the length of the instruction.
 _RULES: tuple[tuple[str, float, str], ...] = (
     (
         "remove",
@@ -53,15 +53,15 @@ _RULES: tuple[tuple[str, float, str], ...] = (
     (
         "replace",
         4.0,
-        r"\b(?:replac(?:e|es|ed|ing)|substitut(?:e|ed|ing)|exchang(?:e|ed|ing)|swap(?:ped|ping)? .*\b(?:for|with)\b"
-        r"|instead of)\b",
+        r"\b(?:replac(?:e|es|ed|ing)|substitut(?:e|ed|ing)|exchang(?:e|ed|ing)"
+        r"|swap(?:ped|ping)? .{0,200}\b(?:for|with)\b|instead of)\b",
     ),
     (
         "replace",
         3.5,
-        r"\b(?:turn(?:s|ed|ing)?|transform(?:s|ed)?|convert(?:s|ed)?|morph) .*\binto\b|\bbecom(?:e|es|ing)\b",
+        r"\b(?:turn(?:s|ed|ing)?|transform(?:s|ed)?|convert(?:s|ed)?|morph) .{0,200}\binto\b|\bbecom(?:e|es|ing)\b",
     ),
-    ("replace", 3.0, r"\b(?:chang(?:e|es|ed|ing)|switch|make) .*\b(?:to|into|be) (?:an?|the|some)\b"),
+    ("replace", 3.0, r"\b(?:chang(?:e|es|ed|ing)|switch|make) .{0,200}\b(?:to|into|be) (?:an?|the|some)\b"),
     (
         "add",
         3.5,
@@ -71,7 +71,7 @@ _RULES: tuple[tuple[str, float, str], ...] = (
         r"|integrat(?:e|ing)|overlay"
         r"|perch|nestle|scatter|sprinkle|let an? \w+ (?:join|appear|enter))\b",
     ),
-    ("add", 3.0, rf"\b(?:position|arrange|invite|bring|enrich|enliven|adorn|grace|fill)\b.*\b(?:{_SOME})\b"),
+    ("add", 3.0, rf"\b(?:position|arrange|invite|bring|enrich|enliven|adorn|grace|fill)\b.{{0,200}}\b(?:{_SOME})\b"),
     ("add", 2.5, r"\b(?:put|puts|putting|place|set|hang|give|dress|equip|decorate|cover)\b(?! down)"),
     ("add", 2.0, r"\b(?:wear(?:ing|s)?|hold(?:ing|s)?|us(?:e|ing|es) an?|carry(?:ing)?|with an?)\b"),
     ("color", 3.0, r"\b(?:colou?r(?:s|ed|ing)? of|recolou?r|in colou?r|dye|repaint)\b"),
@@ -88,7 +88,8 @@ _RULES: tuple[tuple[str, float, str], ...] = (
         "background",
         4.2,
         r"(?<!sun )\bsetting\b(?! sun)|\b(?:ambiance|ambience|vista)\b"
-        r"|\b(?:turn|transform|convert|chang)\w*\b.* (?:in)?to an? (?:[\w-]+ ){0,3}(?:scene|landscape|location)\b",
+        r"|\b(?:turn|transform|convert|chang)\w*\b.{0,200} (?:in)?to an?"
+        r" (?:[\w-]+ ){0,3}(?:scene|landscape|location)\b",
     ),
     (
         "background",
@@ -125,7 +126,7 @@ _RULES: tuple[tuple[str, float, str], ...] = (
     (
         "position",
         3.0,
-        r"\b(?:make|turn|let|get)\b.* (?:bigger|larger|smaller|taller|shorter|wider|narrower|longer|thinner"
+        r"\b(?:make|turn|let|get)\b.{0,200} (?:bigger|larger|smaller|taller|shorter|wider|narrower|longer|thinner"
         r"|thicker|big|small"
         r"|tall|tiny|huge|large)\b|\b(?:enlarge|shrink|resize|zoom|scale (?:up|down)|outpaint"
         r"|swap (?:the )?positions?)\b",
@@ -156,28 +157,37 @@ _RULES: tuple[tuple[str, float, str], ...] = (
     ),
 )
 
-_TONES: tuple[tuple[str, str], ...] = (
+_TONES: tuple[tuple[str, str, str], ...] = (
     (
         "brighter",
-        rf"\b(?:bright(?:er|en|ened)|lighter|lighten|more light|overexpose|day(?:time)?|well[- ]lit)\b"
-        rf"|\bbright\b(?! (?:{_COLOR_WORDS}|lime))",
-    ),
-    ("brighter", r"\bincreas\w* (?:the )?(?:brightness|exposure)\b"),
-    (
         "darker",
-        r"\b(?:dark(?:er|en|ened)|dimmer|dim|night(?:time)?|gloomy|moody)\b"
-        r"|\b(?:decreas|reduc|lower)\w* (?:the )?(?:brightness|exposure)\b",
+        r"\b(?:bright(?:er|en|ened|ness)|lighter|lighten|more light|overexpose|exposure|day(?:time)?|(?:less|too) dark"
+        rf"|well[- ]lit)\b|\bbright\b(?! (?:{_COLOR_WORDS}|lime))",
     ),
-    ("warmer", r"\b(?:warm(?:er|th)?|golden hour|sunset|sunrise)\b"),
-    ("cooler", r"\b(?:cool(?:er)?|colder|bluish|icy)\b"),
-    ("less_contrast", r"\b(?:less|lower|reduc\w+|decreas\w+)(?: the)? contrast\b|\bfaded\b|\bwashed[- ]out\b"),
-    ("more_contrast", r"(?<!less )(?<!lower )(?<!the )\bcontrast\b|\bincreas\w* the contrast\b|\bdramatic light\w*\b"),
-    ("less_saturated", r"\b(?:desaturat\w+|muted|less (?:saturat\w+|vibrant|colou?rful))\b"),
-    ("more_saturated", r"(?<!less )\b(?:saturat(?:e|ed|ion)|vibrant|vivid|more colou?rful)\b"),
-    ("grayscale", r"\b(?:black[- ]and[- ]white|gr[ae]y[- ]?scale|monochrom\w*|b ?& ?w)\b"),
-    ("sepia", r"\bsepia\b"),
-    ("sharper", r"\b(?:sharp(?:er|en)|deblur|unblur|crisper|higher resolution)\b"),
-    ("blurrier", r"(?<!un)(?<!de)\bblur(?:red|ry|rier)?\b|\bout of focus\b|\bbokeh\b"),
+    ("darker", "brighter", r"\b(?:dark(?:er|en|ened)|dimmer|dim|night(?:time)?|gloomy|moody)\b"),
+    ("warmer", "cooler", r"\b(?:warm(?:er|th)?|golden hour|sunset|sunrise)\b"),
+    ("cooler", "warmer", r"\b(?:cool(?:er)?|colder|bluish|icy)\b"),
+    ("less_contrast", "more_contrast", r"\bfaded\b|\bwashed[- ]out\b"),
+    ("more_contrast", "less_contrast", r"\bcontrast\b|\bdramatic light\w*\b"),
+    ("less_saturated", "more_saturated", r"\b(?:desaturat\w+|muted)\b"),
+    ("more_saturated", "less_saturated", r"\b(?:saturat(?:e|ed|ion)|vibran\w+|vivid|(?<=more |less )colou?rful)\b"),
+    ("grayscale", "more_saturated", r"\b(?:black[- ]and[- ]white|gr[ae]y[- ]?scale|monochrom\w*|b ?& ?w)\b"),
+    ("sepia", "", r"\bsepia\b"),
+    ("sharper", "blurrier", r"\b(?:sharp(?:er|en|ness)|deblur|unblur|crisper|higher resolution)\b"),
+    ("blurrier", "sharper", r"(?<!un)(?<!de)\bblur(?:red|ry|rier)?\b|\bout of focus\b|\bbokeh\b"),
+)
+"""A direction of light or color, its opposite, and the words for it."""
+_AMOUNTS = frozenset({"brightness", "exposure", "contrast", "saturation", "vibrance", "vibrancy", "sharpness"})
+"""Words that name a direction only after a word of more or less, at most 80 characters before them."""
+_BEFORE_AMOUNT = r"(?: (?:of|in|the|its|this|an?|some|all|much|overall|image|photo|colou?r)){0,6} "
+_AMOUNT = re.compile(rf"\b\w+(?: up| down)?{_BEFORE_AMOUNT}(?:{'|'.join(sorted(_AMOUNTS))}|blur)\b")
+"""Such as `lower the contrast`, whose verb says nothing else about the kind of edit."""
+_MORE, _LESS = (
+    re.compile(rf"\b(?:{words}){_BEFORE_AMOUNT}$")
+    for words in (
+        r"more|increas\w+|rais\w+|boost\w*|enhanc\w+|add\w*|high(?:er)?|strong(?:er)?|intensif\w+|improv\w+|extra|up",
+        r"less|too|not (?:so|as)|reduc\w+|decreas\w+|low(?:er\w*)?|down|drop|cut|remov\w+|get rid|colou?ri[sz]e",
+    )
 )
 
 _KEEP = re.compile(
@@ -245,17 +255,26 @@ _GONE_TEXT = re.compile(
     r"\b(?:remove|delete|erase|replace|change|without|instead of|from)\b(?:(?!\b(?:to|with|into|by|add|write)\b).)*$",
     re.I,
 )
+_REACH = 300
+"""Characters before a quoted text in which a verb of removal may stand."""
 _TO_COLOR = re.compile(
     rf"\b(?:to|into|be|as|with|in|of|turns?|turned|paint(?:ed)?|dyed?|coloured|colored) (?:an? |the |some )?{_COLOR}\b"
 )
 _CLAUSE_END = r"(?: in colou?r)?(?=\s*(?:[.,;!?]|$|and\b|but\b|while\b|instead\b))"
 _END_COLOR = re.compile(
     rf"\b(?:make|makes|let|have|turn|turns|paint|color|colour|dye|tinge|tint|coat|change|wants?"
-    rf"|give) [^.,;]*?{_COLOR}{_CLAUSE_END}"
+    rf"|give) [^.,;]{{0,200}}?{_COLOR}{_CLAUSE_END}"
 )
 _COLOR_NOUN = re.compile(rf"\b{_COLOR}[ -](?:tint|tinge|hue|shade|colou?r|tone|pigment)\b")
 _COLOR_FIRST = re.compile(rf"^{_COLOR} (?:shall|should|must|is)\b")
-_AND_COLOR = re.compile(rf"\s*,?\s*and [^.,;]*?{_COLOR}{_CLAUSE_END}")
+_ADDED_COLOR = re.compile(
+    r"\b(?:(?:add|put|plac(?:e|ing)|set|insert|includ(?:e|ing)|draw|hang|introduce|plant|attach|there be)(?:ing)?"
+    r"|replac(?:(?!\bwith\b)[^.]){1,60} with|(?:turn|convert|transform|chang)(?:(?!\binto\b)[^.]){1,60} into)"
+    rf" (?:an?|one) (?:(?:big|large|small|little|tiny|round|shiny|bright|single|new) )*{_COLOR}"
+    r" (?!(?:and|or|on|in|to|at|of|for|next|beside|near|wine|retriever|hour)\b)[a-z]"
+)
+"""The color of what is to be added, as in `place an orange ball`."""
+_AND_COLOR = re.compile(rf"\s*,?\s*and [^.,;]{{0,200}}?{_COLOR}{_CLAUSE_END}")
 
 
 @lru_cache(maxsize=4096)
@@ -281,11 +300,13 @@ def read_instruction(instruction: str) -> EditRequest:
     caption = read_caption(plain)
     if caption is not None:
         return _described(instruction, caption)
-    colors = _target_colors(lower)
+    colors, tones = _target_colors(lower), _tones(lower)
     texts, removed_texts = _texts(plain)
-    tones = _tones(lower)
-    weights = _weights(_KEPT.sub(" ", _imperative(lower)))
-    if colors:
+    weights = _weights(_KEPT.sub(" ", _imperative(_AMOUNT.sub(" ", lower))))
+    added = _ADDED_COLOR.search(lower) if _strongest(weights)[0] in {"add", "replace"} else None
+    if added and set(colors) <= {added["color"]}:  # it belongs to what is added, and is no change of a color
+        colors = (added["color"],)
+    elif colors:
         weights["color"] = max(weights["color"], 3.2)
     if texts or removed_texts:
         weights["text"] = max(weights["text"], 3.8)
@@ -353,7 +374,13 @@ def _strongest(weights: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _tones(lower: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name, pattern in _TONES if re.search(pattern, lower)))
+    found: dict[str, None] = {}
+    for name, opposite, pattern in _TONES:
+        for match in re.finditer(pattern, lower):
+            before = lower[max(0, match.start() - 80) : match.start()]
+            if _LESS.search(before) or match[0] not in _AMOUNTS or _MORE.search(before):
+                found[opposite if _LESS.search(before) else name] = None
+    return tuple(filter(None, found))
 
 
 def _imperative(lower: str) -> str:
@@ -369,8 +396,7 @@ def _imperative(lower: str) -> str:
 def _directions(lower: str) -> tuple[str, ...]:
     """Return the direction in which something is to be moved, if one is named."""
     moved = _MOVED.search(lower)
-    named = (name for name, pattern in _DIRECTIONS if moved and re.search(pattern, moved["where"]))
-    return tuple(islice(named, 1))
+    return tuple(name for name, pattern in _DIRECTIONS if moved and re.search(pattern, moved["where"]))[:1]
 
 
 def _is_keep(lower: str) -> bool:
@@ -386,26 +412,25 @@ def _is_whole(lower: str) -> bool:
 
 
 def _scope(kinds: tuple[str, ...], lower: str) -> Literal["local", "global"]:
-    strongest = kinds[0]
-    if strongest in {"style", "background"}:
-        return "global"
-    if (strongest == "tone" and not _LOCAL_TONE.search(lower)) or (
-        _is_whole(lower) and strongest in {"other", "replace", "color", "material"}
-    ):
-        return "global"
-    return "local"
+    whole = (
+        kinds[0] in {"style", "background"}
+        or (kinds[0] == "tone" and not _LOCAL_TONE.search(lower))
+        or (kinds[0] in {"other", "replace", "color", "material"} and _is_whole(lower))
+    )
+    return "global" if whole else "local"
 
 
 def _target_colors(lower: str) -> tuple[str, ...]:
     """Return target colors, without colors that identify an object."""
-    found: list[tuple[int, str]] = []
+    found, followed = list[tuple[int, str]](), set[int]()
     for pattern in (_TO_COLOR, _END_COLOR, _COLOR_NOUN, _COLOR_FIRST):
         for match in pattern.finditer(lower):
             if re.match(r"[- ]and[- ]white", lower[match.end("color") :]):
                 continue
             found.append((match.start("color"), match.group("color")))
             further = _AND_COLOR.match(lower, match.end())
-            while further:
+            while further and further.end() not in followed:
+                followed.add(further.end())
                 found.append((further.start("color"), further.group("color")))
                 further = _AND_COLOR.match(lower, further.end())
     colors = [re.sub(r"^(?:all|completely|solid)[ -]", "", color) for _, color in sorted(set(found))]
@@ -419,7 +444,7 @@ def _texts(plain: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for match in _QUOTED.finditer(plain):
         text = (match.group(1) or match.group(2)).strip()
         if text:
-            (gone if _GONE_TEXT.search(plain[: match.start()]) else wanted).append(text)
+            (gone if _GONE_TEXT.search(plain[max(0, match.start() - _REACH) : match.start()]) else wanted).append(text)
     if not wanted and not gone:
         wanted.extend(match.group(1).strip(" .") for match in _SAYS.finditer(plain))
     return tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(gone))

@@ -24,7 +24,8 @@ from rewardharness.judging.chain import answer, think
 from rewardharness.judging.criteria import applicable
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.judging.judge import NOT_GRADABLE, Judge, failure_of, refuse, unjudged, with_ungradable
+from rewardharness.judging.interface import NOT_GRADABLE, Traits, failure_of, refuse, unjudged, with_ungradable
+from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured_example import MeasuredExample, grade
 from rewardharness.judging.readings import Loaded, measure
 from rewardharness.judging.revision import measures_revision
@@ -54,6 +55,10 @@ better than chance); below .01 it is 71 of 108 (.56 to .74). A smaller value giv
 """
 
 
+MAX_NAMED = 5
+"""Maximum number of entries that a message names."""
+
+
 class MeasuredJudge(Judge):
     """A judge that measures pixels. Deterministic, offline and symmetric.
 
@@ -67,7 +72,6 @@ class MeasuredJudge(Judge):
 
     name = NAME
     protocol = "measured"
-    writes_critiques = True
     _critiques = False
 
     def __init__(
@@ -88,7 +92,7 @@ class MeasuredJudge(Judge):
         self._pictures = pictures
         self._cache = None if pictures else cache
         self._allow_ungradable = allow_ungradable
-        self.concurrency = workers
+        self.traits = Traits(concurrency=workers, writes_critiques=True)
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -120,14 +124,6 @@ class MeasuredJudge(Judge):
 
     async def close(self) -> None:
         """Do nothing."""
-
-    def measure_ahead(self, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
-        """Return a function for other processes that measures what Libraries request, into the cache of this judge.
-
-        Returns:
-            The function; None without a cache.
-        """
-        return None if self._cache is None else partial(_remember, self._cache.path.parent, tuple(libraries))
 
     def judge_now(self, example: Example, library: Library) -> Judgment:
         """Judge one example in the calling thread.
@@ -161,10 +157,11 @@ class MeasuredJudge(Judge):
         if any(each.scores is None for each in measured.values()):
             what = "that apply to" if not criteria else "that can be measured for"
             reason = (
-                f"This Library has no criteria {what} {example.instruction!r}. "
+                f"This Library has no criteria {what} {example.instruction!r}. {_unmeasured(library)}"
                 "Next: judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
             )
-            return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
+            failed = unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
+            return replace(failed, entries=chosen.reasons, consulted=(len(chosen.entries), len(library)))
         case = MeasuredExample(request, chosen, criteria, source, candidates, measured, references)
         judgment = self._conclude(example, library, case, started)
         if self._critiques:
@@ -184,6 +181,7 @@ class MeasuredJudge(Judge):
             ranking=(example.labels,),
             scores=scores,
             entries=case.route.reasons,
+            consulted=(len(case.route.entries), len(library)),
             parts=case.parts(),
             notes=notes,
         )
@@ -216,9 +214,35 @@ class MeasuredJudge(Judge):
         )
 
 
+def _unmeasured(library: Library) -> str:
+    """Return which entries this judge cannot use, as a sentence; empty if it can use all."""
+    criteria = {entry.name: entry.rubric.criteria if entry.rubric else () for entry in library.entries}
+    measures = {
+        entry.name: [entry.measure, *(each.measure for each in criteria[entry.name])] for entry in library.entries
+    }
+    names = [name for name, named in measures.items() if not any(named)]
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    listed = f"{', '.join(names[:MAX_NAMED])}{more}"
+    words = (
+        f"The pixel-based judge cannot use {len(names)} of {len(library)} entries, which have no measure: {listed}. "
+    )
+    return words if names else ""
+
+
 @lru_cache(maxsize=1)
 def _cached_judge(cache: Path) -> MeasuredJudge:
     return MeasuredJudge(cache=JudgmentCache(cache))
+
+
+def measure_ahead(judge: Judge, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
+    """Return a function for other processes that measures what Libraries request, into the cache of a judge.
+
+    Returns:
+        The function; None without a cache, or for a judge that is not pixel-based.
+    """
+    if not isinstance(judge, MeasuredJudge) or judge._cache is None:
+        return None
+    return partial(_remember, judge._cache.path.parent, tuple(libraries))
 
 
 def _remember(cache: Path, libraries: Sequence[Library], example: Example) -> None:

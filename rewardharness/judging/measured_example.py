@@ -7,6 +7,7 @@ from itertools import combinations
 
 from rewardharness.certainty import InstructionPart
 from rewardharness.critique import Critique
+from rewardharness.judging.appeals import is_english
 from rewardharness.judging.chain import observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, make_measured_scores
 from rewardharness.judging.measured_critique import put_in_words
@@ -25,6 +26,9 @@ UNREAD = (
     "whether the instruction was followed."
 )
 """Statement on examples with reference images."""
+
+NOT_ENGLISH = "The pixel-based judge reads English, and the instruction appears to be in another language."
+"""Statement on instructions in another language."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class MeasuredExample:
         """Say why it was not measured whether the instruction was followed, and what to do."""
         if self.references:
             return f"{UNREAD} Use a model as judge, or compare candidates."
+        if not is_english(self.request.instruction):
+            return f"{NOT_ENGLISH} Translate it, or use a model as judge."
         kinds = "/".join(self.request.kinds)
         what = "no kind of edit that can be measured" if kinds == "other" else f"a {kinds} edit"
         return (
@@ -126,6 +132,8 @@ class MeasuredExample:
         for first, second in combinations(self.candidates, 2):
             if self.candidates[first].data == self.candidates[second].data:
                 found.append(f"{first} and {second} are the same image.")
+        if not is_english(self.request.instruction):
+            found.append(f"{NOT_ENGLISH} Translate it, or use a model as judge.")
         if self.references:
             found.append(f"{UNREAD} The judgment is based on general measures of any edit and has low confidence.")
         elif not self.gradable():

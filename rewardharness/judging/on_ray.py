@@ -19,8 +19,9 @@ from typing import Any
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.files import content_id, sha256, sha256_file
 from rewardharness.judging.evaluate import WORKERS, judge_safely
-from rewardharness.judging.judge import Judge
+from rewardharness.judging.interface import JudgeProtocol
 from rewardharness.judging.revision import machine_revision
+from rewardharness.judging.subagent import SubAgent, count_requests
 from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.store import Library
 from rewardharness.ray_cluster import RayError, connect, ray_error
@@ -102,11 +103,11 @@ class RayWorkers:
         self._chosen: dict[str, _Place] = {}
         self._sent: OrderedDict[int, tuple[Any, _Sent]] = OrderedDict()
 
-    def concurrency(self, judge: Judge, chosen: int) -> int:
+    def concurrency(self, judge: JudgeProtocol, chosen: int) -> int:
         """Return the number of examples in progress: of a model as chosen, of other judges as many as workers take."""
-        return chosen if judge.uses_model else max(chosen, _PER_WORKER * len(self._places))
+        return chosen if judge.traits.uses_model else max(chosen, _PER_WORKER * len(self._places))
 
-    async def judge(self, judge: Judge, library: Library, example: Example) -> Judgment:
+    async def judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
         """Judge an example on a node; the answer of a model is looked up first, and stored.
 
         Raises:
@@ -114,8 +115,9 @@ class RayWorkers:
             RunError: If a node has another version.
             InputError: If the judge cannot be sent, or a node has no key for its model.
         """
-        key = await asyncio.to_thread(_question, judge, library, example) if judge.cache is not None else None
-        if key is None or judge.cache is None:
+        cache = judge.cache if isinstance(judge, SubAgent) else None
+        key = await asyncio.to_thread(_question, judge, library, example) if cache is not None else None
+        if key is None or cache is None:
             return await self._judge(judge, library, example)
         made: Judgment | None = None
 
@@ -124,13 +126,13 @@ class RayWorkers:
             made = await self._judge(judge, library, example)
             return None if made.failure else {**result_line(made), "id": ""}
 
-        value, _ = await judge.cache.remember(key, judge.name, make, judgment_from_json)
+        value, _ = await cache.remember(key, judge.name, make, judgment_from_json)
         if made is not None:
             return made
         assert value is not None
         return replace(judgment_from_json(value), example_id=example.id, usage=Usage())
 
-    async def _judge(self, judge: Judge, library: Library, example: Example) -> Judgment:
+    async def _judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
         sent = (
             self._send(judge, judge.name, lambda: machine_revision(judge.revision)),
             self._send(library, "The Library"),
@@ -196,14 +198,14 @@ def judging_on_ray(address: str | None = None) -> Iterator[None]:
         workers._ray.shutdown()
 
 
-def _question(judge: Judge, library: Library, example: Example) -> str | None:
+def _question(judge: JudgeProtocol, library: Library, example: Example) -> str | None:
     """Return the key of a judgment of a model: everything that can change it; None if an image cannot be read."""
     try:
         media = [_content(each) for each in (*example.sources, *example.candidates)]
     except OSError:
         return None
     calibration = judge.calibration.id if judge.calibration is not None else ""
-    who = [judge.name, judge.revision, judge.router_id, judge.estimate_cost(example), calibration, library.id]
+    who = [judge.name, judge.revision, judge.traits.router_id, count_requests(judge, example), calibration, library.id]
     return content_id(["judgment", *who, task_of(example).name, example.instruction, media])
 
 

@@ -8,8 +8,19 @@ from statistics import fmean, variance
 from typing import Any
 
 from rewardharness.judging.answers import read_number
+from rewardharness.judging.groups import margin_between
 from rewardharness.models.base import Reply
 from rewardharness.schema import SCALE, ChainStep, Failure, Scores, Usage
+
+
+@dataclass(frozen=True)
+class PresentationOrder:
+    """Candidates of one request or conversation, in the order in which the model sees them."""
+
+    labels: tuple[str, ...]
+    """Labels of the candidates in this order. The model knows the first as A, the second as B, and so on."""
+    sample: int = 0
+    """Number of the sample, from 0."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +105,8 @@ def aggregate_margins(
     margins: dict[tuple[str, str], float] = {}
     checked = agreed = 0
     for first, second in combinations(sorted(labels), 2):
-        each = [lead for result in results if (lead := _of(result.margins, first, second)) is not None]
-        odds = [logit for result in results if (logit := _of(result.logits, first, second)) is not None]
+        each = [lead for result in results if (lead := margin_between(result.margins, first, second)) is not None]
+        odds = [logit for result in results if (logit := margin_between(result.logits, first, second)) is not None]
         if len(each) > 1:
             checked += 1
             agreed += len({(lead > 0) - (lead < 0) for lead in each}) == 1
@@ -104,18 +115,6 @@ def aggregate_margins(
             lead = (scores[first].value_or_evidence - scores[second].value_or_evidence) / (2 if each else 1)
         margins[first, second] = lead
     return margins, (agreed == checked if checked else None)
-
-
-def _of(values: Mapping[tuple[str, str], float], first: str, second: str) -> float | None:
-    if (first, second) in values:
-        return values[first, second]
-    return -values[second, first] if (second, first) in values else None
-
-
-def margin_of(margins: Mapping[tuple[str, str], float], first: str, second: str) -> float:
-    """Return the margin of the first label over the second; 0 if it is unknown."""
-    value = _of(margins, first, second)
-    return 0.0 if value is None else value
 
 
 def mean_scores(results: Sequence[PresentationResult], *, repeated: bool = False) -> dict[str, Scores]:

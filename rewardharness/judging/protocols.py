@@ -4,12 +4,12 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from rewardharness.judging.answers import Answer, ReplyProblem, conclusion, read_number, read_object, read_turn
-from rewardharness.judging.chain import neutral, think
+from rewardharness.judging.answers import Answer, ReplyProblem, conclusion, read_last, read_number, read_turn
+from rewardharness.judging.chain import neutral, raw, think
 from rewardharness.judging.context import (
-    Shown,
+    Asking,
     answer_form,
     answer_schema,
     ask_grade,
@@ -17,18 +17,16 @@ from rewardharness.judging.context import (
     ask_which,
     judge_system,
     notes,
-    question,
     rubric_schema,
     score_schema,
 )
-from rewardharness.judging.conversation import make, translate
+from rewardharness.judging.conversation import make, shown_as, translate
 from rewardharness.judging.criteria import Applied, applicable, make_scores
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
-from rewardharness.judging.router import Route
 from rewardharness.library.rubric import Criterion
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
 from rewardharness.prompts import load
-from rewardharness.schema import SCALE, ChainStep, EditRequest, Failure, Usage
+from rewardharness.schema import SCALE, ChainStep, Failure, Usage
 
 LETTER_MASS = 0.1
 """Minimum probability of the letters together, as a share of the first token, for their odds to be used."""
@@ -42,53 +40,28 @@ _NUMBERS = "A number is missing or not on its scale."
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Asking:
-    """Content of one request."""
-
-    model: Model
-    route: Route
-    request: EditRequest
-    shown: Shown
-    ties: bool = False
-    temperature: float = 0.0
-    seed: int | None = None
-    max_tokens: int = 2048
-
-    def chat(self, system: str, asked: str, schema: dict[str, object] | None, **more: object) -> ChatRequest:
-        """Write a request with a system text and a question."""
-        messages = (Message.of("system", system), question(self.shown, asked))
-        options: dict[str, object] = {"max_tokens": self.max_tokens, **more}
-        return ChatRequest(messages, temperature=self.temperature, seed=self.seed, schema=schema, **options)  # type: ignore[arg-type]
-
-
 async def ask_direct(asking: Asking) -> PresentationResult:
     """Request preference and scores without reasoning; the form is enforced if the server supports it."""
-    labels, ties = asking.shown.labels, asking.ties
+    labels, ties = asking.shown.labels, asking.config.ties
     system = judge_system(asking.route, asking.shown, form="format_direct", ties=ties, tool_limit=0)
     schema = answer_schema(labels, ties=ties)
     asked = ask_which(asking.request.instruction, asking.shown)
     form = answer_form("format_direct", asking.shown, ties=ties)
-    return await _ask_answer(asking, asking.chat(system, asked, schema), form)
 
+    def read(reply: Reply, last: bool) -> tuple[Answer, str] | ReplyProblem:
+        outcome = read_turn(reply.text, labels, ties=ties, cut_off=reply.cut_off, blocks=False).outcome
+        if isinstance(outcome, Answer) and (last or not outcome.problem):
+            return outcome, reply.text
+        problem = outcome.message if isinstance(outcome, ReplyProblem) else getattr(outcome, "problem", "")
+        return ReplyProblem(problem or "There are no tools.")
 
-async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> PresentationResult:
-    usage, problem = Usage(), ""
-    for attempt in range(2):
-        try:
-            reply = await asking.model.ask(chat)
-        except ModelError as error:
-            return PresentationResult(usage=usage, failure=Failure(error.code, error.message))
-        usage += usage_of(reply)
-        outcome = read_turn(reply.text, asking.shown.labels, ties=asking.ties, cut_off=reply.cut_off).outcome
-        if isinstance(outcome, Answer) and (not outcome.problem or attempt):
-            scores, leads = translate(outcome, asking.shown)
-            order = (think(_order(asking.shown)),) if len(asking.shown.own) > 1 else ()
-            steps = (*order, ChainStep("answer", neutral(reply.text.strip())))
-            return PresentationResult(scores, leads, steps=steps, usage=usage)
-        problem = outcome.message if isinstance(outcome, ReplyProblem) else getattr(outcome, "problem", "No answer.")
-        chat = _remind(chat, reply, problem, form)
-    return PresentationResult(usage=usage, failure=no_answer(reply, problem))
+    answered, result = await ask_twice(asking.model, asking.chat(system, asked, schema), read, form)
+    if answered is None:
+        return result
+    scores, leads = translate(answered[0], asking.shown)
+    order = (think(shown_as(asking.shown)),) if len(asking.shown.own) > 1 else ()
+    steps = (*order, *result.steps, ChainStep("answer", neutral(answered[1].strip())))
+    return replace(result, scores=scores, margins=leads, steps=steps)
 
 
 async def ask_letter(asking: Asking) -> PresentationResult:
@@ -102,9 +75,9 @@ async def ask_letter(asking: Asking) -> PresentationResult:
         raise ValueError("the logprob protocol compares two candidates at a time")
     system = judge_system(asking.route, asking.shown, form="format_letter", ties=False, tool_limit=0)
     asked = ask_which(asking.request.instruction, asking.shown)
-    answered, usage, failure = await _first_token(asking, system, asked, labels)
-    if answered is None:
-        return PresentationResult(usage=usage, failure=failure)
+    answered, usage = await _first_token(asking, system, asked, labels)
+    if isinstance(answered, PresentationResult):
+        return replace(answered, usage=usage)
     masses, least = answered.masses, answered.least
     mass = sum(masses.values())
     logit = math.log(max(masses[labels[0]], least)) - math.log(max(masses[labels[1]], least))
@@ -113,7 +86,7 @@ async def ask_letter(asking: Asking) -> PresentationResult:
     said = json.dumps(
         {"odds": {own: round(masses[label] / mass, 4) for label, own in zip(labels, asking.shown.own, strict=True)}}
     )
-    steps = (think(_order(asking.shown)), ChainStep("answer", said))
+    steps = (think(shown_as(asking.shown)), ChainStep("answer", said))
     return PresentationResult(
         margins={(first, second): lead}, logits={(first, second): logit}, steps=steps, usage=usage
     )
@@ -132,20 +105,21 @@ class _FirstToken:
 
 async def _first_token(
     asking: Asking, system: str, asked: str, answers: Sequence[str]
-) -> tuple[_FirstToken | None, Usage, Failure | None]:
-    """Ask for one token and read the probabilities of some answers from its log-probabilities."""
+) -> tuple[_FirstToken | PresentationResult, Usage]:
+    """Ask for one token and read the probabilities of some answers from its log-probabilities, or say why not."""
     try:
         reply = await asking.model.ask(asking.chat(system, asked, None, max_tokens=1, top_logprobs=20))
     except ModelError as error:
-        return None, Usage(), Failure(error.code, error.message)
-    usage = usage_of(reply)
+        return PresentationResult(failure=Failure(error.code, error.message)), Usage()
+    usage, unread = usage_of(reply), (raw(reply.text),)
     if not reply.top_logprobs:
-        return None, usage, Failure("no_logprobs", "The server reports no log-probabilities.")
+        failure = Failure("no_logprobs", "The server reports no log-probabilities.")
+        return PresentationResult(steps=unread, failure=failure), usage
     shares = {token: math.exp(min(logprob, 1.0)) for token, logprob in reply.top_logprobs[0].items()}
     total = sum(shares.values())
     if not total <= _MOST_MASS:  # NaN is not, either
         message = "The log-probabilities of the server are invalid: as probabilities they do not add up to 1 or less."
-        return None, usage, Failure("bad_response", message)
+        return PresentationResult(steps=unread, failure=Failure("bad_response", message)), usage
     masses = dict.fromkeys(answers, 0.0)
     for token, share in shares.items():
         said = token.strip().strip("\"'([").upper()
@@ -154,10 +128,10 @@ async def _first_token(
     mass = sum(masses.values())
     if mass < LETTER_MASS:
         message = f"{', '.join(answers)} hold only {mass:.0%} of the probability of the first token."
-        return None, usage, Failure("no_answer", message)
+        return PresentationResult(steps=unread, failure=Failure("no_answer", message)), usage
     # Servers write a large negative number, such as -9999.0, for tokens whose log-probability they do not report.
     reported = (share for share in shares.values() if share > 0)
-    return _FirstToken(masses, min(*reported, max(1 - total, _UNSEEN))), usage, None
+    return _FirstToken(masses, min(*reported, max(1 - total, _UNSEEN))), usage
 
 
 async def ask_digits(asking: Asking) -> PresentationResult:
@@ -173,10 +147,10 @@ async def ask_digits(asking: Asking) -> PresentationResult:
     usage = Usage()
     for dimension in ("instruction", "quality"):
         asked = ask_grade(asking.request.instruction, dimension, asking.shown)
-        answered, cost, failure = await _first_token(asking, system, asked, digits)
+        answered, cost = await _first_token(asking, system, asked, digits)
         usage += cost
-        if answered is None:
-            return PresentationResult(usage=usage, failure=failure)
+        if isinstance(answered, PresentationResult):
+            return replace(answered, usage=usage)
         masses = answered.masses
         means.append(sum(int(digit) * mass for digit, mass in masses.items()) / sum(masses.values()))
     said = {"candidate": own, "instruction": round(means[0], 4), "quality": round(means[1], 4)}
@@ -191,19 +165,13 @@ async def ask_scores(asking: Asking) -> PresentationResult:
     chat = asking.chat(system, ask_how_good(asking.request.instruction, asking.shown), score_schema())
     own = asking.shown.own[0]
 
-    def read(value: object) -> tuple[float, ...] | None:
-        numbers = (
-            [read_number(value.get(key), *SCALE) for key in ("instruction", "quality")]
-            if isinstance(value, dict)
-            else []
-        )
-        return tuple(number for number in numbers if number is not None) if numbers and None not in numbers else None
-
-    numbers, usage, failure = await ask_object(asking, chat, read, '{"instruction": 1-4, "quality": 1-4}', _NUMBERS)
+    scales = dict.fromkeys(("instruction", "quality"), SCALE)
+    numbers, result = await _ask_numbers(asking, chat, scales, '{"instruction": 1-4, "quality": 1-4}')
     if numbers is None:
-        return PresentationResult(usage=usage, failure=failure)
+        return result
     said = json.dumps({"candidate": own, "instruction": numbers[0], "quality": numbers[1]})
-    return PresentationResult({own: make(*numbers)}, steps=(ChainStep("answer", said, subject=own),), usage=usage)
+    steps = (*result.steps, ChainStep("answer", said, subject=own))
+    return replace(result, scores={own: make(*numbers)}, steps=steps)
 
 
 async def ask_rubric(asking: Asking) -> PresentationResult:
@@ -223,16 +191,10 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
     )
     chat = asking.chat(system, ask_how_good(asking.request.instruction, asking.shown), rubric_schema(scales))
 
-    def read(value: object) -> tuple[float, ...] | None:
-        if not isinstance(value, dict):
-            return None
-        found = [read_number(value.get(key), low, high) for key, (low, high) in scales.items()]
-        return tuple(number for number in found if number is not None) if None not in found else None
-
     form = json.dumps({key: f"{low:g}-{high:g}" for key, (low, high) in scales.items()})
-    numbers, usage, failure = await ask_object(asking, chat, read, form, _NUMBERS)
+    numbers, result = await _ask_numbers(asking, chat, scales, form)
     if numbers is None:
-        return PresentationResult(usage=usage, failure=failure)
+        return result
     graded: list[tuple[Criterion, float]] = []
     for applied, number in zip(criteria, numbers, strict=True):
         low, high = applied.criterion.scale
@@ -240,13 +202,23 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
     scores = make_scores(graded)
     assert scores is not None
     said = json.dumps({"candidate": own, **{each.key: number for each, number in zip(criteria, numbers, strict=True)}})
-    return PresentationResult({own: scores}, steps=(ChainStep("answer", neutral(said), subject=own),), usage=usage)
+    return replace(result, scores={own: scores}, steps=(*result.steps, ChainStep("answer", neutral(said), subject=own)))
+
+
+async def _ask_numbers(
+    asking: Asking, chat: ChatRequest, scales: Mapping[str, tuple[float, float]], form: str
+) -> tuple[tuple[float, ...] | None, PresentationResult]:
+    def read(value: Mapping[str, object]) -> tuple[float, ...] | None:
+        found = [read_number(value.get(key), low, high) for key, (low, high) in scales.items()]
+        return tuple(number for number in found if number is not None) if None not in found else None
+
+    return await ask_object(asking, chat, read, form, _NUMBERS)
 
 
 async def ask_object(
-    asking: Asking, chat: ChatRequest, read: Callable[[object], T | None], form: str, rule: str
-) -> tuple[T | None, Usage, Failure | None]:
-    """Ask for a JSON object; remind once. Never fills in what is missing.
+    asking: Asking, chat: ChatRequest, read: Callable[[dict[str, Any]], T | None], form: str, rule: str
+) -> tuple[T | None, PresentationResult]:
+    """Ask for a JSON object with the keys of a schema; see `ask_twice`.
 
     Args:
         asking: The request.
@@ -255,20 +227,51 @@ async def ask_object(
         form: The form of the object, for the reminder.
         rule: What is wrong with an object that cannot be read.
     """
-    usage = Usage()
-    for _ in range(2):
-        try:
-            reply = await asking.model.ask(chat)
-        except ModelError as error:
-            return None, usage, Failure(error.code, error.message)
-        usage += usage_of(reply)
+    keys = tuple((chat.schema or {})["properties"])
+
+    def take(value: dict[str, Any]) -> T | ReplyProblem:
+        found = read(value)
+        return ReplyProblem(rule) if found is None else found
+
+    def read_reply(reply: Reply, last: bool) -> T | ReplyProblem:
         said = conclusion(reply.text, cut_off=reply.cut_off)
-        value = None if isinstance(said, ReplyProblem) else read(read_object(said))
-        if value is not None:
-            return value, usage, None
-        problem = said.message if isinstance(said, ReplyProblem) else rule
+        return said if isinstance(said, ReplyProblem) else read_last(said, keys, take)
+
+    own = asking.shown.own
+    return await ask_twice(asking.model, chat, read_reply, form, own[0] if len(own) == 1 else "")
+
+
+async def ask_twice(
+    model: Model, chat: ChatRequest, read: Callable[[Reply, bool], T | ReplyProblem], form: str, subject: str = ""
+) -> tuple[T | None, PresentationResult]:
+    """Ask a model; remind it once. Never fills in what is missing.
+
+    Args:
+        model: The model.
+        chat: The request.
+        read: Reads a reply; also told whether it is the last one.
+        form: The form of the reply, for the reminder.
+        subject: Label of the candidate that the request is about; empty for several.
+
+    Returns:
+        What was read; and the usage, the replies that could not be read, and the failure if there is one.
+    """
+    usage, problem = Usage(), ""
+    steps: list[ChainStep] = []
+    for last in (False, True):
+        try:
+            reply = await model.ask(chat)
+        except ModelError as error:
+            return None, PresentationResult(steps=(*steps,), usage=usage, failure=Failure(error.code, error.message))
+        usage += usage_of(reply)
+        outcome = read(reply, last)
+        if not isinstance(outcome, ReplyProblem):
+            return outcome, PresentationResult(steps=(*steps,), usage=usage)
+        problem = outcome.message
+        steps.append(raw(reply.text, subject))
         chat = _remind(chat, reply, problem, form)
-    return None, usage, no_answer(reply, f"{problem} The same happened when the model was asked again.")
+    failure = no_answer(reply, f"{problem} The same happened when the model was asked again.")
+    return None, PresentationResult(steps=(*steps,), usage=usage, failure=failure)
 
 
 def _remind(chat: ChatRequest, reply: Reply, problem: str, form: str) -> ChatRequest:
@@ -282,8 +285,3 @@ def _remind(chat: ChatRequest, reply: Reply, problem: str, form: str) -> ChatReq
 def _criterion_line(key: str, applied: Applied) -> str:
     low, high = applied.criterion.scale
     return f"- {key} ({low:g} to {high:g}): {neutral(applied.criterion.text)}"
-
-
-def _order(shown: Shown) -> str:
-    pairs: Sequence[str] = [f"{own} as {label}" for label, own in zip(shown.labels, shown.own, strict=True)]
-    return f"Shown as: {', '.join(pairs)}."

@@ -14,26 +14,27 @@
 A release names a model without its location: no address, key, path or host. The caller of a release states these.
 """
 
+import logging
 import platform
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from rewardharness import __version__
-from rewardharness.errors import InputError, ReleaseError
+from rewardharness.errors import InputError, ReleaseError, shell
 from rewardharness.files import content_id
 from rewardharness.judging.calibration import ConfidenceCalibration, shipped_calibration
+from rewardharness.judging.config import MEASURED
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.measured import NAME
-from rewardharness.judging.opening import MEASURED, JudgeOptions
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.release_card import Figure
 from rewardharness.judging.revision import code_revisions, measures_revision
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.leaks import find_leaks
 from rewardharness.library.entry import entry_files
 from rewardharness.library.evolved import data_digests
@@ -42,6 +43,8 @@ from rewardharness.measure.text import ocr_available
 from rewardharness.models.open import SERVICES
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import Json
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 """Version of the file format."""
@@ -71,7 +74,7 @@ class Release:
     revision: str
     """As in `Judge.revision`."""
     settings: Mapping[str, Any] = field(repr=False)
-    """`ties` and `ocr`; for a model also `SubAgentSettings.pinned`."""
+    """`ties` and `ocr`; for a model also `ModelJudgeConfig.pinned`."""
     code: Mapping[str, str] = field(repr=False)
     """Content ids of the code and of each prompt, by name."""
     library: Library = field(repr=False)
@@ -90,11 +93,19 @@ class Release:
         return NAME if self.judge == MEASURED else self.judge
 
     @property
-    def how(self) -> SubAgentSettings | None:
-        """Settings of the model; None for the pixel-based judge."""
+    def model(self) -> ModelJudgeConfig | None:
+        """How the model judges; None for the pixel-based judge."""
         if self.judge == MEASURED:
             return None
-        return SubAgentSettings(**{name: value for name, value in self.settings.items() if name != "ocr"})
+        return ModelJudgeConfig.from_pinned({name: value for name, value in self.settings.items() if name != "ocr"})
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings by the names of the options of judges."""
+        if self.model is None:
+            return dict(self.settings)
+        values = {name: value for name, value in asdict(self.model).items() if name != "deadline"}
+        return {**values, "ocr": self.settings["ocr"]}
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -151,8 +162,10 @@ class Release:
 def make_release(
     spec: str,
     library: Library,
-    options: JudgeOptions = JudgeOptions(),
+    model: ModelJudgeConfig = ModelJudgeConfig(),
     *,
+    router: str | None = None,
+    calibration: ConfidenceCalibration | None = None,
     model_revision: str | None = None,
     evaluation: Iterable[Figure] = (),
     usual: ConfidenceCalibration | None = None,
@@ -162,10 +175,12 @@ def make_release(
     Args:
         spec: `measured`, or a model in the form of `open_judge`; addresses may be omitted and are not stored.
         library: The Library. The card stores the digests of the data that it was evolved on.
-        options: Settings of the judge.
+        model: How a model judges; of the pixel-based judge only `ties`.
+        router: The model that selects entries without triggers, if it is another one.
+        calibration: Calibration of the confidence.
         model_revision: Revision of the weights, such as a commit on the Hub.
         evaluation: Figures for the card; see `release_card`.
-        usual: Calibration that is used if `options` has none and it is of this judge, protocol and Library.
+        usual: Calibration that is used if none is given and it is of this judge, protocol and Library.
 
     Raises:
         InputError: If this judge cannot be released, or the name of its model is a location.
@@ -173,26 +188,23 @@ def make_release(
     """
     if model_revision is not None:
         _check_name(model_revision, "Give the commit of the weights, or another short name of them.")
-    judge, router = judge_name(spec), judge_name(options.router) if options.router else None
+    judge, router = judge_name(spec), judge_name(router) if router else None
+    settings = {"ties": model.ties, "ocr": ocr_state(library, judge)}
     if judge == MEASURED:
-        router = None
-    settings = {"ties": options.ties, "ocr": ocr_state(library, judge)}
-    protocol, revision = MEASURED, measures_revision()
-    if judge != MEASURED:
-        how = replace(options.subagent, ties=options.ties)
-        how = replace(how, temperature=float(how.temperature), sample_temperature=float(how.sample_temperature))
-        protocol, revision = how.name, _revision(judge, how)
-        settings |= how.pinned
+        router, protocol, revision = None, MEASURED, measures_revision()
+    else:
+        model = replace(model, temperature=float(model.temperature), sample_temperature=float(model.sample_temperature))
+        protocol, revision = model.name, _revision(judge, model)
+        settings |= model.pinned
     figures = list(evaluation)
     card: Json = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
     card |= {"evolved_on": sorted(digests)} if (digests := data_digests(library.lineage)) else {}
-    how = options.subagent
-    code = code_revisions(prompts_of(judge, router, how), how.language, named_measures(library, judge))
+    code = installed_code(judge, model, library)
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
     identity = JudgeIdentity(release.judged_by, revision, protocol, library.id)
-    if options.calibration is not None:
-        options.calibration.check(identity)
-        release = replace(release, calibration=options.calibration)
+    if calibration is not None:
+        calibration.check(identity)
+        release = replace(release, calibration=calibration)
     else:
         known = [*([usual] if usual else []), *([shipped_calibration()] if judge == MEASURED else [])]
         release = replace(release, calibration=next((each for each in known if not each.mismatch(identity)), None))
@@ -236,7 +248,9 @@ def _check_figure(figure: Figure, release: Release) -> None:
         "Library": (figure.library_id[:12], release.library.id[:12]),
         "judge's revision": (figure.judge_revision, release.revision),
     }
-    if release.how is not None and figure.judge_revision == _revision(release.judge, replace(release.how, ties=False)):
+    if release.model is not None and figure.judge_revision == _revision(
+        release.judge, replace(release.model, ties=False)
+    ):
         del compared["judge's revision"]
     for what, (theirs, ours) in compared.items():
         if theirs != ours:
@@ -263,8 +277,8 @@ def judge_name(spec: str) -> str:
     return f"{kind}:{name}"
 
 
-def _revision(judge: str, how: SubAgentSettings) -> str:
-    return SubAgent(ScriptedModel([], id=judge), how).revision  # only named, never called
+def _revision(judge: str, config: ModelJudgeConfig) -> str:
+    return SubAgent(ScriptedModel([], id=judge), config).revision  # only named, never called
 
 
 def _check_name(name: str, next_step: str) -> None:
@@ -285,9 +299,10 @@ def made_with() -> dict[str, str]:
     return found
 
 
-def prompts_of(judge: str, router: str | None, how: SubAgentSettings) -> list[str]:
-    """Return the prompts that a judge and its router may send to a model."""
-    return [] if judge == MEASURED else [*how.prompts, *(["route"] if router else [])]
+def installed_code(judge: str, config: ModelJudgeConfig, library: Library) -> dict[str, str]:
+    """Return content ids of the code and prompts of this installation that the scores of a judge depend on."""
+    prompts = [] if judge == MEASURED else config.prompts
+    return code_revisions(prompts, config.prompt_language, named_measures(library, judge))
 
 
 def ocr_state(library: Library, judge: str) -> bool | None:
@@ -301,3 +316,37 @@ def named_measures(library: Library, judge: str) -> set[str]:
     if judge == MEASURED:
         named |= {each.measure for skill in library.skills if skill.rubric for each in skill.rubric.criteria}
     return {name for name in named if name is not None}
+
+
+def check_installed(release: Release) -> None:
+    """Check that this installation reproduces the scores of a release. No request is sent.
+
+    Raises:
+        ReleaseError: If it does not; the message names the difference.
+    """
+    here = installed_code(release.judge, release.model or ModelJudgeConfig(), release.library)
+    differing = sorted(name for name in {*here, *release.code} if here.get(name) != release.code.get(name))
+    made = release.card.get("made_with", {}).get(PACKAGE, "unknown")
+    if differing:
+        raise ReleaseError(
+            f"Release {release.id[:12]} was made with other code (version {made}, here {__version__}): "
+            f"{', '.join(differing)} differ.",
+            next_step=shell("Use that code: pip install {}", f"{PACKAGE}=={made}")
+            + "; or make a new release: rh release create.",
+        )
+    ocr = ocr_state(release.library, release.judge)
+    if ocr != release.settings["ocr"]:
+        has, step = ("none", "Install it") if not ocr else ("one", "Use an environment without it")
+        raise ReleaseError(
+            f"Release {release.id[:12]} was made {'without' if ocr else 'with'} OCR, and here is {has}.",
+            next_step=f'{step} ("{PACKAGE}[ocr]"), or make a new release: rh release create.',
+        )
+    for remark in remarks(release):
+        log.info("release %s: %s", release.id[:12], remark)
+
+
+def remarks(release: Release) -> list[str]:
+    """Return packages whose versions differ from the release, which may change the last digits of measurements."""
+    before, here = release.card.get("made_with", {}), made_with()
+    names = [name for name in MAY_MATTER if before.get(name) != here.get(name)]
+    return [f"made with {name} {before.get(name, '(none)')}, here is {here.get(name, '(none)')}" for name in names]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rewardharness.codec import Count, ValidationError, from_json, to_json
 from rewardharness.errors import ReleaseError
 from rewardharness.files import read_json
 from rewardharness.schema import Json
@@ -25,9 +26,9 @@ class Figure:
 
     name: str
     """Name of the figure."""
-    n: int
+    n: Count
     """Number of labeled examples, judged or not."""
-    judged: int
+    judged: Count
     accuracy: float | None
     """Share of the judged examples that agree with their label; of all examples if the name says so."""
     interval: tuple[float, float] | None
@@ -45,34 +46,28 @@ class Figure:
         """Share of the examples that were judged."""
         return self.judged / self.n if self.n else None
 
+    def __post_init__(self) -> None:
+        low, high = self.interval or (0.0, 1.0)
+        if self.judged > self.n or not 0 <= low <= high <= 1 or not 0 <= (self.accuracy or 0.0) <= 1:
+            raise ValueError(f"the numbers of {self.name!r} contradict each other")
+
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Figure":
+    def from_json(cls, value: Any) -> "Figure":
         """Read a figure of a card.
 
         Raises:
-            KeyError, TypeError, ValueError: If it is invalid.
+            ValidationError: If it is invalid.
         """
-        names = ("judge", "protocol", "library_id", "judge_revision")
-        identity = {name: _text(value[name]) for name in names}
-        figure = _figure(_text(value["name"]), value, value["accuracy"], **identity)
+        plain = {name: each for name, each in value.items() if name != "coverage"} if isinstance(value, dict) else value
+        figure = from_json(cls, plain)
         if figure.to_json() != value:
-            raise ValueError(value)
+            raise ValidationError("its coverage is that of other numbers")
         return figure
 
     def to_json(self) -> Json:
         """Convert to JSON."""
-        return {
-            "name": self.name,
-            "n": self.n,
-            "judged": self.judged,
-            "coverage": self.coverage,
-            "accuracy": self.accuracy,
-            "interval": None if self.interval is None else list(self.interval),
-            "judge": self.judge,
-            "protocol": self.protocol,
-            "library_id": self.library_id,
-            "judge_revision": self.judge_revision,
-        }
+        interval = None if self.interval is None else list(self.interval)
+        return {**to_json(self), "coverage": self.coverage, "interval": interval}
 
 
 def read_report(path: Path) -> list[Figure]:
@@ -86,7 +81,7 @@ def read_report(path: Path) -> list[Figure]:
     try:
         kind = next((each for key, each in _KINDS.items() if key in report), _of_folder)
         figures = list(kind(report))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, ValidationError):
         figures = []
     if not figures:
         raise ReleaseError(
@@ -98,7 +93,7 @@ def read_report(path: Path) -> list[Figure]:
 
 
 def _of_folder(report: Mapping[str, Any]) -> Iterator[Figure]:
-    judged = {name: _text(report[name]) for name in ("judge", "protocol", "library_id", "judge_revision")}
+    judged = {name: report[name] for name in ("judge", "protocol", "library_id", "judge_revision")}
     known = _EVOLVED_ON if report.get("evolved_on") is True else ""
     for kind, each in report["by_label_kind"].items():
         yield _figure(f"pairs, labels: {kind}{known}", each, each["accuracy"], **judged)
@@ -109,8 +104,8 @@ def _of_folder(report: Mapping[str, Any]) -> Iterator[Figure]:
 
 def _of_evolution(report: Mapping[str, Any]) -> Iterator[Figure]:
     run, final = report["run"], report["audit"]["final"]
-    judged = {name: _text(run[name]) for name in ("judge", "protocol", "judge_revision")}
-    library = _text(report["library"]["final_id"])
+    judged = {name: run[name] for name in ("judge", "protocol", "judge_revision")}
+    library = report["library"]["final_id"]
     yield _figure("audit of an evolution", final, final["accuracy"], library_id=library, **judged)
 
 
@@ -118,14 +113,14 @@ def _of_benchmark(report: Mapping[str, Any]) -> Iterator[Figure]:
     [row] = [each for each in report["rows"] if each["role"] == "judge"][:1]
     [protocol] = row["protocols"] or [""]
     judged = {"judge": row["name"], "protocol": protocol, "library_id": row["library_id"]}
-    identity = {name: _text(value) for name, value in {**judged, "judge_revision": row["revision"]}.items()}
+    judged["judge_revision"] = row["revision"]
     known = _EVOLVED_ON if row.get("evolved_on") is True else ""
     for each in row["numbers"]:
         if each["metric"] in _SHARES and each["value"] is not None:
             part = ", ".join(filter(None, (report["task"]["title"], each["part"], each["dimension"])))
             counted = "" if each["basis"] == "judged" else "; what was not judged counts as wrong"
             yield _figure(
-                f"{part}: {each['name']} ({report['protocol']}{counted}){known}", each, each["value"], **identity
+                f"{part}: {each['name']} ({report['protocol']}{counted}){known}", each, each["value"], **judged
             )
 
 
@@ -140,26 +135,6 @@ _EVOLVED_ON = "; the Library was evolved on the same data"
 """Ends the name of a figure that holds less on other data."""
 
 
-def _figure(name: str, counts: Mapping[str, Any], accuracy: Any, **judged: str) -> Figure:
-    interval = counts["interval"]
-    if interval is not None:
-        low, high = interval
-        interval = float(low), float(high)
-    share = None if accuracy is None else float(accuracy)
-    figure = Figure(name, _count(counts["n"]), _count(counts["judged"]), share, interval, **judged)
-    low, high = interval or (0.0, 1.0)
-    if figure.judged > figure.n or not 0 <= low <= high <= 1 or not 0 <= (share or 0.0) <= 1:
-        raise ValueError(name)
-    return figure
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
+def _figure(name: str, counts: Mapping[str, Any], accuracy: Any, **judged: Any) -> Figure:
+    numbers = {field: counts[field] for field in ("n", "judged", "interval")}
+    return from_json(Figure, {"name": name, "accuracy": accuracy, **numbers, **judged})

@@ -1,36 +1,89 @@
 """The file of a release. Only the exact written form is accepted, so that any changed byte is detected."""
 
 import json
-import math
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
-from rewardharness.codec import ValidationError, from_json
+from rewardharness.codec import UNSET, Count, Positive, Text, UnsetType, Unsigned, ValidationError, from_json
 from rewardharness.errors import DataError, LibraryError, ReleaseError
 from rewardharness.files import content_id, write_text
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.config import PROTOCOLS
-from rewardharness.judging.opening import MEASURED
+from rewardharness.judging.config import MEASURED
+from rewardharness.judging.model_config import Protocol
 from rewardharness.judging.release import FORMAT, Release
 from rewardharness.judging.release_card import Figure
-from rewardharness.judging.subagent_settings import OPTIONAL, SubAgentSettings
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, parse_entry
 from rewardharness.library.evolved import is_digest
 from rewardharness.library.store import Library
-from rewardharness.prompts import LANGUAGES
+from rewardharness.prompts import Language
 from rewardharness.schema import Json
+
+T = TypeVar("T")
 
 MAX_BYTES = 32_000_000
 """Maximum size of a file; that of a Library is smaller."""
 
 _PARTS = ("judge", "settings", "code", "library")
 _FIELDS = {"format", "id", "parts", *_PARTS, "card", "card_id"}
-_JUDGE = {"name", "protocol", "revision", "model_revision", "router"}
-_AT_LEAST = {"samples": 1, "max_tokens": 1, "max_pixels": 1}
-_CHOICES = {"protocol": PROTOCOLS, "groups": ("pairs", "all"), "language": LANGUAGES}
 _AGAIN = "Get the original file from its creator, or make a new one: rh release create."
+
+
+@dataclass(frozen=True)
+class _Judge:
+    name: Text
+    protocol: Text
+    revision: Text
+    model_revision: Text | None
+    router: Text | None
+    calibration: ConfidenceCalibration | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class _PixelSettings:
+    ties: bool
+    ocr: bool | None
+
+
+@dataclass(frozen=True)
+class _ModelSettings:
+    """As `ModelJudgeConfig.pinned`, and `ocr`."""
+
+    ties: bool
+    ocr: bool | None
+    protocol: Protocol
+    both_orders: bool
+    samples: Positive
+    first_sample: Count
+    groups: Literal["pairs", "all"]
+    tool_limit: Count
+    max_tokens: Positive
+    temperature: Unsigned
+    sample_temperature: Unsigned
+    max_pixels: Positive | None
+    language: Language | UnsetType = UNSET
+    evidence: bool | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class _Entry:
+    id: str
+    kind: Literal["skill", "tool"]
+    files: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Library:
+    id: str
+    entries: dict[str, _Entry]
+
+
+@dataclass(frozen=True)
+class _Card:
+    made_with: dict[str, str]
+    evaluation: list[Any]
+    evolved_on: list[str] | UnsetType = UNSET
 
 
 def release_text(release: Release) -> str:
@@ -94,114 +147,84 @@ class _ReleaseReader:
         if value["format"] != FORMAT or isinstance(value["format"], bool):
             step = "Use the version of this package that made it."
             self.refuse(f"has the format {value['format']!r:.40}, which this version does not know", step)
-        self._fields(value, _FIELDS, "it")
-        self._check_hashes(value)
+        self._check_fields(value, _FIELDS, "it")
         try:
+            self._check_hashes(value)
             if _text(value) != text:
                 self.refuse("was rewritten by another program: whitespace, order or duplicate fields differ")
             return self._release(value)
+        except ValidationError as error:
+            self.refuse(f"is not a whole release: {error.message}")
         except (ValueError, RecursionError):  # values that JSON cannot represent
             self.refuse("holds values that no release has")
 
     def _check_hashes(self, value: Json) -> None:
         parts = value["parts"]
-        self._fields(parts, set(_PARTS), "`parts`")
-        try:
-            changed = [f"`{name}`" for name in _PARTS if content_id(value[name]) != parts[name]]
-            wrong_id, wrong_card = content_id(parts) != value["id"], content_id(value["card"]) != value["card_id"]
-        except (ValueError, RecursionError):
-            self.refuse("holds values that no release has")
+        self._check_fields(parts, set(_PARTS), "`parts`")
+        changed = [f"`{name}`" for name in _PARTS if content_id(value[name]) != parts[name]]
         if "`library`" in changed:
             changed += [f"its entry `{name}`" for name in self._changed_entries(value["library"])]
         if changed:
             self.refuse(f"was changed after it was made: {', '.join(changed)} differ from what its hashes say")
-        if wrong_id:
+        if content_id(parts) != value["id"]:
             self.refuse("was changed after it was made: its `id` is not that of its parts")
-        if wrong_card:
+        if content_id(value["card"]) != value["card_id"]:
             self.refuse("was changed after it was made: its `card` differs from what `card_id` says")
 
     def _changed_entries(self, library: Any) -> list[str]:
         """Return names of entries whose content does not match their ids."""
         entries = library.get("entries") if isinstance(library, dict) else None
-        found = []
+        changed = []
         for name, stored in entries.items() if isinstance(entries, dict) else ():
             try:
-                entry = self._entry(name, stored)
-            except (ReleaseError, LibraryError, ValueError, RecursionError):
-                found.append(name)
-                continue
-            if entry.entry_id != stored["id"]:
-                found.append(name)
-        return [f"{name[:64]}" for name in found[:3]]
+                same = self._entry(name, _part("entries", _Entry, stored)).entry_id == stored["id"]
+            except (ReleaseError, LibraryError, ValidationError, ValueError, RecursionError):
+                same = False
+            changed += [] if same else [name[:64]]
+        return changed[:3]
 
     def _release(self, value: Json) -> Release:
-        judge, settings, code = value["judge"], value["settings"], value["code"]
-        optional = {"calibration"} if isinstance(judge, dict) and "calibration" in judge else set()
-        self._fields(judge, _JUDGE | optional, "`judge`")
-        for name in ("name", "protocol", "revision"):
-            self._is(isinstance(judge[name], str) and judge[name], f"`judge.{name}`")
-        for name in ("model_revision", "router"):
-            self._is(judge[name] is None or (isinstance(judge[name], str) and judge[name]), f"`judge.{name}`")
-        expected = _settings(judge["name"])
-        if isinstance(settings, dict):
-            expected -= OPTIONAL.keys() - settings.keys()
-        self._fields(settings, expected, "`settings`")
-        for name, each in settings.items():
-            self._is(_sound(name, each), f"`settings.{name}`")
-        self._is(isinstance(code, dict) and all(isinstance(each, str) for each in code.values()), "`code`")
-        card = value["card"]
-        known = {"made_with", "evaluation"}
-        if isinstance(card, dict) and "evolved_on" in card:
-            known.add("evolved_on")
-        self._fields(card, known, "`card`")
-        made_with, evaluation, data = card["made_with"], card["evaluation"], card.get("evolved_on", [])
-        self._is(isinstance(made_with, dict) and isinstance(evaluation, list), "`card`")
-        self._is(isinstance(data, list) and all(map(is_digest, data)), "`card.evolved_on`")
-        self._is(all(isinstance(each, str) for each in made_with.values()), "`card.made_with`")
-        self._is(all(_is_figure(each) for each in evaluation), "`card.evaluation`")
-        library = self._library(value["library"])
-        calibration = self._calibration(judge, library)
-        revisions = judge["model_revision"], judge["router"]
-        identity = judge["name"], judge["protocol"], judge["revision"]
-        return Release(*identity, settings, code, library, *revisions, card, calibration)
+        judge, card = _part("judge", _Judge, value["judge"]), _part("card", _Card, value["card"])
+        settings = _PixelSettings if judge.name == MEASURED else _ModelSettings
+        _part("settings", settings, value["settings"])
+        code = _part("code", dict[str, str], value["code"])
+        library = self._library(_part("library", _Library, value["library"]))
+        calibration = None if isinstance(judge.calibration, UnsetType) else judge.calibration
+        data = [] if isinstance(card.evolved_on, UnsetType) else card.evolved_on
+        sound = {
+            "`judge.calibration`": calibration is None
+            or (calibration.protocol, calibration.library_id) == (judge.protocol, library.id),
+            "`card.evolved_on`": all(map(is_digest, data)),
+            "`card.evaluation`": all(map(_is_figure, card.evaluation)),
+        }
+        for place in [place for place, holds in sound.items() if not holds]:
+            self.refuse(f"holds something else than a release has in {place}")
+        identity = judge.name, judge.protocol, judge.revision
+        revisions = judge.model_revision, judge.router
+        return Release(*identity, value["settings"], code, library, *revisions, value["card"], calibration)
 
-    def _calibration(self, judge: Json, library: Library) -> ConfidenceCalibration | None:
-        if "calibration" not in judge:
-            return None
-        try:
-            found = from_json(ConfidenceCalibration, judge["calibration"])
-        except ValidationError as error:
-            self.refuse(f"holds a calibration that cannot be read: {error.message}")
-        self._is((found.protocol, found.library_id) == (judge["protocol"], library.id), "`judge.calibration`")
-        return found
-
-    def _library(self, value: Any) -> Library:
-        self._fields(value, {"id", "entries"}, "`library`")
-        self._is(isinstance(value["entries"], dict), "`library.entries`")
+    def _library(self, value: _Library) -> Library:
         entries = []
-        for name, stored in value["entries"].items():
+        for name, stored in value.entries.items():
             try:
                 entry = self._entry(name, stored)
             except LibraryError as error:
                 self.refuse(f"holds the entry {name[:64]!r}, which breaks the format: {error.message.rstrip('.')}")
-            if entry.entry_id != stored["id"]:
+            if entry.entry_id != stored.id:
                 self.refuse(f"holds the entry {name[:64]!r} under an id that is not its own")
             entries.append(entry)
         library = Library(tuple(entries))
-        if library.id != value["id"]:
+        if library.id != value.id:
             self.refuse("names another Library than it holds")
         return library
 
-    def _entry(self, name: str, stored: Any) -> Entry:
-        self._fields(stored, {"id", "kind", "files"}, f"the entry {name[:64]!r}")
-        texts, kind = stored["files"], stored["kind"]
-        self._is(kind in ("skill", "tool"), f"the kind of {name[:64]!r}")
-        self._is(isinstance(texts, dict) and ENTRY_FILE in texts, f"the files of {name[:64]!r}")
-        self._is(set(texts) <= {ENTRY_FILE, RUBRIC_FILE}, f"the files of {name[:64]!r}")
-        self._is(all(isinstance(each, str) for each in texts.values()), f"the files of {name[:64]!r}")
-        return parse_entry(texts[ENTRY_FILE], name=name, kind=kind, rubric_text=texts.get(RUBRIC_FILE))
+    def _entry(self, name: str, stored: _Entry) -> Entry:
+        if not {ENTRY_FILE} <= stored.files.keys() <= {ENTRY_FILE, RUBRIC_FILE}:
+            self.refuse(f"holds something else than a release has in the files of {name[:64]!r}")
+        texts = stored.files
+        return parse_entry(texts[ENTRY_FILE], name=name, kind=stored.kind, rubric_text=texts.get(RUBRIC_FILE))
 
-    def _fields(self, value: Any, names: Collection[str], what: str) -> None:
+    def _check_fields(self, value: Any, names: Collection[str], what: str) -> None:
         if not isinstance(value, dict):
             self.refuse(f"is not a release: {what} is not an object")
         if unknown := sorted(set(value) - set(names)):
@@ -209,34 +232,19 @@ class _ReleaseReader:
         if missing := sorted(set(names) - set(value)):
             self.refuse(f"is not a whole release: {what} lacks {', '.join(missing)}")
 
-    def _is(self, sound: object, what: str) -> None:
-        if not sound:
-            self.refuse(f"holds something else than a release has in {what}")
 
-
-def _settings(judge: str) -> set[str]:
-    names = {"ties"} if judge == MEASURED else {each.name for each in fields(SubAgentSettings)} - {"deadline"}
-    return {*names, "ocr"}
-
-
-def _sound(name: str, value: Any) -> bool:
-    """Return whether a setting has the type of its default and is in range."""
-    usual = None if name == "ocr" else getattr(SubAgentSettings(), name)
-    if name in _CHOICES:
-        return value in _CHOICES[name]
-    if usual is None and value is None:
-        return True
-    if isinstance(usual, bool) or name == "ocr":
-        return isinstance(value, bool)
-    if isinstance(usual, float):
-        return isinstance(value, float) and 0 <= value < math.inf
-    return isinstance(value, int) and not isinstance(value, bool) and value >= _AT_LEAST.get(name, 0)
+def _part(name: str, kind: type[T], value: Any) -> T:
+    """Read a part of the document; an error names the part."""
+    try:
+        return from_json(kind, value)
+    except ValidationError as error:
+        raise ValidationError(f"`{name}`: {error.message}") from None
 
 
 def _is_figure(value: Any) -> bool:
     try:
         Figure.from_json(value)
-    except (KeyError, TypeError, ValueError):
+    except ValidationError:
         return False
     return True
 

@@ -1,100 +1,120 @@
-"""Opening of the judge of a release. If it succeeds, the same input gets the same score on any machine."""
+"""Opening of the judge of a release or of a job. Of a release, the same input gets the same score on any machine."""
 
-import logging
 import re
-from dataclasses import replace
+from dataclasses import fields
+from typing import Any, NamedTuple
 
-from rewardharness import __version__
 from rewardharness.errors import InputError, ReleaseError
+from rewardharness.judging.calibration import load_calibration
+from rewardharness.judging.config import MEASURED, JudgeConfig, ReleaseConfig, RewardConfig
+from rewardharness.judging.deployments import find_release
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
-from rewardharness.judging.release import (
-    MAY_MATTER,
-    PACKAGE,
-    Release,
-    judge_name,
-    made_with,
-    named_measures,
-    ocr_state,
-    prompts_of,
-)
-from rewardharness.judging.revision import code_revisions
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from rewardharness.judging.model_config import ModelJudgeConfig
+from rewardharness.judging.opening import open_judge
+from rewardharness.judging.release import Release, check_installed, judge_name
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
-log = logging.getLogger(__name__)
 
-
-def open_release(
-    release: Release, settings: Settings, *, endpoint: str | None = None, options: JudgeOptions = JudgeOptions()
-) -> tuple[Judge, Library]:
-    """Open the judge of a release. No request is sent.
+def open_release(release: Release, settings: Settings, config: JudgeConfig = JudgeConfig(), **options: Any) -> Judge:
+    """Open the judge of a release; its Library is `release.library`. No request is sent.
 
     Args:
         release: The release, as `load_release` returns it.
         settings: Keys, workers, the cache folder, and the judge of `RH_JUDGE`.
-        endpoint: Addresses of its model, or the specification of the judge; None for those of `RH_JUDGE`.
-        options: Options that change no score: pictures, cache, key, attempts, and the deadline in `subagent`. `router`
-            names the endpoint of the router. All others are those of the release.
-
-    Returns:
-        The judge and its Library.
+        config: Where its models are served: addresses or specifications of the judge, None for `RH_JUDGE`, and of the
+            router; and cache, retries and timeout. How it judges is as in the release.
+        options: Further arguments of `open_judge` that change no score, such as `deadline`.
 
     Raises:
         ReleaseError: If this installation or the specified judge differs from the release; names the difference.
         InputError: If an address or a key is missing.
     """
     check_installed(release)
-    how = release.how
-    router = None
-    if release.router is not None:
-        router = _spelling(release.router, options.router, "", "router")
-    spec = _spelling(release.judge, endpoint, settings.judge, "judge")
-    asked = replace(how, deadline=options.subagent.deadline) if how else options.subagent
-    pinned = replace(options, ties=release.settings["ties"], subagent=asked, router=router)
-    judge = open_judge(spec, settings, pinned)
+    router = None if release.router is None else _spelling(release.router, config.router, "", "router")
+    spec = _spelling(release.judge, config.judge, settings.judge, "judge")
+    kept = {name: getattr(config, name) for name in ("no_cache", "retries", "request_timeout")}
+    model = release.model or ModelJudgeConfig(ties=release.settings["ties"])
+    judge = open_judge(JudgeConfig(judge=spec, router=router, **kept), settings, model=model, **options)
     if (judge.protocol, judge.revision) != (release.protocol, release.revision):
         raise ReleaseError(
             f"Release {release.id[:12]} is of {release.judge}, {release.protocol}, in another revision than here.",
             next_step="Make a new release: rh release create.",
         )
-    return judge.with_calibration(release.calibration), release.library
+    return judge.with_calibration(release.calibration)
 
 
-def check_installed(release: Release) -> None:
-    """Check that this installation reproduces the scores of a release. No request is sent.
+class OpenedJudge(NamedTuple):
+    """A judge with the Library that it reads."""
+
+    judge: Judge
+    library: Library
+    release: Release | None
+
+
+def open_reward(config: RewardConfig, settings: Settings, *, pictures: bool = False) -> OpenedJudge:
+    """Open judge and Library of a job that scores.
+
+    Args:
+        config: The configuration.
+        settings: Keys, and the default judge and Library.
+        pictures: Whether observations carry overlay images.
 
     Raises:
-        ReleaseError: If it does not; the message names the difference.
+        InputError: If a field contradicts the release, or the judge cannot be opened.
+        ReleaseError: If the release was changed, or this version cannot reproduce it.
+        LibraryError: If the Library cannot be opened.
     """
-    how = release.how or SubAgentSettings()
-    measures = named_measures(release.library, release.judge)
-    here = code_revisions(prompts_of(release.judge, release.router, how), how.language, measures)
-    differing = sorted(name for name in {*here, *release.code} if here.get(name) != release.code.get(name))
-    made = release.card.get("made_with", {}).get(PACKAGE, "unknown")
-    if differing:
-        raise ReleaseError(
-            f"Release {release.id[:12]} was made with other code (version {made}, here {__version__}): "
-            f"{', '.join(differing)} differ.",
-            next_step=f'Use that code: pip install "{PACKAGE}=={made}"; or make a new release: rh release create.',
-        )
-    ocr = ocr_state(release.library, release.judge)
-    if ocr != release.settings["ocr"]:
-        has, step = ("none", "Install it") if not ocr else ("one", "Use an environment without it")
-        raise ReleaseError(
-            f"Release {release.id[:12]} was made {'without' if ocr else 'with'} OCR, and here is {has}.",
-            next_step=f'{step} ("{PACKAGE}[ocr]"), or make a new release: rh release create.',
-        )
-    for remark in remarks(release):
-        log.info("release %s: %s", release.id[:12], remark)
+    release = pinned_release(config, settings)
+    if release is not None and config.calibration is not None:
+        raise InputError("A release has its own calibration.", next_step="Leave out --calibration.")
+    library = config.open_library(settings) if release is None else release.library
+    return OpenedJudge(open_reward_judge(config, library, release, settings, pictures=pictures), library, release)
 
 
-def remarks(release: Release) -> list[str]:
-    """Return packages whose versions differ from the release, which may change the last digits of measurements."""
-    before, here = release.card.get("made_with", {}), made_with()
-    names = [name for name in MAY_MATTER if before.get(name) != here.get(name)]
-    return [f"made with {name} {before.get(name, '(none)')}, here is {here.get(name, '(none)')}" for name in names]
+def open_reward_judge(
+    config: RewardConfig, library: Library, release: Release | None, settings: Settings, **options: Any
+) -> Judge:
+    """Open the judge for a Library, or for the release that it comes from; see `open_reward`."""
+    options |= {"allow_ungradable": config.allow_ungradable, "critique": getattr(config, "critique", False)}
+    if release is not None:
+        return open_release(release, settings, config, **options)
+    judge = open_judge(config, settings, **options)
+    if config.calibration is not None:
+        calibration = load_calibration(config.calibration)
+        calibration.check(JudgeIdentity.of(judge, library))
+        judge = judge.with_calibration(calibration)
+    return judge
+
+
+def pinned_release(config: ReleaseConfig, settings: Settings) -> Release | None:
+    """Load the release of a configuration; None if it has none.
+
+    Raises:
+        InputError: If a field contradicts it.
+        ReleaseError: If the release was changed.
+    """
+    if config.release is None:
+        return None
+    release = find_release(config.release, settings)
+    values = {field.name: getattr(config, field.name, None) for field in fields(ModelJudgeConfig)}
+    pinned = {"ties": release.settings["ties"]} if release.model is None else vars(release.model)
+    wrong = [
+        f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}"
+        for name, value in values.items()
+        if value is not None and value is not False and pinned.get(name) != value
+    ]
+    if config.library is not None and config.open_library(settings).id != release.library.id:
+        wrong.append(f"--library {config.library}")
+    if config.router is not None and release.router is None:
+        wrong.append("--router")
+    if wrong:
+        raise InputError(
+            f"Release {release.id[:12]} fixes Library and judge, and contradicts {', '.join(wrong)}.",
+            next_step="Omit these options, or create another release: rh release create.",
+        )
+    return release
 
 
 def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:

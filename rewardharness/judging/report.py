@@ -1,12 +1,22 @@
 """Accuracy of judgments per kind of label, with n, coverage and 95% CI."""
 
+import io
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
-from rewardharness.schema import TIE, Accuracy, Example, Interval, Judgment, Report, Usage
+from rewardharness.errors import ImageError
+from rewardharness.report import Picture, Pictures
+from rewardharness.report_html import render_fragment
+from rewardharness.schema import TIE, Accuracy, Agreement, Example, ImageInput, Interval, Judgment, Usage
+from rewardharness.views import number
+
+SHOWN_EXAMPLES, SIDE = 8, 240
+"""Examples of a report that are shown with images, and the longest side of these in pixels."""
 
 BAD_ROW = "bad_row"
 """Failure code of a skipped row."""
@@ -51,7 +61,7 @@ def mcnemar(fixes: int, breaks: int) -> float | None:
     return min(1.0, float(Fraction(2 * tail, 2**n)))
 
 
-def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0) -> Report:
+def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0) -> Agreement:
     """Create the report of judgments.
 
     Pairs are counted per kind of label, which are never pooled. Groups of 3 and 4 are counted separately, by whether
@@ -66,12 +76,14 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
     groups: list[tuple[Example, Judgment]] = []
     failures: Counter[str] = Counter({BAD_ROW: skipped} if skipped else {})
     n = skipped
+    consulted: Counter[str] = Counter()
     count = same = tried = ties_left_out = 0
     usage = Usage()
     for example, judgment in judged:
         n += 1
         usage += judgment.usage
         count += judgment.judged
+        consulted += count_consulted([judgment])
         if judgment.failure is not None:
             failures[judgment.failure.code] += 1
         if judgment.position_consistent is not None:
@@ -86,29 +98,51 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
             groups.append((example, judgment))
         else:
             pairs.setdefault(example.label_kind or "unnamed", []).append((example, judgment))
-    return Report(
+    return Agreement(
         n=n,
         judged=count,
         by_label_kind={kind: _accuracy(pairs[kind]) for kind in sorted(pairs)},
         groups=_accuracy(groups) if groups else None,
         position_consistent=(same, tried),
         failures=dict(sorted(failures.items())),
+        consulted=dict(consulted),
         usage=usage,
         ties_left_out=ties_left_out,
     )
 
 
-def add_reports(one: Report, other: Report) -> Report:
+def count_consulted(judgments: Iterable[Judgment]) -> Counter[str]:
+    """Count judgments by the entries of their Library that were consulted, as in `2 of 3`."""
+    pairs = (judgment.consulted for judgment in judgments)
+    return Counter(f"{pair[0]} of {pair[1]}" for pair in pairs if pair is not None and pair[1])
+
+
+def consulted_words(counts: Mapping[str, int]) -> tuple[str, str]:
+    """Return how many entries were consulted per judgment, and a warning; empty if there is nothing to say."""
+    if not counts:
+        return "", ""
+    total, size = sum(counts.values()), next(iter(counts)).partition(" of ")[2]
+    mean = sum(int(key.partition(" ")[0]) * count for key, count in counts.items()) / total
+    none = sum(count for key, count in counts.items() if key.startswith("0 "))
+    warning = (
+        f"0 of {size} entries of the Library were consulted in {none} of {total} judgments. Entries without triggers "
+        "need a model as judge, or triggers: rh library triggers LIBRARY."
+    )
+    return f"{mean:.1f} of {size} per judgment", warning if none else ""
+
+
+def add_reports(one: Agreement, other: Agreement) -> Agreement:
     """Return the report of the examples of both reports."""
     kinds = sorted({*one.by_label_kind, *other.by_label_kind})
     same, tried = (sum(pair) for pair in zip(one.position_consistent, other.position_consistent, strict=True))
-    return Report(
+    return Agreement(
         n=one.n + other.n,
         judged=one.judged + other.judged,
         by_label_kind={kind: _sum(one.by_label_kind.get(kind), other.by_label_kind.get(kind)) for kind in kinds},
         groups=_sum(one.groups, other.groups) if one.groups or other.groups else None,
         position_consistent=(same, tried),
         failures=dict(sorted((Counter(one.failures) + Counter(other.failures)).items())),
+        consulted=dict(Counter(one.consulted) + Counter(other.consulted)),
         usage=one.usage + other.usage,
         ties_left_out=one.ties_left_out + other.ties_left_out,
     )
@@ -119,7 +153,32 @@ def _sum(one: Accuracy | None, other: Accuracy | None) -> Accuracy:
     return Accuracy(a.n + b.n, a.judged + b.judged, a.correct + b.correct)
 
 
-def report_json(report: Report) -> dict[str, Any]:
+def with_pictures(report: Agreement, judged: Iterable[tuple[Example, Judgment]]) -> str:
+    """Return a report as HTML, with the images, rewards and reasons of the first examples."""
+    parts = [report._repr_html_()]
+    for example, judgment in islice(judged, SHOWN_EXAMPLES):
+        pictures = []
+        for title, image in zip(example.titles, example.images, strict=True):
+            label = title.removeprefix("Candidate ")
+            words = f"{title}: reward {number(judgment.rewards[label])}" if label in judgment.rewards else title
+            with suppress(ImageError):
+                pictures.append(Picture(words, _small(image), label == judgment.preference))
+        parts += [render_fragment(example.instruction, Pictures(tuple(pictures))), judgment._repr_html_()]
+    return "\n".join(parts)
+
+
+def _small(image: ImageInput) -> bytes:
+    from PIL import Image
+
+    from rewardharness.measure.images import load_picture
+
+    picture, buffer = Image.fromarray(load_picture(image).pixels), io.BytesIO()
+    picture.thumbnail((SIDE, SIDE))
+    picture.save(buffer, "WEBP")
+    return buffer.getvalue()
+
+
+def report_json(report: Agreement) -> dict[str, Any]:
     """Convert a report to JSON. Shares are in [0, 1], or None if undefined."""
     same, tried = report.position_consistent
     result: dict[str, Any] = {
@@ -130,6 +189,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "by_label_kind": {kind: _accuracy_json(each, "accuracy") for kind, each in report.by_label_kind.items()},
         "groups": _accuracy_json(report.groups or Accuracy(0, 0, 0), "best_accuracy"),
         "failures": dict(report.failures),
+        "consulted": dict(report.consulted),
         "ties_left_out": report.ties_left_out,
         "usage": {
             "calls": report.usage.calls,

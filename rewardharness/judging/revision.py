@@ -17,8 +17,8 @@ _CODE = {
     "judging": tuple(
         f"judging/{name}"
         for name in (
-            "answers chain context conversation evidence judge llm_router protocols presentation subagent "
-            "subagent_settings tools"
+            "answers chain context conversation evidence interface llm_router model_config presentation protocols "
+            "subagent tools"
         ).split()
     ),
     "models": tuple(f"models/{name}" for name in "gemini openai_compatible replies wire".split()),

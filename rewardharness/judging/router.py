@@ -14,7 +14,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.registry import MAX_ENTRIES
 from rewardharness.library.store import Library
 from rewardharness.library.triggers import searched
-from rewardharness.schema import RoutedEntry
+from rewardharness.schema import RoutedEntry, Usage
 
 LEXICAL_THRESHOLD = 0.2
 """Share of an entry's descriptive words that an instruction must contain when the entry has no triggers."""
@@ -39,6 +39,8 @@ class Route:
     """In the order of the Library: Skills, then Tools, each by name."""
     reasons: tuple[RoutedEntry, ...]
     """The reasons, in the same order."""
+    usage: Usage = Usage()
+    """What it cost to ask a model; zero without one."""
 
     @property
     def skills(self) -> tuple[Entry, ...]:
@@ -79,7 +81,7 @@ def route(library: Library, instruction: str) -> Route:
 
 
 def fires(entry: Entry, instruction: str) -> str | None:
-    """Return why an entry applies to an instruction.
+    """Return why an entry applies to an instruction by its triggers, or by its description if it has none.
 
     Returns:
         The reason; None if the entry does not apply.
@@ -96,6 +98,20 @@ def fires(entry: Entry, instruction: str) -> str | None:
         return None
     score = lexical_score(entry, instruction)
     return f"similar wording ({score:.2f})" if score >= LEXICAL_THRESHOLD else None
+
+
+def unconsulted(route: Route, library: Library) -> tuple[str, ...]:
+    """Return a note if none of the entries of a Library is consulted; none for an empty Library."""
+    if route.entries or not len(library):
+        return ()
+    return (f"0 of {len(library)} entries of the Library were consulted: none applies to this instruction.",)
+
+
+def left_to_model(route: Route, library: Library) -> str:
+    """Return a sentence that names the entries on which a model as judge decides; empty without any."""
+    names = [entry.name for entry in (*library.skills, *library.tools) if not entry.triggers]
+    here = f" {len({*names} & {entry.name for entry in route.entries})} of them are chosen here by their description."
+    return f"A model as judge decides itself on entries without triggers: {', '.join(names)}.{here}" if names else ""
 
 
 def lexical_score(entry: Entry, instruction: str) -> float:

@@ -23,7 +23,8 @@ from rewardharness.codec import finite
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, read_text
 from rewardharness.judging.baselines import placed, ranked
-from rewardharness.judging.judge import Judge, refuse, unjudged
+from rewardharness.judging.interface import Traits, refuse, unjudged
+from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, Judgment
 from rewardharness.task import TASKS
@@ -48,7 +49,7 @@ class Given:
     """A label or `tie`; empty if there are scores."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScoredElsewhere(Judge):
     """A judge that looks scores up in a file.
 
@@ -61,9 +62,7 @@ class ScoredElsewhere(Judge):
     file: str
     given: Mapping[str, Given]
     ties: bool = False
-    uses_library = False
-    needs_ids = True
-    tasks = tuple(TASKS.values())
+    traits = Traits(tuple(TASKS.values()), uses_library=False, needs_ids=True)
 
     @property
     def name(self) -> str:
@@ -180,6 +179,8 @@ def _read_line(number: int, line: str) -> tuple[str, Given]:
     if set(record) not in _FORMS:
         raise _LineError(f"the keys {', '.join(map(repr, sorted(record)))[:200]} are none of the three forms")
     name = record["id"]
+    if isinstance(name, int | float) and not isinstance(name, bool):
+        name = str(name)
     if not isinstance(name, str) or not name:
         raise _LineError('"id" is not a text')
     if "preference" in record:

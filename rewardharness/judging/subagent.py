@@ -16,22 +16,28 @@ from typing import Any
 
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
-from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.cache import JudgmentCache, MemoryCache
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.context import Shown
-from rewardharness.judging.conversation import ChainSettings, Conversation
+from rewardharness.judging.context import Asking, Shown
+from rewardharness.judging.conversation import Conversation
 from rewardharness.judging.critique import add_critiques
 from rewardharness.judging.evidence import EvidenceTaker
-from rewardharness.judging.groups import rank
-from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
-from rewardharness.judging.llm_router import LLMRouter
+from rewardharness.judging.groups import margin_between, rank
+from rewardharness.judging.interface import JudgeProtocol, Traits, failure_of, refuse, unjudged
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.llm_router import LLMRouter, RoutingError
 from rewardharness.judging.media import ImageFiles, Media, Preparation, content_ids, key_of, request_of
+from rewardharness.judging.model_config import ALONE, READING, ModelJudgeConfig
 from rewardharness.judging.model_wrappers import ReportingModel, ServerProbes, WarmUpModel
-from rewardharness.judging.presentation import PresentationResult, aggregate_margins, margin_of, mean_scores
-from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
+from rewardharness.judging.presentation import (
+    PresentationOrder,
+    PresentationResult,
+    aggregate_margins,
+    mean_scores,
+)
+from rewardharness.judging.protocols import ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
-from rewardharness.judging.router import Route, route
-from rewardharness.judging.subagent_settings import ALONE, READING, SubAgentSettings
+from rewardharness.judging.router import Route, unconsulted
 from rewardharness.judging.tool_calls import Observation, observe
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
@@ -41,18 +47,8 @@ from rewardharness.models.limits import ByteBudget
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
 from rewardharness.prompts import in_language, version
-from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
+from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment
 from rewardharness.task import TASKS
-
-
-@dataclass(frozen=True)
-class PresentationOrder:
-    """Candidates of one request or conversation, in the order in which the model sees them."""
-
-    labels: tuple[str, ...]
-    """Labels of the candidates in this order. The model knows the first as A, the second as B, and so on."""
-    sample: int = 0
-    """Number of the sample, from 0."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class _PreparedExample:
     evidence: EvidenceTaker | None
 
 
-@dataclass
+@dataclass(repr=False)
 class SubAgent(Judge):
     """A judge that queries a model.
 
@@ -72,7 +68,7 @@ class SubAgent(Judge):
         model: The frozen model.
         settings: Protocol and sampling.
         cache: Cache of answers; None to cache nothing.
-        router: Selects entries without triggers by a model; None to select them by their description.
+        router: Selects entries without triggers; None to ask `model` about them.
         on_step: Called with each step of a chain and its presentation order, from the judging loop. Requests run
             concurrently, so steps of several orders are interleaved.
         pictures: Whether observations carry overlay images.
@@ -84,7 +80,7 @@ class SubAgent(Judge):
     """
 
     model: Model
-    settings: SubAgentSettings = SubAgentSettings()
+    settings: ModelJudgeConfig = ModelJudgeConfig()
     cache: JudgmentCache | None = None
     router: LLMRouter | None = None
     on_step: Callable[[PresentationOrder, ChainStep], None] | None = None
@@ -94,11 +90,9 @@ class SubAgent(Judge):
     calibration: ConfidenceCalibration | None = None
     concurrency: int = 32
     _servers: ServerProbes = field(default_factory=ServerProbes, repr=False, compare=False)
+    _routes: JudgmentCache = field(default_factory=MemoryCache, repr=False, compare=False)
     _preparation: Preparation = field(default_factory=Preparation, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
-    uses_model = True
-    writes_critiques = True
-    tasks = tuple(TASKS.values())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process it reports no steps, and probes its servers itself."""
@@ -120,7 +114,7 @@ class SubAgent(Judge):
     @property
     def revision(self) -> str:
         """Content id of the prompts, the reading of replies and the settings."""
-        with in_language(self.settings.language):
+        with in_language(self.settings.prompt_language):
             parts: list[object] = [READING, version(*self.settings.prompts), {**self.settings.pinned, "deadline": None}]
         return content_id([*parts, measures_revision()] if self.settings.evidence else parts)
 
@@ -129,19 +123,27 @@ class SubAgent(Judge):
         return replace(self, settings=replace(self.settings, ties=ties and self.settings.protocol != "logprob"))
 
     def with_samples(self, samples: int, first: int = 0) -> "SubAgent":
-        """Return the same judge with so many samples of each request, at the sampling temperature."""
+        """Return the same judge with so many samples of each request, at the sampling temperature.
+
+        Args:
+            samples: Number of samples, from 1.
+            first: Number of the first sample. Other numbers give other samples.
+        """
         how = replace(self.settings, temperature=self.settings.sample_temperature)
         return replace(self, settings=replace(how, samples=samples, first_sample=first))
 
     @property
-    def router_id(self) -> str | None:  # type: ignore[override]  # read-only
-        """Id of the model that decides on entries without triggers."""
-        return self.router.model.id if self.router is not None else None
-
-    @property
-    def calls_tools(self) -> bool:  # type: ignore[override]  # read-only
-        """Whether the model calls the Tools of the Library."""
-        return self.settings.protocol == "chain" and self.settings.tool_limit > 0
+    def traits(self) -> Traits:  # type: ignore[override]  # read-only
+        """It is for all tasks, and calls the Tools of the Library in a conversation."""
+        return Traits(
+            tuple(TASKS.values()),
+            concurrency=self.concurrency,
+            uses_model=True,
+            needs_pixels=self.settings.evidence,
+            writes_critiques=True,
+            calls_tools=self.settings.protocol == "chain" and self.settings.tool_calls > 0,
+            router_id=(self.model if self.router is None else self.router.model).id,
+        )
 
     def watched(
         self, on_step: Callable[[PresentationOrder, ChainStep], None], on_reply: Callable[[Reply], None]
@@ -173,10 +175,10 @@ class SubAgent(Judge):
 
     async def try_tool(self, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
         """Call a prompted Tool on examples as in a judgment."""
-        if not self.calls_tools:
+        if not self.traits.calls_tools:
             return []
         try:
-            with in_language(self.settings.language):
+            with in_language(self.settings.prompt_language):
                 return await observe(self.model, self.cache, self.settings.max_pixels, tool, examples)
         finally:
             await self.close()
@@ -197,7 +199,7 @@ class SubAgent(Judge):
         size = files.size
         await self.room.acquire(size)
         try:
-            with in_language(self.settings.language):
+            with in_language(self.settings.prompt_language):
                 return await self._judge(example, library, files)
         finally:
             self.room.release(size)
@@ -211,6 +213,9 @@ class SubAgent(Judge):
             judgment = self._conclude(example, library, case, results)
             if self.critiques and judgment.failure is None:
                 judgment = await self._add_critiques(judgment, case)
+        except RoutingError as error:
+            judgment = unjudged(example, self, library, error.failure, error.result.usage)
+            judgment = replace(judgment, steps=error.result.steps)
         except HarnessError as error:
             judgment = unjudged(example, self, library, failure_of(error))
         except ExceptionGroup as errors:  # errors in conversations
@@ -231,9 +236,9 @@ class SubAgent(Judge):
 
     async def _prepare(self, example: Example, library: Library, files: ImageFiles) -> _PreparedExample:
         media = await self._preparation.prepare(example, self.settings.max_pixels, files)
-        instruction = example.instruction
-        chosen = await self.router.route(library, instruction) if self.router else route(library, instruction)
         model = WarmUpModel(self.model, partial(self._servers.remember, self.find_out))
+        router = self.router or LLMRouter(model, self.cache or self._routes)
+        chosen = await router.route(library, example.instruction)
         evidence = EvidenceTaker(example, self.cache, self.settings.max_pixels) if self.settings.evidence else None
         return _PreparedExample(chosen, request_of(example), media, model, evidence)
 
@@ -246,7 +251,7 @@ class SubAgent(Judge):
             orders = [tuple(labels)]
         else:
             orders = [*combinations(labels, 2)]
-        if self.settings.both_orders and self.settings.protocol not in ALONE and len(labels) > 1:
+        if not self.settings.one_order and self.settings.protocol not in ALONE and len(labels) > 1:
             orders = [presented for order in orders for presented in (order, order[::-1])]
         samples = range(self.settings.first_sample, self.settings.first_sample + self.settings.samples)
         return [PresentationOrder(order, sample) for order in orders for sample in samples]
@@ -256,12 +261,12 @@ class SubAgent(Judge):
         return replace(self, critiques=True)
 
     async def _add_critiques(self, judgment: Judgment, case: _PreparedExample) -> Judgment:
-        requests = {}
+        requests, greedy = {}, replace(self.settings, samples=1, temperature=0.0)
         for label in case.media.candidates:
             shown = case.media.shown((label,))
             if case.evidence is not None:
                 shown, _ = await case.evidence.add(shown)
-            requests[label] = Asking(case.model, case.route, case.request, shown, max_tokens=self.settings.max_tokens)
+            requests[label] = Asking(case.model, case.route, case.request, shown, greedy)
         return await add_critiques(judgment, requests, self.cache, self.settings.deadline)
 
     def estimate_cost(self, example: Example) -> int:
@@ -319,15 +324,10 @@ class SubAgent(Judge):
 
     async def _ask_about(self, shown: Shown, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
         settings = self.settings
-        temperature = settings.temperature if settings.samples == 1 else settings.sample_temperature
+        asking = Asking(case.model, case.route, case.request, shown, settings, unit.sample)
         if settings.protocol == "chain":
-            how = ChainSettings(settings.tool_limit, settings.max_tokens, temperature, settings.ties)
             on_step = partial(self.on_step, unit) if self.on_step else None
-            talk = Conversation(case.model, case.route, case.request, shown, how, unit.sample, self.pictures, on_step)
-            return await talk.hold()
-        asking = Asking(
-            case.model, case.route, case.request, shown, settings.ties, temperature, unit.sample, settings.max_tokens
-        )
+            return await Conversation(asking, self.pictures, on_step).hold()
         odds = ask_letter if len(unit.labels) > 1 else ask_digits
         ask = {"direct": ask_direct, "logprob": odds, "pointwise": ask_scores, "rubric": ask_rubric}
         return self._report(unit, await ask[settings.protocol](asking))
@@ -342,9 +342,9 @@ class SubAgent(Judge):
                 "model": self.model.id,
                 "protocol": settings.protocol,
                 "ties": settings.ties,
-                "tool_limit": settings.tool_limit,
+                "tool_limit": settings.tool_calls,
                 "max_tokens": settings.max_tokens,
-                "temperature": settings.temperature if settings.samples == 1 else settings.sample_temperature,
+                "temperature": settings.request_temperature,
                 "sample": unit.sample,
                 "prompts": version(*settings.prompts),
                 "images": [
@@ -363,14 +363,18 @@ class SubAgent(Judge):
     def _conclude(
         self, example: Example, library: Library, case: _PreparedExample, results: Sequence[PresentationResult]
     ) -> Judgment:
-        usage = sum((result.usage for result in results), Usage())
+        usage = sum((result.usage for result in results), case.route.usage)
         units = self.presentations(example.labels)
         steps = tuple(
             replace(step, order=unit.labels, sample=unit.sample)
             for unit, result in zip(units, results, strict=True)
             for step in result.steps
         )
-        notes = (*case.media.notes, *dict.fromkeys(note for result in results for note in result.notes))
+        notes = (
+            *unconsulted(case.route, library),
+            *case.media.notes,
+            *dict.fromkeys(note for result in results for note in result.notes),
+        )
         failed = next((result.failure for result in results if result.failure), None)
         judgment_with = partial(
             Judgment,
@@ -380,6 +384,7 @@ class SubAgent(Judge):
             library.id,
             ties_offered=self.settings.ties,
             entries=case.route.reasons,
+            consulted=(len(case.route.entries), len(library)),
             steps=steps,
             notes=notes,
             usage=usage,
@@ -393,15 +398,40 @@ class SubAgent(Judge):
         margins, consistent = aggregate_margins(example.labels, results, scores)
         ranking = rank(example.labels, margins)
         level = len(ranking[0]) > 1
-        margin = 0.0 if level else margin_of(margins, ranking[0][0], ranking[1][0])
+        margin = 0.0 if level else margin_between(margins, ranking[0][0], ranking[1][0]) or 0.0
         return judgment_with(
             preference=TIE if level else ranking[0][0],
             ranking=ranking,
             margin=abs(margin),
             confidence=abs(margin),
             scores=scores,
-            position_consistent=consistent if self.settings.both_orders else None,
+            position_consistent=consistent if not self.settings.one_order else None,
         )
+
+
+def model_judge(judge: JudgeProtocol) -> SubAgent | None:
+    """Return the judge as a model judge; None for a judge without a model."""
+    return judge if isinstance(judge, SubAgent) else None
+
+
+def count_requests(judge: JudgeProtocol, example: Example) -> int:
+    """Return the number of requests for an example, at least; 0 for a judge without a model."""
+    return judge.estimate_cost(example) if isinstance(judge, SubAgent) else 0
+
+
+def count_crops(judge: Judge, example: Example) -> int:
+    """Return the number of crops that measured evidence adds to these requests, at most."""
+    return judge.estimate_crops(example) if isinstance(judge, SubAgent) else 0
+
+
+def reuse(judge: Judge, earlier: Judge) -> Judge:
+    """Return a model judge with the model of an earlier one, whose endpoints were already probed."""
+    return judge.reusing(earlier) if isinstance(judge, SubAgent) else judge
+
+
+def with_samples(judge: Judge, samples: int, first: int = 0) -> Judge:
+    """Return the same judge with a number of samples per request; itself if it always gives the same answer."""
+    return judge.with_samples(samples, first) if isinstance(judge, SubAgent) else judge
 
 
 def _room() -> int:

@@ -51,7 +51,7 @@ async def observe(
     Args:
         model: The model of the judge.
         cache: Cache of observations; None to cache nothing.
-        max_pixels: As in `SubAgentSettings`.
+        max_pixels: As in `ModelJudgeConfig`.
         tool: The Tool.
         examples: The examples.
     """

@@ -5,6 +5,7 @@ The model names images by label, which this module resolves. Only routed Tools c
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from rewardharness.task import IMAGE_EDIT
 
 MAX_IMAGES = SOURCES + len(LABELS)
 """Maximum number of images in a Tool call."""
+_WORDS = re.compile(r"[\W_]+")
 MAX_QUERY = 2000
 """Maximum number of characters of a query."""
 TOOL_TOKENS = 768
@@ -120,7 +122,8 @@ class ToolBox:
             reply = await self.model.ask(ChatRequest(tuple(messages), max_tokens=TOOL_TOKENS))
             replies.append(reply)
             said = conclusion(reply.text)
-            value = None if isinstance(said, ReplyProblem) else read_object(said)
+            wanted = entry.output_schema or {}
+            value = None if isinstance(said, ReplyProblem) else read_object(said, *wanted) or read_object(said)
             problem = said.message if isinstance(said, ReplyProblem) else _schema_problem(value, entry.output_schema)
             if not isinstance(said, ReplyProblem) and not problem:
                 return Observed(value if isinstance(value, dict) else {"says": said.strip()}, tuple(replies))
@@ -136,8 +139,12 @@ def _label(image: Any, shown: Shown) -> str:
     name = image.get("image") if isinstance(image, dict) else image
     known = {"image 1": "source"} if len(shown.sources) > 1 else {}
     known |= {label.lower(): label for label in shown.names}
-    if isinstance(name, str) and name.strip().lower() in known:
-        return known[name.strip().lower()]
+    if isinstance(name, str):
+        words = _WORDS.sub(" ", name[:80]).lower().split()
+        bare = [word for word in words if word not in {"base64", "candidate", "image", "the"}]
+        for spelling in (" ".join(words), " ".join(bare)):  # also `<base64-A>` and `<image_A_base64>`
+            if spelling in known:
+                return known[spelling]
     raise ValueError(f"There is no image {str(name)[:40]!r}. Images: {', '.join(shown.names)}.")
 
 

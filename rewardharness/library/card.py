@@ -3,15 +3,15 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from importlib.resources import files
+from dataclasses import dataclass, fields
 from typing import Any
 
-from rewardharness.codec import finite
+from rewardharness.codec import ValidationError, from_json, to_json
 from rewardharness.errors import LibraryError
 from rewardharness.library.card_parts import (
     Header,
     combine,
+    fill_template,
     foreign,
     hand_written,
     print_card,
@@ -40,7 +40,6 @@ MAX_CONFIG = 256 * 1024
 BENCHMARK_FILE = "benchmark.json"
 """File in the folder of a Library with benchmark results, in the format of `config.json`."""
 
-_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,95})?")
 _ID = re.compile(r"[0-9a-f]{64}")
 
@@ -82,12 +81,6 @@ class Facts:
     def counted(self) -> str:
         """Description of the metric."""
         return self.metric or f"agreement with {self.label_kind} labels"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as a JSON object for `config.json` and `benchmark.json`."""
-        optional = {"evolved_on": self.evolved_on, "exploit_reward": self.exploit_reward is not None}
-        optional["exploit_interval"] = self.exploit_interval is not None
-        return {key: value for key, value in asdict(self).items() if optional.get(key, True)}
 
 
 @dataclass(frozen=True)
@@ -145,8 +138,7 @@ def make_card(subject: CardSubject, existing: str = "") -> str:
         "evolution": _evolution(steps),
         "changes": _changes(subject),
     }
-    template = files("hub_templates").joinpath("library_card.md").read_text(encoding="utf-8")
-    card = read_card(_PLACEHOLDER.sub(lambda match: values[match.group(1)], template))
+    card = read_card(fill_template("library_card.md", values))
     return print_card(combine(card, read_card(existing)) if existing.strip() else card)
 
 
@@ -172,9 +164,16 @@ def make_config(subject: CardSubject) -> str:
         "version": subject.version,
         "skills": len(library.skills),
         "tools": len(library.tools),
-        "evaluation": [facts.to_json() for facts in subject.facts],
+        "evaluation": [facts_json(facts) for facts in subject.facts],
     }
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def facts_json(facts: Facts) -> dict[str, Any]:
+    """Return the facts as a JSON object for `config.json` and `benchmark.json`; what is false or absent is omitted."""
+    always = {"without", "without_interval"}
+    values = to_json(facts).items()
+    return {key: value for key, value in values if key in always or (value is not None and value is not False)}
 
 
 def read_config(text: str) -> Config:
@@ -193,40 +192,20 @@ def read_config(text: str) -> Config:
 
 
 def _read_facts(value: Any) -> Facts | None:
-    if not isinstance(value, dict):
+    known = {field.name for field in fields(Facts)}
+    try:
+        facts = from_json(Facts, {key: value[key] for key in known & value.keys()} if isinstance(value, dict) else {})
+    except ValidationError:
         return None
-    texts: dict[str, Any] = {key: value.get(key) for key in ("library_id", "judge", "protocol", "data", "label_kind")}
-    texts |= {key: value.get(key, "") for key in ("dataset", "model", "metric")}
-    if not all(isinstance(text, str) and len(text) <= 1000 for text in texts.values()):
-        return None
-    accuracy, interval = _read_accuracy(value.get("accuracy")), _read_interval(value.get("interval"))
-    if accuracy is None or interval is None:
-        return None
-    without, span = _read_accuracy(value.get("without")), _read_interval(value.get("without_interval"))
-    spans: dict[str, Any] = {"interval": interval, "without": without, "without_interval": span}
-    reward = finite(value.get("exploit_reward"))
-    if reward is not None and 0 <= reward <= 1:
-        spans |= {"exploit_reward": reward, "exploit_interval": _read_interval(value.get("exploit_interval"))}
-    return Facts(**texts, accuracy=accuracy, **spans, evolved_on=value.get("evolved_on") is True)
-
-
-def _read_accuracy(value: Any) -> Accuracy | None:
-    if not isinstance(value, dict):
-        return None
-    n, judged, correct = (value.get(key) for key in ("n", "judged", "correct"))
-    right = finite(correct)
-    if not isinstance(n, int) or not isinstance(judged, int) or right is None:
-        return None
-    return Accuracy(n, judged, right) if 0 <= right <= judged <= n <= 10**9 else None
-
-
-def _read_interval(value: Any) -> Interval | None:
-    if not isinstance(value, dict):
-        return None
-    low, high, level = (finite(value.get(key)) for key in ("low", "high", "level"))
-    if low is None or high is None or level is None:
-        return None
-    return Interval(low, high, level) if 0 <= low <= high <= 1 and 0 < level < 1 else None
+    texts = (facts.library_id, facts.judge, facts.protocol, facts.data, facts.label_kind)
+    spans = (facts.interval, facts.without_interval, facts.exploit_interval)
+    valid = (
+        all(len(text) <= 1000 for text in (*texts, facts.dataset, facts.model, facts.metric)),
+        all(0 <= row.correct <= row.judged <= row.n <= 10**9 for row in (facts.accuracy, facts.without) if row),
+        all(0 <= span.low <= span.high <= 1 and 0 < span.level < 1 for span in spans if span),
+        facts.exploit_reward is None or 0 <= facts.exploit_reward <= 1,
+    )
+    return facts if all(valid) else None
 
 
 def _header(subject: CardSubject) -> Header:

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from rewardharness.errors import LibraryError
@@ -15,6 +16,7 @@ _SAFE = frozenset(" ,.;:?!%/'\"()-+=")
 _WEB = re.compile(r"://+")
 _WWW = re.compile(r"(?i)(?<![^\W_])www(?=\.)")
 _AT = re.compile(r"(?<=\S)@(?=\S)")
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _MARK = re.compile(r"^<!-- rh:(begin|end) ([a-z]{1,20}) -->[ \t]*$", re.MULTILINE)
 _GENERATED_MODEL_INDEX = re.compile(r".* \(Library [0-9a-f]{12}\)")
 _REMEDY = "Correct README.md, or move it elsewhere to generate a new one."
@@ -53,6 +55,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Format a Markdown table. The cells are markup, so untrusted text in them must be escaped."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def fill_template(name: str, values: Mapping[str, str]) -> str:
+    """Return a file of `hub_templates` with its placeholders `{{key}}` replaced by the values."""
+    template = files("hub_templates").joinpath(name).read_text(encoding="utf-8")
+    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], template)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ __all__ = ["MAX_LISTED", "Problem", "check_folder"]
 MAX_LISTED = 20_000
 """Maximum number of files that are checked."""
 
-_SKIPPED_FOLDERS = frozenset({".git", ".cache", ".huggingface"})
+SKIPPED_FOLDERS = frozenset({".git", ".cache", ".huggingface"})
+"""Folders of other programs, which are no part of a Library."""
 _CODE = frozenset(
     ".py .pyc .pyo .pyd .pyi .pyw .pyz .pth .egg .whl .ipynb .so .dll .dylib .exe .com .msi .bat .cmd .ps1 .vbs .sh "
     ".bash .zsh .fish .js .mjs .cjs .ts .rb .pl .php .lua .jar .class .wasm .scpt .applescript .desktop".split()
@@ -56,6 +57,12 @@ def check_folder(
     for read in reading.entries:
         lint_entry(read, context, findings.at(read.entry.path))
     entries = [read.entry for read in reading.entries]
+    if names := sorted(shown(entry.name) for entry in entries if not entry.triggers):
+        message = (
+            f"{len(names)} of {len(entries)} entries have no triggers: {', '.join(names)}. A model as judge is asked "
+            "when they apply; the pixel-based judge consults them only for words of their description."
+        )
+        findings.at("").warning(message, None, "Add triggers: rh library triggers LIBRARY.")
     compare_entries(entries, findings)
     check_copied(entries, instructions, findings)
     if path.is_dir():
@@ -72,7 +79,7 @@ def _check_files(path: Path, reading: FolderContent) -> None:
     total = 0
     count = 0
     try:
-        for where, status in islice(Folder(path).list(_SKIPPED_FOLDERS), MAX_LISTED + 1):
+        for where, status in islice(Folder(path).list(SKIPPED_FOLDERS), MAX_LISTED + 1):
             count += 1
             total += status.st_size if stat.S_ISREG(status.st_mode) else 0
             _check_file(where, status.st_mode, status.st_nlink, entry_folders, findings.at(shown(where, 200)))

@@ -36,6 +36,11 @@ MAX_NAME = 64
 _TRIGGERS_REMEDY = "Separate words and phrases with commas, enclose regular expressions in slashes, or write `always`."
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _LOADABLE_NAME = re.compile(rf"[A-Za-z0-9_](?:[A-Za-z0-9_-]{{0,{MAX_NAME - 1}}})")
+_OPENING = re.compile(r"(?:[ \t]*(?:#[^\n]*|<!--(?:(?!-->)[\s\S])*-->[ \t]*)?\n)*?---[ \t]*\n")
+"""The first line of the front matter, after empty lines and comments. White space after `---` is invisible."""
+_CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_CUT = re.compile(r"^description:[ \t]*(?:[^\s'\"|>#][^\n]*?)?(?:\n[ \t]+[^\s'\"|>#][^\n]*?)*?[ \t]#", re.MULTILINE)
+"""A description without quotation marks in which a comment begins."""
 _RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 _KEYS = (
     "schema_version",
@@ -140,7 +145,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Places:
+class EntryPlaces:
     """Locations of the parts of an entry in its `SKILL.md`."""
 
     front: Document
@@ -199,21 +204,21 @@ def parse_entry(text: str, *, name: str, kind: Kind, rubric_text: str | None = N
 
 def read_entry(
     text: str, name: str, kind: Kind, rubric_text: str | None, findings: Findings
-) -> tuple[Entry | None, Places | None]:
+) -> tuple[Entry | None, EntryPlaces | None]:
     """Parse an entry and collect all problems.
 
     Returns:
         The entry, or None if there is an error; and the locations of its parts, or None without front matter.
     """
-    entry, places, found = _read_once(text, name, kind, rubric_text, findings.where)
-    findings.found.extend(found)
+    entry, places, problems = _read_once(text, name, kind, rubric_text, findings.where)
+    findings.found.extend(problems)
     return entry, places
 
 
 @lru_cache(maxsize=256)
 def _read_once(
     text: str, name: str, kind: Kind, rubric_text: str | None, where: str
-) -> tuple[Entry | None, Places | None, tuple[Problem, ...]]:
+) -> tuple[Entry | None, EntryPlaces | None, tuple[Problem, ...]]:
     """Cache parsed entries: loading, saving, and publishing a Library each read the same texts."""
     findings = Findings(where)
     entry, places = _read_entry(text, name, kind, rubric_text, findings)
@@ -222,7 +227,7 @@ def _read_once(
 
 def _read_entry(
     text: str, name: str, kind: Kind, rubric_text: str | None, findings: Findings
-) -> tuple[Entry | None, Places | None]:
+) -> tuple[Entry | None, EntryPlaces | None]:
     problem = loadable_name_problem(name)
     if problem:
         findings.error(problem, remedy="Rename the entry.")
@@ -240,9 +245,12 @@ def _read_entry(
     except FormatError as error:
         findings.found.append(error.problem)
         return None, None
+    if _CUT.search(front):
+        message = "The description ends before ` #`, which begins a comment."
+        findings.warning(message, document.line("description"), "Enclose the description in quotation marks.")
     entry = replace(_Front(document, findings).entry(name, kind), body=body, rubric=rubric)
     documents = {ENTRY_FILE: text} if rubric_text is None else {ENTRY_FILE: text, RUBRIC_FILE: rubric_text}
-    return replace(entry, documents=documents), Places(document, body_line)
+    return replace(entry, documents=documents), EntryPlaces(document, body_line)
 
 
 def print_entry(entry: Entry) -> str:
@@ -313,14 +321,17 @@ def _split(text: str, findings: Findings) -> tuple[str, str, int] | None:
         return None
     text = unix_lines(text.removeprefix("\ufeff"))
     remedy = "Enclose `name` and `description` between two `---` lines."
-    if text.split("\n", 1)[0] != "---":
-        findings.error("The first line is not exactly `---`.", 1, remedy)
+    begin = _OPENING.match(text)
+    if begin is None:
+        findings.error("The first line is not `---`.", 1, remedy)
         return None
-    end = re.compile(r"^---$", re.MULTILINE).search(text, 4)
+    end = _CLOSING.search(text, begin.end())
     if end is None:
-        findings.error("The front matter has no closing line that is exactly `---`.", 1, remedy)
+        findings.error("The front matter has no closing line `---`.", text.count("\n", 0, begin.end()), remedy)
         return None
-    front, body = text[4 : end.start()], text[end.end() + 1 :]
+    # Lines before the front matter become empty lines of it, so that its lines keep their numbers.
+    front = "\n" * (text.count("\n", 0, begin.end()) - 1) + text[begin.end() : end.start()]
+    body = text[end.end() + 1 :]
     if len(front.encode("utf-8", "replace")) > MAX_FRONT:
         findings.error(f"The front matter is larger than {MAX_FRONT} bytes.", 2, "Move text to the body.")
         return None

@@ -10,7 +10,7 @@ from rewardharness.errors import shown
 from rewardharness.hub.listing import ListedRepo, Order, list_models
 from rewardharness.hub.repository import Access
 from rewardharness.library.card import LIBRARY_TAG
-from rewardharness.library.outgoing import parse_version
+from rewardharness.library.hub_files import parse_version
 
 MOST = 100
 """Maximum length of a list."""
@@ -73,25 +73,25 @@ def search_libraries(
     Raises:
         HubError: If the Hub refuses, or cannot be reached.
     """
-    found = list_models(
+    listed = list_models(
         access or Access(), LIBRARY_TAG, query=query, author=author, order=order, limit=min(MOST, max(1, limit))
     )
-    return tuple(map(_read, found))
+    return tuple(map(_read, listed))
 
 
-def _read(found: ListedRepo) -> ListedLibrary:
-    own = found.card.get("rewardharness")
+def _read(listed: ListedRepo) -> ListedLibrary:
+    own = listed.card.get("rewardharness")
     version = f"v{own.get('version')}" if isinstance(own, dict) else ""
-    claimed = [*_results(found.card)]
+    claimed = [*_results(listed.card)]
     rewards = [reward for _, reward in claimed if reward is not None]
     return ListedLibrary(
-        found.name,
+        listed.name,
         version if parse_version(version) else "",
-        _text(found.card.get("license"), 40),
-        found.likes,
-        found.downloads,
-        found.updated,
-        found.private,
+        _text(listed.card.get("license"), 40),
+        listed.likes,
+        listed.downloads,
+        listed.updated,
+        listed.private,
         next((result for result, reward in claimed if reward is None), None),
         max(rewards, default=None),
     )
@@ -103,8 +103,8 @@ def _results(card: Mapping[str, Any]) -> Iterator[tuple[ClaimedResult, float | N
         for result in _items(model.get("results")):
             data = result.get("dataset")
             for metric in _items(result.get("metrics")):
-                told = metric.get("args")
-                args: Mapping[str, Any] = told if isinstance(told, dict) else {}
+                raw_args = metric.get("args")
+                args: Mapping[str, Any] = raw_args if isinstance(raw_args, dict) else {}
                 accuracy, reward = finite(metric.get("value")), finite(args.get("exploit_reward"))
                 if metric.get("type") != "accuracy" or accuracy is None or not 0 <= accuracy <= 1:
                     continue
@@ -126,7 +126,7 @@ def _results(card: Mapping[str, Any]) -> Iterator[tuple[ClaimedResult, float | N
 
 
 def _items(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value[:1000] if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value[:1000] if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _text(value: Any, most: int) -> str:

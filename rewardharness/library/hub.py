@@ -4,16 +4,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from rewardharness.errors import LibraryError, shown
+from rewardharness.errors import LibraryError, shell, shown
 from rewardharness.files import sha256
 from rewardharness.hub.errors import HubError, MissingRevisionError, UnreachableError
+from rewardharness.hub.pushing import Pushed
 from rewardharness.hub.repository import MAIN, Access, Repo, is_commit, split_spec
 from rewardharness.library.card import known_facts, read_config
-from rewardharness.library.hub_push import ConflictError, Pushed, PushOptions, StaleError, push
-from rewardharness.library.origin import Origin, put_in_place
-from rewardharness.library.outgoing import CARD_FILE, CONFIG_FILE, DOCUMENTS, Draft, parse_version, tag_of
+from rewardharness.library.hub_files import (
+    CARD_FILE,
+    CHART_FILE,
+    CONFIG_FILE,
+    DOCUMENTS,
+    Origin,
+    Snapshot,
+    Upload,
+    fetch_snapshot,
+    parse_version,
+    put_in_place,
+    tag_of,
+)
+from rewardharness.library.hub_push import ConflictError, PushOptions, StaleError, push
 from rewardharness.library.registry import REGISTRY_FILE
-from rewardharness.library.snapshot import Snapshot, fetch_snapshot
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
@@ -137,7 +148,7 @@ def versions(repo: str, *, access: Access | None = None) -> tuple[PublishedVersi
 
 def restoration(
     repo: str, version: str, options: PushOptions | None = None, *, access: Access | None = None
-) -> tuple[Draft, PushOptions]:
+) -> tuple[Upload, PushOptions]:
     """Return the arguments of `push` that publish an old version again, as a new commit.
 
     Entries, lineage, documents, hand-written text of the card, and evaluation results are those of the old version.
@@ -155,11 +166,11 @@ def restoration(
     hub = Repo(repo, access or usual_access())
     snapshot = fetch_snapshot(hub, hub.head(version).commit)
     if snapshot.library is None:
-        raise LibraryError(f"{repo}@{version} contains no Library.", next_step=f"rh library versions {repo}")
+        raise LibraryError(f"{repo}@{version} contains no Library.", next_step=shell("rh library versions {}", repo))
     newer = dict.fromkeys((path for path in hub.tree(hub.head().commit) if path in DOCUMENTS), "")
     texts = {path: snapshot.text(path) for path in DOCUMENTS if path in snapshot.files}
     facts = known_facts(read_config(snapshot.text(CONFIG_FILE)), snapshot.library)
-    draft = Draft(
+    draft = Upload(
         snapshot.library, texts, snapshot.text(CARD_FILE) or None, Origin(repo, snapshot.commit, version, newer)
     )
     return draft, replace(options or PushOptions(), base=MAIN, facts=facts)
@@ -214,17 +225,19 @@ def _notes(snapshot: Snapshot, revision: str, repo: str, *, offline: bool) -> tu
     if library_id and library_id != snapshot.library.id:
         message = f"The Library of {repo} at {snapshot.commit[:7]} does not match the id in its {CONFIG_FILE}"
         if parse_version(revision):
-            step = f"Choose another version (rh library versions {repo}), or specify the commit to use it anyway."
+            listing = shell("rh library versions {}", repo)
+            step = f"Choose another version ({listing}), or specify the commit to use it anyway."
             raise LibraryError(f"{message}, although it is published as {revision}.", next_step=step)
         notes.append(f"{message}: its entries were changed without `rh push-library`.")
-    skipped = [path for path in snapshot.tree if path not in snapshot.files and path not in _IGNORED]
+    skipped = [
+        path
+        for path in snapshot.tree
+        if path not in snapshot.files and path not in {".gitattributes", ".gitignore", CHART_FILE}
+    ]
     if skipped:
         names = ", ".join(shown(path, 60) for path in sorted(skipped)[:5])
         notes.append(f"{len(skipped)} files of {repo} do not belong to the Library and were not downloaded: {names}.")
     return tuple(notes)
-
-
-_IGNORED = frozenset({".gitattributes", ".gitignore", "evolution.svg"})
 
 
 def _is_text(data: bytes) -> bool:

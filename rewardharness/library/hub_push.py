@@ -4,15 +4,17 @@ A push is idempotent. After an interruption, running it again adds a missing tag
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from difflib import unified_diff
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 from rewardharness.errors import InputError, LibraryError, shown
 from rewardharness.files import write_bytes
-from rewardharness.hub.errors import HubError, MissingRepoError
-from rewardharness.hub.repository import MAIN, Access, Repo
+from rewardharness.hub.errors import HubError
+from rewardharness.hub.pushing import FileChanges, Pushed, head_for_push, text_diffs
+from rewardharness.hub.repository import MAIN, Access, Repo, git_id
 from rewardharness.library.card import (
     CardSubject,
     Facts,
@@ -24,29 +26,34 @@ from rewardharness.library.card import (
     read_config,
 )
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.merge import Conflict
-from rewardharness.library.origin import Origin, sha_of, write_origin
-from rewardharness.library.outgoing import (
+from rewardharness.library.evolved import is_digest
+from rewardharness.library.hub_files import (
     CARD_FILE,
     CHART_FILE,
     CONFIG_FILE,
-    Draft,
-    FileChanges,
+    DOCUMENTS,
+    Origin,
+    Snapshot,
+    Upload,
     Version,
     check_outgoing,
+    fetch_snapshot,
     file_changes,
     next_version,
     parse_version,
     read_draft,
+    sha_of,
     tag_of,
+    write_origin,
 )
-from rewardharness.library.rebase import ancestor, rebase
-from rewardharness.library.snapshot import Snapshot, fetch_snapshot
+from rewardharness.library.merge import Conflict, merge_libraries, three_way
 from rewardharness.library.store import EMPTY, Library, check_replaceable
 
 _GENERATED = frozenset({CARD_FILE, CONFIG_FILE, CHART_FILE})
 MAX_LISTED_COMMITS = 5
 """Maximum number of newer commits that are listed in an error message."""
+MAX_TRIED = 5
+"""Maximum number of commits that are searched for the ancestor of a Library."""
 
 
 class StaleError(HubError):
@@ -102,31 +109,6 @@ class PushOptions:
 
 
 @dataclass(frozen=True)
-class Pushed:
-    """Result of a push or of its dry run."""
-
-    repo: str
-    version: str
-    """Tag of the version, such as `v1.2.0`."""
-    commit: str | None
-    """The commit; None for a dry run that would create one."""
-    changes: FileChanges
-    library: Library = field(repr=False)
-    """The published Library, which differs from the given one after a rebase."""
-    card: str = field(repr=False)
-    nothing_to_push: bool = False
-    """Whether the Hub was already up to date."""
-    tagged: bool = False
-    """Whether this push created the tag of the version."""
-    pr_url: str | None = None
-    created: bool = False
-    """Whether the repository is new."""
-    dry_run: bool = False
-    diffs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Unified diff of each changed file by path; empty unless this is a dry run."""
-
-
-@dataclass(frozen=True)
 class _Remote:
     """State of the Hub before a push."""
 
@@ -142,19 +124,17 @@ class _Remote:
         return max(self.tags, default=None)
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(NamedTuple):
     """State of the Hub after a push."""
 
     version: Version
     files: Mapping[str, bytes]
     changes: FileChanges
-    before: Library
-    """The Library that the push replaces."""
+    before: Library  # which the push replaces
 
 
 def push(
-    source: Library | Path | Draft, repo: str, options: PushOptions | None = None, *, access: Access | None = None
+    source: Library | Path | Upload, repo: str, options: PushOptions | None = None, *, access: Access | None = None
 ) -> Pushed:
     """Publish a Library.
 
@@ -180,24 +160,16 @@ def push(
     if options.rebase and draft.folder is not None:
         check_replaceable(draft.folder)
     check_outgoing(draft.files(), hub.secret)
-    created, base = False, None
-    try:
-        remote, base = _inspect(hub, draft, options)
-    except MissingRepoError:
-        created = True
-        if not options.dry_run:
-            hub.create(private=options.private)
-            remote, base = _inspect(hub, draft, options)
-        else:
-            remote = _Remote(Snapshot("", {}, {}, None), "", {})
+    head, created = head_for_push(hub, private=options.private, dry_run=options.dry_run)
+    remote, base = _Remote(Snapshot("", {}, {}, None), "", {}), None
+    if head is not None:
+        remote, base = _inspect(hub, head.commit, draft, options)
     owned = frozenset(draft.origin.files if draft.origin is not None and draft.origin.repo == repo else ())
     taken: Mapping[str, str | None] = {}
     rebased = options.rebase and base != remote.head and remote.parent.library is not None
     if rebased:
-        result = rebase(draft, fetch_snapshot(hub, base) if base else None, remote.parent)
-        if result.conflicts:
-            raise ConflictError(repo, result.conflicts)
-        draft, owned, taken, base = result.draft, result.owned, result.taken, remote.head
+        draft, owned, taken = _rebase(hub.name, draft, fetch_snapshot(hub, base) if base else None, remote.parent)
+        base = remote.head
     plan = _plan(hub, draft, remote, owned, options)
     check_outgoing(plan.files, hub.secret)
     # A pull request overwrites nothing: the owner reviews every change.
@@ -205,10 +177,14 @@ def push(
     if plan.changes and not up_to_date and not _is_published(draft, remote.parent, owned):
         raise _stale(hub, base, remote.head)
     card = plan.files[CARD_FILE].decode("utf-8")
-    pushed = Pushed(repo, tag_of(plan.version), remote.parent.commit or None, plan.changes, draft.library, card)
-    pushed = replace(pushed, nothing_to_push=not plan.changes, created=created, dry_run=options.dry_run)
+    commit = remote.parent.commit or None
+    pushed = Pushed(repo, hub.page, commit, plan.changes, card, tag_of(plan.version), draft.library.id, created=created)
     if options.dry_run:
-        return replace(pushed, diffs=_diffs(remote.parent, plan), commit=None if plan.changes else pushed.commit)
+        changed = (*plan.changes.added, *plan.changes.changed, *plan.changes.deleted)
+        before = {path: remote.parent.text(path) for path in changed}
+        after = {path: plan.files.get(path, b"").decode("utf-8", "replace") for path in changed}
+        commit = None if plan.changes else commit
+        return replace(pushed, commit=commit, dry_run=True, diffs=text_diffs(before, after))
     if options.create_pr:
         commit, url = _propose(hub, plan, remote, draft) if plan.changes else (remote.parent.commit, None)
         return replace(pushed, commit=commit, pr_url=url)
@@ -229,26 +205,22 @@ def _requested_version(options: PushOptions) -> Version | None:
     return version
 
 
-def _inspect(hub: Repo, draft: Draft, options: PushOptions) -> tuple[_Remote, str | None]:
+def _inspect(hub: Repo, head: str, draft: Upload, options: PushOptions) -> tuple[_Remote, str | None]:
     """Return the state of the Hub and the commit from which the draft was pulled."""
-    head = hub.head()
-    if options.private and not head.private:
-        step = "Omit --private, or first make the repository private in its settings on the Hub."
-        raise HubError(f"{hub.name} is public, and a push does not change the visibility.", next_step=step)
     origin = draft.origin.commit if draft.origin is not None and draft.origin.repo == hub.name else None
-    tree = hub.tree(head.commit)
+    tree = hub.tree(head)
     if ".gitignore" in tree:
         step = "Remove this file from the repository first."
         raise HubError(f"{hub.name} contains a .gitignore, so the Hub may omit files.", next_step=step)
     tags = {version: commit for tag, commit in hub.tags().items() if (version := parse_version(tag))}
-    parent = fetch_snapshot(hub, head.commit, tree)
-    base = hub.head(options.base).commit if options.base else origin or ancestor(hub, draft.library, parent)
-    if base and base != head.commit and options.create_pr and not options.rebase:
+    parent = fetch_snapshot(hub, head, tree)
+    base = hub.head(options.base).commit if options.base else origin or _ancestor(hub, draft.library, parent)
+    if base and base != head and options.create_pr and not options.rebase:
         parent = fetch_snapshot(hub, base)
-    return _Remote(parent, head.commit, tags), base
+    return _Remote(parent, head, tags), base
 
 
-def _is_published(draft: Draft, parent: Snapshot, owned: frozenset[str]) -> bool:
+def _is_published(draft: Upload, parent: Snapshot, owned: frozenset[str]) -> bool:
     """Whether a commit contains everything in the draft, apart from generated files."""
     tree = {path: file for path, file in parent.tree.items() if path != CHART_FILE}
     if file_changes(tree, draft.files(), owned - _GENERATED):
@@ -256,7 +228,7 @@ def _is_published(draft: Draft, parent: Snapshot, owned: frozenset[str]) -> bool
     return draft.card is None or hand_written_text(draft.card) == hand_written_text(parent.text(CARD_FILE))
 
 
-def _plan(hub: Repo, draft: Draft, remote: _Remote, owned: Collection[str], options: PushOptions) -> _Target:
+def _plan(hub: Repo, draft: Upload, remote: _Remote, owned: Collection[str], options: PushOptions) -> _Target:
     """Determine the version and the files."""
     requested = _requested_version(options)
     config = read_config(remote.parent.text(CONFIG_FILE))
@@ -285,7 +257,7 @@ def _plan(hub: Repo, draft: Draft, remote: _Remote, owned: Collection[str], opti
     return plan(requested or next_version(latest, options.bump or None))
 
 
-def _files(hub: Repo, draft: Draft, remote: _Remote, version: Version, facts: tuple[Facts, ...]) -> dict[str, bytes]:
+def _files(hub: Repo, draft: Upload, remote: _Remote, version: Version, facts: tuple[Facts, ...]) -> dict[str, bytes]:
     """Return all files of a version: the Library, its documents, and the generated files."""
     earlier = max((tag for tag in remote.tags if tag < version), default=None)
     previous = None
@@ -304,7 +276,7 @@ def _files(hub: Repo, draft: Draft, remote: _Remote, version: Version, facts: tu
     return {**draft.files(), **{path: text.encode("utf-8") for path, text in generated.items()}}
 
 
-def _commit(hub: Repo, plan: _Target, remote: _Remote, draft: Draft, *, pull: bool = False) -> tuple[str, str | None]:
+def _commit(hub: Repo, plan: _Target, remote: _Remote, draft: Upload, *, pull: bool = False) -> tuple[str, str | None]:
     """Create the commit and verify its content."""
     changes = plan.changes
     added = {path: plan.files[path] for path in (*changes.added, *changes.changed)}
@@ -324,11 +296,10 @@ def _commit(hub: Repo, plan: _Target, remote: _Remote, draft: Draft, *, pull: bo
     return commit, url
 
 
-def _propose(hub: Repo, plan: _Target, remote: _Remote, draft: Draft) -> tuple[str, str | None]:
+def _propose(hub: Repo, plan: _Target, remote: _Remote, draft: Upload) -> tuple[str, str | None]:
     """Create a pull request, or return an identical open one."""
-    title = _title(plan, draft)
-    for open_title, revision, url in hub.open_pulls():
-        if open_title == title:
+    for title, revision, url in hub.open_pulls():
+        if title == _title(plan, draft):
             commit = hub.head(revision).commit
             if not file_changes(hub.tree(commit), plan.files):
                 return commit, url
@@ -351,11 +322,11 @@ def _tag(hub: Repo, version: Version, commit: str) -> bool:
     return True
 
 
-def _title(plan: _Target, draft: Draft) -> str:
+def _title(plan: _Target, draft: Upload) -> str:
     return f"Library {tag_of(plan.version).removeprefix('v')} (id {draft.library.id[:12]})"
 
 
-def _body(plan: _Target, draft: Draft) -> str:
+def _body(plan: _Target, draft: Upload) -> str:
     diff = diff_libraries(plan.before, draft.library)
     lines = [f"+ {entry.kind} {entry.name}" for entry in diff.added]
     lines += [f"~ {entry.after.kind} {entry.name}" for entry in diff.changed]
@@ -377,18 +348,8 @@ def _stale(hub: Repo, base: str | None, head: str) -> StaleError:
     return StaleError(message, next_step=step, base=base, head=head)
 
 
-def _diffs(parent: Snapshot, plan: _Target) -> dict[str, str]:
-    diffs = {}
-    for path in (*plan.changes.added, *plan.changes.changed, *plan.changes.deleted):
-        before = parent.text(path).split("\n") if parent.text(path) else []
-        after = plan.files.get(path, b"").decode("utf-8", "replace")
-        lines = unified_diff(before, after.split("\n") if after else [], f"before/{path}", f"after/{path}", lineterm="")
-        diffs[path] = "\n".join(lines)
-    return diffs
-
-
 def _update_folder(
-    draft: Draft, plan: _Target, taken: Mapping[str, str | None], origin: Origin, *, rebased: bool
+    draft: Upload, plan: _Target, taken: Mapping[str, str | None], origin: Origin, *, rebased: bool
 ) -> None:
     """Update the folder to what was pushed. The origin is written last."""
     folder = draft.folder
@@ -400,9 +361,90 @@ def _update_folder(
             (folder / path).unlink(missing_ok=True)
         else:
             write_bytes(folder / path, text.encode("utf-8"))
-    for path in (CARD_FILE, CONFIG_FILE, CHART_FILE):
-        if path in plan.files:
-            write_bytes(folder / path, plan.files[path])
+    for path in _GENERATED & plan.files.keys():
+        write_bytes(folder / path, plan.files[path])
     paths = sorted({*plan.files, *taken})
     digests = {path: digest for path in paths if (digest := sha_of(folder, path)) is not None}
     write_origin(folder, replace(origin, files=digests))
+
+
+def _rebase(
+    repo: str, draft: Upload, base: Snapshot | None, theirs: Snapshot
+) -> tuple[Upload, frozenset[str], dict[str, str | None]]:
+    """Merge a draft with the state of the Hub, entry by entry and document by document.
+
+    Args:
+        repo: Name of the repository.
+        draft: The local side.
+        base: The common ancestor; None (unknown) is treated as empty.
+        theirs: The state of the Hub.
+
+    Returns:
+        The merged draft, without documents that are unchanged on the Hub; the documents that only the local side
+        removed; and those that the other side changed, None for a document that it removed.
+
+    Raises:
+        ConflictError: If both sides changed an item differently.
+    """
+    ancestor = base.library if base is not None and base.library is not None else EMPTY
+    merge = merge_libraries(ancestor, draft.library, theirs.library or EMPTY)
+    card, conflicts = _merged_card(draft, base, theirs)
+    paths = {
+        path
+        for path in {*draft.texts, *(draft.origin.files if draft.origin is not None else ()), *theirs.files}
+        if path in DOCUMENTS or (path in draft.texts and path not in _GENERATED)
+    }
+    ours = {path: git_id(text.encode("utf-8")) for path, text in draft.texts.items()}
+    trees = (base.tree if base is not None else {}, theirs.tree)
+    original, current = ({path: tree[path].oid for path in paths if path in tree} for tree in trees)
+    merged, changed_by_both = three_way(original, ours, current)
+    taken = {path for path in paths if merged.get(path) != ours.get(path)}
+    missing = sorted(path for path in taken if path in theirs.tree and path not in theirs.files)
+    conflicts = [
+        *(*merge.conflicts, *conflicts),
+        *(Conflict(path, "both sides changed this document.") for path in changed_by_both),
+        *(Conflict(path, "the other side changed this document, which is not downloaded.") for path in missing),
+    ]
+    if conflicts:
+        raise ConflictError(repo, tuple(conflicts))
+    texts = {path: text for path, text in draft.texts.items() if path not in taken}
+    return (
+        replace(draft, library=merge.library, texts=texts, card=card),
+        frozenset(path for path in paths if path not in merged and path in current),
+        {path: theirs.text(path) if path in theirs.files else None for path in taken},
+    )
+
+
+def _ancestor(hub: Repo, library: Library, head: Snapshot) -> str | None:
+    """Return the published commit that contains a Library or its most recent ancestor by lineage, or None."""
+    if head.library is None or head.library.id == library.id:
+        return head.commit if head.library is not None else None
+    recorded = (record.get(key) for record in reversed(library.lineage) for key in ("library", "parent"))
+    history = hub.history()
+    tried = 0
+    for library_id in dict.fromkeys([library.id, *(value for value in recorded if is_digest(value))]):
+        if head.library.id == library_id:
+            return head.commit
+        for commit in history:
+            # The title is untrusted, so the content is verified.
+            if f"(id {library_id[:12]})" in commit.title and tried < MAX_TRIED:
+                tried += 1
+                with suppress(LibraryError):
+                    candidate = fetch_snapshot(hub, commit.commit).library
+                    if candidate is not None and candidate.id == library_id:
+                        return commit.commit
+    return None
+
+
+def _merged_card(draft: Upload, base: Snapshot | None, theirs: Snapshot) -> tuple[str, list[Conflict]]:
+    """Return the card whose hand-written text was changed."""
+    their_card = theirs.text(CARD_FILE)
+    if draft.card is None:
+        return their_card, []
+    original = hand_written_text(base.text(CARD_FILE) if base is not None else "")
+    ours, current = hand_written_text(draft.card), hand_written_text(their_card)
+    if ours in (original, current):
+        return their_card, []
+    if current == original:
+        return draft.card, []
+    return their_card, [Conflict(CARD_FILE, "both sides changed its hand-written text.")]

@@ -1,16 +1,24 @@
-"""Creates Libraries and entries."""
+"""Creates and changes Libraries and entries for their authors."""
 
 import json
 import re
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 from rewardharness.errors import LibraryError
-from rewardharness.library.entry import ENTRY_FILE, Kind, name_problem, parse_entry
-from rewardharness.library.store import EMPTY, AddEntry, Library
+from rewardharness.library.card_parts import fill_template
+from rewardharness.library.entry import ENTRY_FILE, FOLDERS, Kind, loadable_name_problem, name_problem, parse_entry
+from rewardharness.library.folder import Folder
+from rewardharness.library.opening import BUILTIN, open_library
+from rewardharness.library.problems import Findings
+from rewardharness.library.reader import read_one
+from rewardharness.library.store import EMPTY, AddEntry, Library, ReplaceEntry
+from rewardharness.library.triggers import Trigger
 
-_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+MAX_PROPOSED = 60
+"""Maximum number of triggers of a proposal."""
+_COMMON = frozenset("become between both but change have make more quality under while without".split())
+"""Words that are common in guidance about any kind of edit."""
 
 
 def new_library(path: Path | str, name: str, start: Library = EMPTY) -> Library:
@@ -62,9 +70,7 @@ def new_entry(
         "triggers": _quoted(triggers),
         "measure": _quoted(measure or ""),
     }
-    template_text = files("hub_templates").joinpath(template).read_text(encoding="utf-8")
-    text = _PLACEHOLDER.sub(lambda match: values[match.group(1)], template_text)
-    entry = parse_entry(text, name=name, kind=kind, where=f"{name}/{ENTRY_FILE}")
+    entry = parse_entry(fill_template(template, values), name=name, kind=kind, where=f"{name}/{ENTRY_FILE}")
     return library.apply(AddEntry(entry, "created from a template"))
 
 
@@ -77,3 +83,73 @@ def _check_name(name: str) -> None:
 def _quoted(text: str) -> str:
     """Format text as one line of quoted YAML. A JSON string is valid YAML."""
     return json.dumps(" ".join(text.split()), ensure_ascii=False)
+
+
+def register_entry(path: Path, name: str) -> Library:
+    """Return the Library of a folder with an entry that was written there by hand, and that is not registered yet.
+
+    Args:
+        path: The folder of the Library.
+        name: Name of the entry; its files are in `skills/NAME` or `tools/NAME`.
+
+    Raises:
+        LibraryError: If there is no such file, or it is invalid.
+    """
+    library, findings = Library.load(path), Findings("")
+    kinds: list[Kind] = [kind for kind, base in FOLDERS.items() if (path / base / name / ENTRY_FILE).exists()]
+    if len(kinds) != 1 or loadable_name_problem(name):
+        how, word = ("both", " and ") if kinds else ("neither", " nor ")
+        places = word.join(f"{base}/{name}/{ENTRY_FILE}" for base in FOLDERS.values())
+        step = "Write one of them: its folder has the name of the entry."
+        raise LibraryError(f"{path} has {how} {places}.", next_step=step)
+    read = read_one(Folder(path), kinds[0], name, findings)
+    findings.raise_first()
+    assert read is not None
+    return library.apply(AddEntry(read.entry))
+
+
+def with_triggers(library: Library) -> Library:
+    """Return a Library whose entries all have triggers; those that have some keep them. It is not saved.
+
+    The words of instructions are those by which the built-in Library selects its Skills. An entry gets those of the
+    Skill that most words of its name and description are of, the words of its own texts first; without any it always
+    applies.
+    """
+    topics = [
+        [trigger for trigger in entry.triggers if not trigger.always and trigger.text.lower() not in _COMMON]
+        for entry in open_library(BUILTIN).skills
+    ]
+    for entry in library.entries:
+        if entry.triggers:
+            continue
+        subject = re.sub(r"[-_]", " ", f"{entry.name}. {entry.description}")
+        best = max(topics, key=lambda topic: (len(_matching(topic, subject)), -len(topic)))
+        words = [*_matching(best, f"{subject}\n{entry.body}"), *best] if _matching(best, subject) else []
+        proposed = ", ".join([*dict.fromkeys(map(str, words))][:MAX_PROPOSED])
+        changed = replace(entry, metadata={**entry.metadata, "triggers": proposed or "always"}, documents={})
+        library = library.apply(ReplaceEntry(changed, "triggers from its words"))
+    return library
+
+
+def _matching(triggers: list[Trigger], text: str) -> list[Trigger]:
+    return [trigger for trigger in triggers if trigger.kind == "words" and trigger.matches(text)]
+
+
+def without_every_second_criterion(library: Library) -> Library:
+    """Return a copy of the Library without every second measured criterion, counted across Skills by name.
+
+    A Skill whose remaining criteria have no weight keeps its text and loses its rubric.
+    """
+    count = 0
+    for entry in library.skills:
+        kept = []
+        for criterion in entry.rubric.criteria if entry.rubric else ():
+            count += criterion.measure is not None
+            if criterion.measure is None or count % 2:
+                kept.append(criterion)
+        if entry.rubric is not None and len(kept) < len(entry.rubric.criteria):
+            rubric = (
+                replace(entry.rubric, criteria=tuple(kept)) if any(criterion.weight > 0 for criterion in kept) else None
+            )
+            library = library.apply(ReplaceEntry(replace(entry, rubric=rubric)))
+    return library

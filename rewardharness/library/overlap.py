@@ -86,7 +86,7 @@ def _check_contradictions(skills: Sequence[Entry], findings: Findings) -> None:
 
 def _text(entry: Entry) -> str:
     criteria = entry.rubric.criteria if entry.rubric else ()
-    return "\n".join((entry.description, entry.body, entry.system_prompt or "", *(each.text for each in criteria)))
+    return "\n".join((entry.description, entry.body, entry.system_prompt or "", *(row.text for row in criteria)))
 
 
 def _shingles(text: str, size: int) -> frozenset[str]:

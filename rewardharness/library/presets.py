@@ -84,17 +84,17 @@ def _rubrics(document: Any, path: Path) -> Iterator[tuple[str, Any]]:
     if "criteria" in document:
         yield DEFAULT, document
         return
-    found = document.get("best_rubrics", document.get("rubrics", document))
-    if isinstance(found, list):
-        rows = [row for row in found if isinstance(row, dict) and isinstance(row.get("prompt_id"), str)]
+    rubrics = document.get("best_rubrics", document.get("rubrics", document))
+    if isinstance(rubrics, list):
+        rows = [row for row in rubrics if isinstance(row, dict) and isinstance(row.get("prompt_id"), str)]
         pairs = {row["prompt_id"]: row.get("rubric", row) for row in rows}
-        if len(pairs) < len(found):
+        if len(pairs) < len(rubrics):
             raise LibraryError(
-                f"{path.name} has {len(found)} rubrics and {len(pairs)} different prompt ids.",
+                f"{path.name} has {len(rubrics)} rubrics and {len(pairs)} different prompt ids.",
                 next_step="Give each rubric a `prompt_id` of its own.",
             )
     else:
-        pairs = found if isinstance(found, dict) else {}
+        pairs = rubrics if isinstance(rubrics, dict) else {}
     if not pairs:
         raise LibraryError(f"{path.name} has no rubrics.", next_step="See `Rubric presets` in docs/library.md.")
     yield from pairs.items()
@@ -110,16 +110,16 @@ def _row(row: Any, number: int) -> Any:
     """Return a criterion with the keys of `rubric.yaml`."""
     if not isinstance(row, dict):
         return row
-    given = dict(row)
-    name = str(given.pop("criterion_id", given.get("id", f"criterion-{number}")))
-    given["id"] = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:MAX_NAME] or f"criterion-{number}"
-    parts = [str(given.get("text") or "").strip()]
+    criterion = dict(row)
+    name = str(criterion.pop("criterion_id", criterion.get("id", f"criterion-{number}")))
+    criterion["id"] = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:MAX_NAME] or f"criterion-{number}"
+    parts = [str(criterion.get("text") or "").strip()]
     for key, title in _LISTS.items():
-        items = given.pop(key, None)
+        items = criterion.pop(key, None)
         if isinstance(items, list) and items:
             parts.append(f"{title}: {'; '.join(map(str, items))}.")
-    given.pop("criterion_type", None)
-    return {**given, "text": " ".join(filter(None, parts))}
+    criterion.pop("criterion_type", None)
+    return {**criterion, "text": " ".join(filter(None, parts))}
 
 
 def _skill(name: str, description: str, triggers: str, rubric: Rubric) -> Entry:

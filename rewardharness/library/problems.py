@@ -1,9 +1,11 @@
 """Problems of a Library, shared by the check, the loader, and the errors."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from rewardharness.errors import LibraryError
+from rewardharness.errors import LibraryError, shell
 
 Severity = Literal["error", "warning", "note"]
 """`error`: invalid; `warning`: loads but probably reduces accuracy; `note`: information."""
@@ -48,6 +50,20 @@ class FormatError(LibraryError):
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.place}: {problem.message}", next_step=problem.remedy)
         self.problem = problem
+
+
+def raise_errors(folder: Path, problems: Iterable[Problem]) -> None:
+    """Raise the first error of a Library's folder, if any, with the number of other errors.
+
+    Raises:
+        LibraryError: The first error.
+    """
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        first, more = errors[0], f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        place = f"{folder}/{first.place}" if first.where else f"{folder}"
+        step = shell("rh library check {}", folder) if first.where else first.remedy
+        raise LibraryError(f"{place}: {first.message}{more}", next_step=step)
 
 
 @dataclass

@@ -12,21 +12,15 @@ from rewardharness.library.entry import (
     MAX_BYTES,
     RUBRIC_FILE,
     Entry,
-    Places,
+    EntryPlaces,
+    Kind,
     loadable_name_problem,
     read_entry,
 )
 from rewardharness.library.folder import MAX_TOTAL, Folder
 from rewardharness.library.problems import Findings, FormatError
-from rewardharness.library.registry import (
-    MAX_BYTES as MAX_REGISTRY,
-)
-from rewardharness.library.registry import (
-    REGISTRY_FILE,
-    Registry,
-    description_differs,
-    read_registry,
-)
+from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
+from rewardharness.library.registry import REGISTRY_FILE, Registry, description_differs, read_registry
 from rewardharness.library.rubric import MAX_BYTES as MAX_RUBRIC
 
 LINEAGE_FILE = "lineage.jsonl"
@@ -37,7 +31,7 @@ class ReadEntry:
     """A valid entry and the locations of its parts."""
 
     entry: Entry
-    places: Places
+    places: EntryPlaces
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ def read_folder(path: Path) -> FolderContent:
             findings.error(f"There is no {REGISTRY_FILE}.", remedy="Name the folder of a Library, or create a Library.")
         return empty
     registry = read_registry(text, findings.at(REGISTRY_FILE))
-    entries = [_read_entry(folder, registry, name, findings) for name in registry.kinds]
+    entries = [_read_registered(folder, registry, name, findings) for name in registry.kinds]
     lineage = _read(folder, LINEAGE_FILE, MAX_TOTAL, findings) or ""
     _check_lineage(lineage, findings.at(LINEAGE_FILE))
     _find_orphans(path, registry, findings)
@@ -83,8 +77,16 @@ def _read(folder: Folder, where: str, limit: int, findings: Findings) -> str | N
         return None
 
 
-def _read_entry(folder: Folder, registry: Registry, name: str, findings: Findings) -> ReadEntry | None:
-    kind = registry.kinds[name]
+def _read_registered(folder: Folder, registry: Registry, name: str, findings: Findings) -> ReadEntry | None:
+    read = read_one(folder, registry.kinds[name], name, findings)
+    if read is not None and description_differs(registry.record(name), read.entry.description):
+        message = f"The registry and the file of `{name}` have different descriptions; the file is used."
+        findings.at(REGISTRY_FILE).warning(message, registry.line(name), "Copy the description from the file.")
+    return read
+
+
+def read_one(folder: Folder, kind: Kind, name: str, findings: Findings) -> ReadEntry | None:
+    """Read an entry of a kind from its files; None with an error in `findings`."""
     base = f"{FOLDERS[kind]}/{name}"
     here = Findings(f"{base}/{ENTRY_FILE}")
     text = _read(folder, here.where, MAX_BYTES, here)
@@ -97,12 +99,7 @@ def _read_entry(folder: Folder, registry: Registry, name: str, findings: Finding
             f"`{name}` is registered, but this file does not exist.", None, "Add the file, or remove the registration."
         )
     findings.found.extend(here.found)
-    if entry is None or places is None or here.failed:
-        return None
-    if description_differs(registry.record(name), entry.description):
-        message = f"The registry and the file of `{name}` have different descriptions; the file is used."
-        findings.at(REGISTRY_FILE).warning(message, registry.line(name), "Copy the description from the file.")
-    return ReadEntry(entry, places)
+    return None if entry is None or places is None or here.failed else ReadEntry(entry, places)
 
 
 def _check_lineage(text: str, findings: Findings) -> None:
@@ -132,7 +129,9 @@ def _find_orphans(path: Path, registry: Registry, findings: Findings) -> None:
                 orphan.warning(message, None, "Delete it.")
             elif loadable_name_problem(name) is None:
                 orphan.warning(
-                    "This entry is not in the registry, so it is not loaded.", None, "Register or delete it."
+                    "This entry is not in the registry, so it is not loaded.",
+                    None,
+                    "Register it with rh library add, or delete it.",
                 )
             else:
                 orphan.warning("The name is invalid, so this entry is not loaded.", None, "Rename or delete it.")

@@ -5,20 +5,19 @@ The Space contains the source code of the installed version, so it does not depe
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from difflib import unified_diff
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
 
 from rewardharness import __version__
 from rewardharness.errors import InputError, shown
-from rewardharness.hub.errors import HubError, MissingRepoError
+from rewardharness.hub.errors import HubError
+from rewardharness.hub.pushing import Pushed, file_changes, head_for_push, text_diffs
 from rewardharness.hub.repository import Access, Repo, Tree, split_spec
 from rewardharness.leaks import find_leaks
-from rewardharness.library.card_parts import combine, foreign, print_card, read_card
+from rewardharness.library.card_parts import combine, fill_template, foreign, print_card, read_card
 from rewardharness.library.hub import pull
-from rewardharness.library.outgoing import FileChanges
 from rewardharness.library.yamlsafe import print_yaml
 
 PACKAGES = ("rewardharness", "app", "hub_templates")
@@ -36,7 +35,6 @@ _MARK = "# Written by `rh app push-space`"
 _MARKS = (_MARK, "# Written by `rh push-space`")
 """First words of the app of a Space, also those of earlier versions."""
 _JUDGE = re.compile(r"[\x21-\x7e]{1,300}")
-_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _START = '''{mark}; change the settings below with it, or by variables of the Space.
 """The web app, as a Hugging Face Space."""
 
@@ -69,34 +67,7 @@ class SpaceOptions:
     """Report the changes without writing anything."""
 
 
-@dataclass(frozen=True)
-class PushedSpace:
-    """Result of publishing a Space or of its dry run."""
-
-    name: str
-    """`org/name` of the Space."""
-    url: str
-    """URL of the Space."""
-    commit: str | None
-    """The current commit; None for a dry run that would create one."""
-    changes: FileChanges
-    created: bool = False
-    """Whether the Space is new."""
-    dry_run: bool = False
-    card: str = field(default="", repr=False)
-    """README of the Space."""
-    diffs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Unified diffs of the files generated for this Space, by path; empty unless this is a dry run."""
-    notes: tuple[str, ...] = ()
-    """Notes for the user, in sentences."""
-
-    @property
-    def nothing_to_push(self) -> bool:
-        """Whether the Hub was already up to date."""
-        return not self.changes
-
-
-def push_space(name: str, options: SpaceOptions, *, access: Access | None = None) -> PushedSpace:
+def push_space(name: str, options: SpaceOptions, *, access: Access | None = None) -> Pushed:
     """Create or update a Space for a Library in one commit.
 
     Other files in the Space and hand-written text in its README are kept.
@@ -125,44 +96,29 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     space, library = Repo(name, access, "space"), Repo(spec[0], access)
     pull(*spec, access=access)  # validates the Library
     private = library.head(spec[1] or "main").private
-    head, tree, created = _inspect(space, options)
+    base, created = head_for_push(space, private=options.private, dry_run=options.dry_run)
+    head = base.commit if base is not None else ""
+    tree = space.tree(head) if head and not created else {}
     before = _read(space, head, tree)
     if _APP in tree and not any(mark in before.get(_APP, "") for mark in _MARKS):
         raise HubError(f"{name} contains another app.", next_step="Choose another name for the Space.")
     texts = _generated_files(name, options, before, private=private)
     new = {**source_files(), **{path: text.encode("utf-8") for path, text in texts.items()}}
-    changes = _changes(tree, new)
-    url = f"{space.endpoint or 'https://huggingface.co'}/spaces/{name}"
-    pushed = PushedSpace(
-        name, url, head or None, changes, created, options.dry_run, texts[_CARD],
-        notes=("The Library is private: the Space needs the secret HF_TOKEN to read it.",) if private else (),
-    )  # fmt: skip
+    # Outdated source code is deleted; other files are kept.
+    source_folders = tuple(f"{package}/" for package in PACKAGES)
+    changes = file_changes(tree, new, lambda path: path.startswith(source_folders))
+    notes = ("The Library is private: the Space needs the secret HF_TOKEN to read it.",) if private else ()
+    pushed = Pushed(name, space.page, head or None, changes, texts[_CARD], created=created, notes=notes)
     if options.dry_run:
-        return replace(pushed, diffs=_diffs(before, texts, changes), commit=None if changes else pushed.commit)
+        changed = [path for path in (*changes.added, *changes.changed) if path in texts]
+        diffs = text_diffs({path: before.get(path, "") for path in changed}, {path: texts[path] for path in changed})
+        return replace(pushed, commit=None if changes else pushed.commit, dry_run=True, diffs=diffs)
     if not changes:
         return pushed
     added = {path: new[path] for path in (*changes.added, *changes.changed)}
     title = f"RewardHarness {__version__} with {options.library}"
     commit, _ = space.commit(added, changes.deleted, head, (title, f"Judge: {options.judge}"), pull=False)
     return replace(pushed, commit=commit)
-
-
-def _inspect(space: Repo, options: SpaceOptions) -> tuple[str, Tree, bool]:
-    """Return the commit and the files of the Space, and whether it is new. A missing Space is created."""
-    created = False
-    try:
-        head = space.head()
-    except MissingRepoError:
-        created = True
-        if options.dry_run:
-            return "", {}, True
-        space.create(private=options.private)
-        head = space.head()
-    if options.private and not head.private:
-        step = "Omit --private, or first make the Space private in its settings on the Hub."
-        raise HubError(f"{space.name} is public, and a push does not change the visibility.", next_step=step)
-    tree = space.tree(head.commit)
-    return head.commit, {} if created else tree, created
 
 
 def _read(space: Repo, head: str, tree: Tree) -> Mapping[str, str]:
@@ -180,13 +136,10 @@ def _generated_files(name: str, options: SpaceOptions, before: Mapping[str, str]
     card = read_card(_card(name, options, private=private))
     # The Hub creates a default README in a new Space; it is replaced.
     existing = before.get(_CARD, "") if _APP in before else ""
-    requirements = files("hub_templates").joinpath("space_requirements.txt").read_text(encoding="utf-8")
-    if options.judge.startswith("gemini:"):
-        requirements += "aiohttp>=3.10\ngoogle-genai>=3,<4\n"
     return {
         _CARD: print_card(combine(card, read_card(existing)) if existing.strip() else card),
         _APP: _START.format(mark=_MARK, library=options.library, judge=options.judge),
-        _REQUIREMENTS: requirements,
+        _REQUIREMENTS: fill_template("space_requirements.txt", {}),
     }
 
 
@@ -224,8 +177,7 @@ def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
         "secrets": _secrets(options, private=private),
         "version": __version__,
     }
-    template = files("hub_templates").joinpath("space_readme.md").read_text(encoding="utf-8")
-    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], template)
+    return fill_template("space_readme.md", values)
 
 
 def _secrets(options: SpaceOptions, *, private: bool) -> str:
@@ -271,23 +223,3 @@ def _license() -> str | None:
         return distribution("reward-harness-library").read_text(f"licenses/{_LICENSE}")
     except PackageNotFoundError:
         return None
-
-
-def _changes(tree: Tree, new: Mapping[str, bytes]) -> FileChanges:
-    """Return the changes to the files of a Space. Outdated source code is deleted; other files are kept."""
-    source_folders = tuple(f"{package}/" for package in PACKAGES)
-    return FileChanges(
-        added=tuple(sorted(path for path in new if path not in tree)),
-        changed=tuple(sorted(path for path in new if path in tree and not tree[path].holds(new[path]))),
-        deleted=tuple(sorted(path for path in tree if path not in new and path.startswith(source_folders))),
-    )
-
-
-def _diffs(before: Mapping[str, str], texts: Mapping[str, str], changes: FileChanges) -> dict[str, str]:
-    diffs = {}
-    for path in (*changes.added, *changes.changed):
-        if path in texts:
-            old, new = before.get(path, "").split("\n"), texts[path].split("\n")
-            lines = unified_diff(old if before.get(path) else [], new, f"before/{path}", f"after/{path}", lineterm="")
-            diffs[path] = "\n".join(lines)
-    return diffs

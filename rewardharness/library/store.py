@@ -1,12 +1,13 @@
 """The Library: an immutable set of entries, loaded from a folder and saved to one."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rewardharness.errors import LibraryError, shown
 from rewardharness.files import content_id, recover_folder, replace_folder
@@ -22,13 +23,15 @@ from rewardharness.library.entry import (
     name_problem,
 )
 from rewardharness.library.folder import Folder, special_kind
-from rewardharness.library.problems import Findings, FormatError, Problem
+from rewardharness.library.problems import Findings, FormatError, Problem, raise_errors
 from rewardharness.library.reader import LINEAGE_FILE, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry
+from rewardharness.report import Table
+from rewardharness.report_html import render_fragment
 
 if TYPE_CHECKING:
-    from rewardharness.library.hub_push import Pushed
+    from rewardharness.hub.pushing import Pushed
 
 MAX_NAME = 80
 """Maximum displayed length of a Library's name in characters."""
@@ -134,6 +137,14 @@ class Library:
         """The records of the lineage, oldest first. Lines that are not JSON objects are ignored."""
         return tuple(record for line in self.lineage_text.split("\n") if isinstance(record := _json(line), dict))
 
+    def __repr__(self) -> str:
+        counts = f"{len(self.skills)} Skills, {len(self.tools)} Tools"
+        return f"Library({shown(self.name)!r}, {counts}, id={self.id[:12]!r})"
+
+    def _repr_html_(self) -> str:
+        rows = tuple((entry.name, entry.kind, entry.description) for entry in self.entries)
+        return render_fragment(f"Library {self.name} {self.id[:12]}", Table(("entry", "kind", "description"), rows))
+
     def get(self, name: str) -> Entry | None:
         """Return the entry with a name, or None."""
         return self._by_name.get(name)
@@ -203,13 +214,7 @@ class Library:
         path = Path(path)
         recover_folder(path)
         reading = read_folder(path)
-        errors = [problem for problem in reading.findings.found if problem.severity == "error"]
-        if errors:
-            first = errors[0]
-            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-            place = f"{path}/{first.place}" if first.where else f"{path}"
-            step = f"rh library check {path}" if first.where else first.remedy
-            raise LibraryError(f"{place}: {first.message}{more}", next_step=step)
+        raise_errors(path, reading.findings.found)
         return cls(
             entries=tuple(read.entry for read in reading.entries),
             meta=reading.registry.meta,
@@ -230,9 +235,9 @@ class Library:
             LibraryError: If the Library does not exist or is invalid.
             HubError: If the Hub rejects the request, or is unreachable and the cache contains no copy.
         """
-        from rewardharness.library.opening import open_library
-
-        return open_library(f"{name}@{revision}" if revision else name)
+        # By name, as in `push_to_hub`: these modules are built on this one.
+        opening = import_module("rewardharness.library.opening")
+        return cast(Library, opening.open_library(f"{name}@{revision}" if revision else name))
 
     def save_pretrained(self, path: Path | str) -> None:
         """Save the Library to a folder; see `save`."""
@@ -270,11 +275,10 @@ class Library:
             HubError: If the Hub rejects the request or is unreachable.
             LibraryError: If the Library is invalid, or contains files that must not be published.
         """
-        from rewardharness.library.hub import PushOptions, push, usual_access
-
+        hub = import_module("rewardharness.library.hub")
         base = self.origin[1] if self.origin is not None and self.origin[0] == repo_id else ""
-        options = PushOptions(version, bump, private, create_pr, rebase, base, dry_run)
-        return push(self, repo_id, options, access=replace(usual_access(), token=token))
+        options = hub.PushOptions(version, bump, private, create_pr, rebase, base, dry_run)
+        return cast("Pushed", hub.push(self, repo_id, options, access=replace(hub.usual_access(), token=token)))
 
     def files(self) -> dict[str, str]:
         """Return the text of all files of the Library by relative path, in schema 2.
@@ -317,15 +321,9 @@ class Library:
         Raises:
             LibraryError: If the folder contains other files, or cannot be replaced.
         """
-        target = Path(path).resolve()
-        texts = self.files()
-        try:
-            recover_folder(target)
-            kept = _kept_files(target, texts)
-            replace_folder(target, {name: text.encode("utf-8") for name, text in texts.items()}, kept=kept)
-        except OSError as error:
-            message = f"Could not save the Library to {target}: {error.strerror or error}. Nothing was changed."
-            raise LibraryError(message, next_step="Check its permissions, or choose another folder.") from error
+        target, texts = Path(path).resolve(), self.files()
+        files = {name: text.encode("utf-8") for name, text in texts.items()}
+        write_folder(target, files, lambda: _kept_files(target, texts))
 
 
 EMPTY = Library()
@@ -384,6 +382,25 @@ def _kept_files(target: Path, texts: Mapping[str, str]) -> list[str]:
             raise LibraryError(f"{target}/{shown(where)} is {kind} and cannot be kept.", next_step="Move it elsewhere.")
         kept.append(where)
     return kept
+
+
+def write_folder(target: Path, files: Mapping[str, bytes], kept: Callable[[], list[str]]) -> None:
+    """Write the folder of a Library atomically.
+
+    Args:
+        target: The folder.
+        files: Contents by path.
+        kept: Returns the other files of the folder that are kept.
+
+    Raises:
+        LibraryError: If the folder cannot be written; nothing is changed.
+    """
+    try:
+        recover_folder(target)
+        replace_folder(target, files, kept=kept())
+    except OSError as error:
+        message = f"Could not save the Library to {target}: {error.strerror or error}. Nothing was changed."
+        raise LibraryError(message, next_step="Check its permissions, or choose another folder.") from error
 
 
 def check_replaceable(target: Path) -> None:

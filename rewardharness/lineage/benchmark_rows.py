@@ -1,17 +1,19 @@
 """A row of a benchmark report as metrics of an eval."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rewardharness.benchmark.result import compared_examples, make_sheet
+from rewardharness.benchmark.comparison import compared_examples
+from rewardharness.benchmark.numbers import Number, make_sheet
+from rewardharness.benchmark.result import parse_result
 from rewardharness.benchmark.run import DATA_FILE, read_benchmark, read_judgments
+from rewardharness.codec import ValidationError
 from rewardharness.errors import DataError, InputError
 from rewardharness.lineage.records import BenchmarkRef, Direction, Items, MetricValue
 from rewardharness.lineage.reports import ReportFacts
-from rewardharness.schema import Json
 
 DIRECTIONS: Mapping[str, Direction] = {
     name: "higher" for name in ("exact", "forced", "groups", "fitted", "macro", "spearman")
@@ -38,79 +40,65 @@ def read_row(facts: ReportFacts, folder: Path, which: str) -> ReportFacts:
         InputError: If there is no such row, or nothing was judged in it.
         DataError: If the report is damaged.
     """
-    report = facts.document
     try:
-        rows = [row for row in report["rows"] if which in {row["key"], row["role"]}]
-        if not rows:
-            known = ", ".join(f"{row['key']} ({row['role']}, {row['name']})" for row in report["rows"])
-            raise InputError(f"{facts.source.file} has no row {which!r}.", next_step=f"Rows: {known}.")
-        row = rows[0]
-        named = _named(row["numbers"])
-        metrics = {name: _metric(name, number) for name, number in named.items()}
-        sample = f", sample {report['sampled']}" if report["sampled"] else ""
-        benchmark = BenchmarkRef(report["task"]["name"], f"{report['protocol']}{sample}", report["digest"])
-        how = "+".join(row["protocols"]) or row["protocol"]
-        judge = f"{row['name']}, {how}, {row['revision']}"
-        items = _items(folder, row["key"], named, metrics)
-    except (KeyError, TypeError, AttributeError) as error:
-        message = f"{facts.source.file} is damaged: {type(error).__name__}: {error}."
+        report = parse_result(facts.document)
+    except ValidationError as error:
+        message = f"{facts.source.file} is damaged, or of another version: {error.message}."
         raise DataError(message, next_step="Recreate it with: rh benchmark report") from None
+    row = next((row for row in report.rows if which in {row.key, row.role}), None)
+    if row is None:
+        known = ", ".join(f"{row.key} ({row.role}, {row.name})" for row in report.rows)
+        raise InputError(f"{facts.source.file} has no row {which!r}.", next_step=f"Rows: {known}.")
+    metrics = _metrics(row.numbers)
     if not metrics:
         raise InputError(f"{facts.source.file}: nothing was judged in this row.", next_step="Choose another row.")
+    sample = f", sample {list(report.sampled)}" if report.sampled else ""
     return replace(
         facts,
-        benchmark=benchmark,
-        protocol=report["protocol"],
-        judge=judge,
-        library=row["library_id"],
-        metrics=tuple(metrics.values()),
-        items=items,
+        benchmark=BenchmarkRef(report.task.name, f"{report.protocol}{sample}", report.digest),
+        protocol=report.protocol,
+        judge=f"{row.name}, {'+'.join(row.protocols) or row.protocol}, {row.revision}",
+        library=row.library_id,
+        metrics=tuple(metric for metric, _ in metrics),
+        items=_items(folder, row.key, metrics),
     )
 
 
-def _named(numbers: list[Json]) -> dict[str, Json]:
-    """Return the numbers with a value by a short unique name, as in `demo_partial/exact/2-way`."""
-    found: dict[str, Json] = {}
+def _metrics(numbers: Sequence[Number]) -> list[tuple[MetricValue, Number]]:
+    """Return the numbers with a value as metrics with short unique names, as in `demo_partial/exact/2-way`.
+
+    If failed judgments count as wrong, a metric is about all examples.
+    """
+    metrics: dict[str, tuple[MetricValue, Number]] = {}
     for number in numbers:
-        if number["value"] is None or number["metric"] not in DIRECTIONS:
+        if number.value is None or number.metric not in DIRECTIONS:
             continue
-        ways = f"{len(number['labels'])}-way" if number["labels"] else ""
-        name = "/".join(part for part in (number["part"], number["metric"], number["dimension"], ways) if part)
-        while name in found:
+        ways = f"{len(number.labels)}-way" if number.labels else ""
+        name = "/".join(part for part in (number.part, number.metric, number.dimension, ways) if part)
+        while name in metrics:
             name += "+"
-        found[name] = number
-    return found
+        judged = number.judged or None if number.basis == "judged" else None
+        metric = MetricValue(
+            name, DIRECTIONS[number.metric], number.value, n=number.n or None, judged=judged, interval=number.interval
+        )
+        metrics[name] = (metric, number)
+    return list(metrics.values())
 
 
-def _metric(name: str, number: Json) -> MetricValue:
-    """Convert a number. If failed judgments count as wrong, it is about all examples."""
-    interval = number["interval"]
-    return MetricValue(
-        name,
-        DIRECTIONS[number["metric"]],
-        float(number["value"]),
-        n=number["n"] or None,
-        judged=number["judged"] or None if number["basis"] == "judged" else None,
-        interval=(interval[0], interval[1]) if interval else None,
-    )
-
-
-def _items(folder: Path, key: str, named: Mapping[str, Json], metrics: Mapping[str, MetricValue]) -> Items:
+def _items(folder: Path, key: str, metrics: Sequence[tuple[MetricValue, Number]]) -> Items:
     """Return the credit per question of metrics that are its mean. Empty without the run folder."""
     if not (folder / DATA_FILE).is_file():
         return {}
-    exam = read_benchmark(folder)
-    sheet = make_sheet(exam, read_judgments(folder).get(key, {}))
-    found: dict[str, dict[str, float]] = {}
-    for name, number in named.items():
-        if number["metric"] != "exact" or number["part"] not in sheet.parts:
+    sheet = make_sheet(read_benchmark(folder), read_judgments(folder).get(key, {}))
+    items: dict[str, dict[str, float]] = {}
+    for metric, number in metrics:
+        if number.metric != "exact" or number.part not in sheet.parts:
             continue
-        judged = [each for each in compared_examples(sheet, number["part"]) if each.credit is not None]
-        clusters = [each.cluster for each in judged if each.cluster]
+        judged = [example for example in compared_examples(sheet, number.part) if example.credit is not None]
+        clusters = [example.cluster for example in judged if example.cluster]
         if len(set(clusters)) < len(clusters):
             continue  # a paired comparison assumes independence; questions on one source image are not independent
-        credits = {each.id: float(each.credit or 0.0) for each in judged}
-        metric = metrics[name]
+        credits = {example.id: float(example.credit or 0.0) for example in judged}
         if len(credits) == metric.judged and abs(fmean(credits.values()) - metric.value) < _TOLERANCE:
-            found[name] = credits
-    return found
+            items[metric.name] = credits
+    return items

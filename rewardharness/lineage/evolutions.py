@@ -18,10 +18,10 @@ def read_evolution(folder: Path) -> EvolutionSummary:
 
     Raises:
         RunError: If the folder is not a run folder.
-        DataError: If its report is damaged.
+        RunError: If its report is damaged.
     """
     manifest = read_manifest(folder)
-    report = read_json(folder / REPORT) if (folder / REPORT).exists() else {}
+    report = read_json(folder / REPORT) if (folder / REPORT).exists() else {}  # of any version
     before = sum(1 for _ in read_jsonl(version_folder(folder, 0) / LINEAGE_FILE))
     lines = [line for _, line in read_jsonl(folder / CHAMPION / LINEAGE_FILE)]
     return EvolutionSummary(

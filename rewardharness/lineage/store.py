@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.codec import Sha256, ValidationError, decode, from_json, to_json
-from rewardharness.errors import InputError, RunError
+from rewardharness.errors import InputError, RunError, shell
 from rewardharness.files import content_id, read_json, sha256, sha256_file, write_once
 from rewardharness.leaks import secret_places
 from rewardharness.lineage.named_files import state_of
@@ -76,14 +76,15 @@ class Record:
         """Kind and name, as in `eval sft-1`."""
         return f"{self.kind} {self.name}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object that is stored."""
+    @property
+    def stored(self) -> "StoredRecord":
+        """The content of its file."""
         content = {**_content(self.kind, self.name, self.body), "id": self.id, "created": self.created}
-        return {**content, "seal": content_id(content)}
+        return StoredRecord(**content, seal=content_id(content))
 
 
 @dataclass(frozen=True)
-class _Stored:
+class StoredRecord:
     """The JSON object in a file."""
 
     schema: int
@@ -134,7 +135,8 @@ class Lineage:
                 raise InputError(
                     f"{self.folder} already has a different {record.kind} {name!r}, created {existing.created}; "
                     "records are never changed.",
-                    next_step=f"Choose another name, or show it with: rh lineage show {name} --lineage {self.folder}",
+                    next_step="Choose another name, or show it with: "
+                    + shell("rh lineage show {} --lineage {}", name, self.folder),
                 )
             return existing
         return record
@@ -315,11 +317,11 @@ def _content(kind: str, name: str, body: Body) -> dict[str, Any]:
 
 
 def _record_bytes(record: Record) -> bytes:
-    return (json.dumps(record.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    return (json.dumps(to_json(record.stored), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
 
 
 def _parse_record(document: Any, kind: str, name: str) -> Record:
-    stored = from_json(_Stored, document)
+    stored = from_json(StoredRecord, document)
     if stored.schema != SCHEMA:
         raise ValidationError("it was written by another version of RewardHarness")
     if (stored.kind, stored.name) != (kind, name):

@@ -139,16 +139,17 @@ def tone_shift(view: EditView, request: EditRequest) -> Reading:
     """Measure whether light and color changed in each requested direction.
 
     Local requests are measured where the image changed, global ones everywhere. A clearly visible shift gets about 0.8,
-    no shift about 0.1, a shift in the opposite direction less.
+    no shift about 0.1, a shift in the opposite direction less. Of several directions the one that is met least counts.
+    Black and white is graded by the chroma that is left, both in itself and in relation to the source.
     """
     shifts = _tone_shifts(view, local=request.scope == "local")
     asked = [tone for tone in request.tones if tone in _TONES]
-    units = {"brightness": "L", "saturation": "share", "chroma_left": "dE", "sepia_distance": "dE"}
+    units = {"brightness": "L", "chroma_left": "dE", "sepia_distance": "dE"}
+    units |= {"saturation": "share", "chroma_kept": "share"}
     quantities = {name: Quantity(value, units.get(name, "octaves"), -200.0, 200.0) for name, value in shifts.items()}
     if not asked:
         return Reading(quantities, None, "The instruction does not ask for a change of light or tone.")
-    grades = [_tone_grade(shifts, *_TONES[tone]) for tone in asked]
-    grade = 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)
+    grade = min(_tone_grade(shifts, *_TONES[tone]) for tone in asked)
     parts = [f"{tone.replace('_', ' ')}: {_TONES[tone][0]} {shifts[_TONES[tone][0]]:+.2f}" for tone in asked]
     sentence = f"Requested tone changes and measured shifts: {'; '.join(parts)}."
     return Reading(quantities, grade, sentence)
@@ -216,6 +217,20 @@ def _asked_colors(request: EditRequest) -> tuple[str, ...]:
     return tuple(reversed(kept))
 
 
+def color_of_region(view: EditView, request: EditRequest, weight: Plane) -> tuple[float, float] | None:
+    """Return the share of a region of the candidate that has a requested color, and the grade for that.
+
+    A region that is clearly nearer to another basic color has a low grade. None if no known color is requested.
+    """
+    targets = tuple(target for target in map(color_named, request.colors) if target)
+    if not targets:
+        return None
+    share = weighted_mean(_member(view.after, targets), weight)
+    _, rival = _rival(view.after, weight, targets)
+    nearer = step(-weighted_mean(_nearest(view.after, targets), weight) / (rival + 5.0), *_RIVAL)
+    return share, step(share, 0.1, 0.04) * nearer
+
+
 @once
 def _nearest(image: Planes, targets: tuple[ColorTarget, ...]) -> Plane:
     distances = [color_distance(image.channels, target, image.chroma) for target in targets]
@@ -253,6 +268,7 @@ def _tone_shifts(view: EditView, *, local: bool) -> dict[str, float]:
         "saturation": after["saturation"] - before["saturation"],
         "sharpness": crispness[1] - crispness[0],
         "chroma_left": after["chroma"],
+        "chroma_kept": min(10.0, after["chroma"] / max(before["chroma"], 1.0)),
         "sepia_distance": weighted_mean(sepia, weight)
         + 3.0 * _tint_spread(view.lab_candidate[::2, ::2], weight[::2, ::2]),
     }
@@ -305,8 +321,10 @@ def _crispness(gray: Plane, weight: Plane) -> float:
 
 
 def _tone_grade(shifts: Mapping[str, float], name: str, sign: float, visible: float) -> float:
+    if name == "chroma_left":  # a chroma of 1 cannot be seen; more than a quarter of a muted image's can
+        return fall(excess(shifts[name] - 1.0, 0.5), 2.0) * fall(excess(shifts["chroma_kept"] - 0.25, 0.1), 0.25)
     if visible == 0.0:
-        return fall(shifts[name] if name == "chroma_left" else excess(shifts[name] - 8.0, 3.0), 8.0)
+        return fall(excess(shifts[name] - 8.0, 3.0), 8.0)
     return step(sign * shifts[name] / visible, 0.7, 0.32)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from rewardharness.measure.bounds import MAX_CHUNKS, MAX_PIXELS, MAX_SIDE, MIN_SIDE, open_bounded, quiet
-from rewardharness.measure.images import load_picture, read_bytes, sniff
+from rewardharness.measure.images import is_deep_png, load_picture, read_bytes, sniff
 from rewardharness.schema import ImageInput
 
 PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
@@ -99,6 +99,7 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
             size = image.size
             plain = (
                 image.mode in {"RGB", "L"}
+                and not is_deep_png(kind, data)
                 and not opened.exif
                 and not opened.notes
                 and not image.has_transparency_data

@@ -171,9 +171,16 @@ def sniff(name: str, data: bytes) -> str:
     )
 
 
+def is_deep_png(kind: str, data: bytes) -> bool:
+    """Return whether an image is a PNG with 16 bits per channel, of which Pillow shows 8 in the modes of 8 bits."""
+    return kind == "PNG" and data[24:25] == b"\x10"
+
+
 def _decode(name: str, opened: OpenedImage) -> tuple[Pixels, tuple[str, ...]]:
     """Decode the first frame to upright sRGB on white, with notes on the conversions."""
     image, notes = opened.image, list(opened.notes)
+    if is_deep_png(image.format or "", opened.data) and not image.mode.startswith("I"):
+        notes.append("16 bits per channel scaled to 8")
     with quiet():
         several = getattr(image, "is_animated", False)
     if image.format == "WEBP" and not several:

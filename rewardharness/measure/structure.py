@@ -9,7 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from rewardharness.measure.color import layout_kept
+from rewardharness.measure.color import color_of_region, layout_kept
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
 from rewardharness.measure.planes import Mask, Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
@@ -133,7 +133,8 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
     """Measure whether something new is visible in the edited region.
 
     Combines new edges (gradient beyond that of the source nearby), the color difference from the source, and the
-    compactness of the region. Graded if the instruction adds or replaces something.
+    compactness of the region. Graded if the instruction adds or replaces something; a color that the instruction gives
+    to it must be there.
     """
     heat = view.change
     area = float(heat.mean())
@@ -159,7 +160,12 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
     if not {"add", "replace", "count"} & set(request.kinds[:2]):
         return Reading(quantities, None, sentence, overlay)
     visible = rise(0.5 * edges / 1.5 + 0.5 * distance / 20.0, 1.0) * area / (area + 0.004)
-    return Reading(quantities, min(1.0, visible**0.7 * (0.4 + 0.6 * compact)), sentence, overlay)
+    grade = min(1.0, visible**0.7 * (0.4 + 0.6 * compact))
+    if "color" not in request.kinds and (colored := color_of_region(view, request, heat**2)) is not None:
+        quantities["color_share"] = Quantity(colored[0], "share", 0.0, 1.0)
+        sentence += f" {colored[0]:.0%} of it has the requested color {' or '.join(request.colors)}."
+        grade *= colored[1]
+    return Reading(quantities, grade, sentence, overlay)
 
 
 def removal_fill(view: EditView, request: EditRequest) -> Reading:

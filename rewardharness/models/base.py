@@ -23,6 +23,7 @@ ErrorCode = Literal[
     "server_error",
     "bad_request",
     "not_public",
+    "wrong_address",
 ]
 """Reason for a missing reply.
 
@@ -30,7 +31,8 @@ ErrorCode = Literal[
 allowed; `model_not_found`: the server does not serve this model; `context_too_long`: the prompt does not fit;
 `refused`: the model or a filter declined; `bad_response`: the reply violates the protocol; `unreachable`: no connection
 or a lost connection; `server_error`: the server failed; `bad_request`: the server does not accept this request;
-`not_public`: the address is not a server on the public internet, which is required.
+`not_public`: the address is not a server on the public internet, which is required; `wrong_address`: the server has no
+chat endpoint at this address.
 """
 
 _RETRYABLE = frozenset({"timeout", "rate_limited", "bad_response", "unreachable", "server_error"})
@@ -47,6 +49,7 @@ _NEXT_STEPS: Mapping[str, str] = {
     "unreachable": "Check the address and that the server is running.",
     "server_error": "See the server's log.",
     "bad_request": "`rh doctor` shows what each endpoint accepts.",
+    "wrong_address": "Check the base URL; that of an OpenAI-compatible server usually ends in /v1.",
     "not_public": "Check the address, and use an endpoint on the public internet.",
 }
 
@@ -54,7 +57,8 @@ _NEXT_STEPS: Mapping[str, str] = {
 class ModelError(HarnessError):
     """A model gave no usable reply.
 
-    The message names the endpoint by its alias. It never contains a key, a prompt, an image or text from the server.
+    The message names the endpoint by its alias. It may quote the server, shortened and on one line, and never contains
+    a key or an image.
 
     Args:
         code: Reason for the failure.
@@ -159,7 +163,8 @@ class TokenUsage:
     """Input tokens read from the server's cache; included in `input_tokens`."""
 
 
-_UNFINISHED = frozenset({"length", "model_length", "max_tokens", "abort"})
+FINISHED = frozenset({"", "stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
+"""Finish reasons of a complete reply, in lowercase; a server that gives no reason sends only complete replies."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +173,7 @@ class Reply:
 
     text: str
     finish_reason: str = "stop"
-    """`stop` if the reply is complete, `length` if it was truncated at `max_tokens`, or the server's own value."""
+    """`stop` or empty for a complete reply, `length` for one truncated at `max_tokens`, or the server's own value."""
     usage: TokenUsage = TokenUsage()
     top_logprobs: tuple[Mapping[str, float], ...] = ()
     """For each token of the reply: natural log-probabilities of the most likely tokens, including the chosen one.
@@ -188,7 +193,53 @@ class Reply:
     @property
     def cut_off(self) -> bool:
         """Whether the reply was truncated."""
-        return self.finish_reason in _UNFINISHED
+        return self.finish_reason.lower() not in FINISHED
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Why a request waits. `str` puts it into words."""
+
+    endpoint: str
+    """Host and port."""
+    code: ErrorCode
+    """The last failure; `timeout` for an attempt that is not answered yet."""
+    status: int | None
+    """Its HTTP status, if any."""
+    seconds: float
+    """Seconds until the next attempt, or until one that is not answered is given up."""
+    waiting: int
+    """Requests that wait for another attempt, with this one."""
+    pending: int
+    """Requests without a result."""
+    unanswered: bool = False
+    """Whether the attempt is not answered yet, rather than failed."""
+
+    def __str__(self) -> str:
+        if self.unanswered:
+            return f"no answer from {self.endpoint} yet, given up in {self.seconds:.0f} s"
+        kinds = {"timeout": "no answer", "unreachable": "no connection"}
+        what = self.status if (self.status or 0) >= 400 else kinds.get(self.code, self.code)
+        return f"{what} from {self.endpoint}, again in {self.seconds:.0f} s; {self.waiting} of {self.pending} waiting"
+
+
+@dataclass(frozen=True)
+class EndpointStats:
+    """Statistics of an endpoint."""
+
+    alias: str
+    """Host and port."""
+    state: str
+    """`available`, `waiting` (as requested by the server) or `unavailable`."""
+    in_flight: int
+    limit: int
+    """Current limit of concurrent requests."""
+    sent: int
+    succeeded: int
+    failures: Mapping[str, int]
+    """Number of failures by code."""
+    seconds: float
+    """Mean response time; 0 before the first reply."""
 
 
 class Model(Protocol):

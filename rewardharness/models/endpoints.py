@@ -17,74 +17,29 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from rewardharness.models.base import ErrorCode, ModelError
-from rewardharness.models.limits import AdaptiveLimit
+from rewardharness.models.base import EndpointStats, ErrorCode, ModelError, Waiting
+from rewardharness.models.limits import AdaptiveLimit, EndpointSettings
 from rewardharness.telemetry import chat_span, record_reply
+from rewardharness.waiting import on_wait
 
 T = TypeVar("T")
 
 _MOST_FAILURES: Mapping[str, int] = {"timeout": 3, "server_error": 5, "bad_response": 3}
-"""Maximum failures of one request by code; `PoolSettings.attempts` limits the others."""
+"""Maximum failures of one request by code; `EndpointSettings.retries` limits the others."""
 
-_SETTLED: frozenset[ErrorCode] = frozenset({"unauthorized", "model_not_found"})
+_SETTLED: frozenset[ErrorCode] = frozenset({"unauthorized", "model_not_found", "wrong_address"})
 """Errors that apply to every request: the endpoint becomes unavailable at once and is not retried."""
+
+_ABOUT_INPUT = frozenset({403, 404})
+"""Statuses of these errors that, after a success, apply to one input, unless they repeat."""
+
+_SLOW = 10.0
+"""Seconds without an answer after which waiting for it is reported."""
 
 _BROKEN: frozenset[ErrorCode] = frozenset({"timeout", "server_error", "bad_response", "unreachable"})
 """Errors that count toward making the endpoint unavailable."""
-
-
-@dataclass(frozen=True)
-class PoolSettings:
-    """Retry and concurrency settings of a pool."""
-
-    attempts: int = 8
-    """Maximum number of attempts per request."""
-    attempt_timeout: float = 120.0
-    """Seconds that one attempt may take, from sending to the complete reply."""
-    start: int = 8
-    """Initial number of concurrent requests per endpoint."""
-    most_in_flight: int = 256
-    """Maximum number of concurrent requests per endpoint."""
-    trip_after: int = 5
-    """Consecutive failures after which an endpoint becomes unavailable."""
-    shortest_aside: float = 1.0
-    """Initial seconds before a trial request to an unavailable endpoint; doubled after each failed trial."""
-    longest_aside: float = 30.0
-    patience: float = 30.0
-    """Seconds without an available endpoint after which requests fail at once instead of waiting."""
-    longest_wait: float = 60.0
-    """Longest `Retry-After` that is accepted, in seconds; a longer one fails the request."""
-    backoff: float = 0.5
-    """Upper bound of the first random pause before a retry, in seconds; doubled each time."""
-    longest_backoff: float = 20.0
-    model: str = ""
-    """Id of the model, for spans."""
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        """The fields that `ModelSettings` has, too."""
-        return {name: getattr(self, name) for name in ("attempts", "attempt_timeout", "most_in_flight")}
-
-
-@dataclass(frozen=True)
-class EndpointStats:
-    """Statistics of an endpoint."""
-
-    alias: str
-    """Host and port."""
-    state: str
-    """`available`, `waiting` (as requested by the server) or `unavailable`."""
-    in_flight: int
-    limit: int
-    """Current limit of concurrent requests."""
-    sent: int
-    succeeded: int
-    failures: Mapping[str, int]
-    """Number of failures by code."""
-    seconds: float
-    """Mean response time; 0 before the first reply."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +58,7 @@ class PoolResult(Generic[T]):
 class Endpoint:
     """The state of one server within a pool. Only the pool modifies it."""
 
-    def __init__(self, alias: str, settings: PoolSettings) -> None:
+    def __init__(self, alias: str, settings: EndpointSettings) -> None:
         self.alias = alias
         self.limit = AdaptiveLimit(settings.start, settings.most_in_flight)
         self.in_flight = 0
@@ -111,6 +66,10 @@ class Endpoint:
         self.failures_in_row = 0
         self.aside_for = 0.0
         self.is_aside = False
+        self.is_settled = False
+        """Set aside because of an error that applies to every request."""
+        self.works = False
+        """Whether it has answered a request."""
         self.aside_at = float("-inf")
         self.last_error = ModelError("unreachable", f"{alias} has not received a request yet.")
         self.sent = 0
@@ -151,6 +110,7 @@ class EndpointPool:
     Args:
         aliases: Names of the endpoints for messages and statistics.
         settings: Retry and concurrency settings.
+        model: Id of the model, for spans.
         clock: Monotonic time in seconds.
         sleep: Sleeps for a number of seconds.
         chance: Returns a random number in [0, 1).
@@ -159,17 +119,23 @@ class EndpointPool:
     def __init__(
         self,
         aliases: Sequence[str],
-        settings: PoolSettings = PoolSettings(),
+        settings: EndpointSettings = EndpointSettings(),
         *,
+        model: str = "",
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.endpoints = tuple(Endpoint(alias, settings) for alias in aliases)
-        self._settings = settings
+        self.settings = settings
+        self._model = model
         self._clock = clock
         self._sleep = sleep
         self._chance = chance
+        self.on_wait: Callable[[Waiting], None] = _show
+        """Called when a request waits for another attempt, or long for an answer."""
+        self._pausing = 0
+        self._pending = 0
         self._dark_since: float | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._woken = 0  # waiters that were woken but have not run yet
@@ -179,8 +145,15 @@ class EndpointPool:
         now = self._clock()
         return tuple(endpoint.stats(now) for endpoint in self.endpoints)
 
-    def readmit(self, alias: str | None = None) -> None:
-        """Make one endpoint, or all of them, available again at once."""
+    def readmit(self, alias: str | None = None, *, works: bool = False) -> None:
+        """Make one endpoint, or all of them, available again at once.
+
+        Args:
+            alias: The endpoint; None for all.
+            works: Whether it has answered a request outside of the pool.
+        """
+        for endpoint in self.endpoints:
+            endpoint.works |= works and alias in (None, endpoint.alias)
         back = [endpoint for endpoint in self.endpoints if endpoint.is_aside and alias in (None, endpoint.alias)]
         for endpoint in back:
             endpoint.resume_at = float("-inf")
@@ -203,14 +176,15 @@ class EndpointPool:
         """
         course, began = _Course(affinity), self._clock()
         ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        with chat_span(self._settings.model) as span:
+        self._pending += 1
+        with chat_span(self._model) as span:
             try:
                 async with asyncio.timeout_at(ends):
                     while True:
                         endpoint = await self._acquire(course)
                         try:
-                            with self._recorded(endpoint, ends):
-                                async with asyncio.timeout(self._settings.attempt_timeout):
+                            with self._recorded(endpoint, ends), self._watched(endpoint):
+                                async with asyncio.timeout(self.settings.request_timeout):
                                     value = await call(endpoint)
                             record_reply(span, value, endpoint.alias, course.attempts)
                             return PoolResult(value, course.attempts, self._clock() - began, endpoint.alias)
@@ -220,6 +194,34 @@ class EndpointPool:
                 count = course.attempts
                 sent = f"{count} request{'s' * (count != 1)} sent" if count else "no request could be sent"
                 raise ModelError("timeout", f"No reply within {timeout or 0:g} s; {sent}.") from None
+            finally:
+                self._pending -= 1
+
+    @contextmanager
+    def _watched(self, endpoint: Endpoint) -> Iterator[None]:
+        """Report an attempt that is not answered for long."""
+        left = self.settings.request_timeout - _SLOW
+        if left <= 0:
+            yield
+            return
+        slow = Waiting(endpoint.alias, "timeout", None, left, self._pausing, self._pending, unanswered=True)
+        timer = asyncio.get_running_loop().call_later(_SLOW, self.on_wait, slow)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    async def _wait(self, endpoint: Endpoint, seconds: float) -> None:
+        """Wait for another attempt after the last failure of an endpoint."""
+        self._pausing += 1
+        try:
+            last = endpoint.last_error
+            self.on_wait(Waiting(endpoint.alias, last.code, last.status, seconds, self._pausing, self._pending))
+            await self._sleep(seconds)
+        finally:
+            self._pausing -= 1
+            if not self._pausing:
+                on_wait("")
 
     @contextmanager
     def _recorded(self, endpoint: Endpoint, ends: float | None) -> Iterator[None]:
@@ -236,8 +238,7 @@ class EndpointPool:
             self._note_failure(endpoint, error, began)
             raise
         except TimeoutError:
-            limit = self._settings.attempt_timeout
-            late = ModelError("timeout", f"{endpoint.alias} did not answer within {limit:g} s.")
+            late = ModelError("timeout", f"{endpoint.alias} did not answer within {self.settings.request_timeout:g} s.")
             self._note_failure(endpoint, late, began)
             raise late from None
         except asyncio.CancelledError:
@@ -253,6 +254,7 @@ class EndpointPool:
 
     def _note_success(self, endpoint: Endpoint, seconds: float) -> None:
         endpoint.succeeded += 1
+        endpoint.works = True
         endpoint.seconds += seconds
         endpoint.limit.succeeded(seconds, endpoint.in_flight)
         self._back_in_service(endpoint)
@@ -271,7 +273,8 @@ class EndpointPool:
             self._back_in_service(endpoint)  # the endpoint works, although it rejects the request
             return
         endpoint.failures_in_row += 1
-        if endpoint.is_aside or error.code in _SETTLED or endpoint.failures_in_row >= self._settings.trip_after:
+        endpoint.is_settled = _is_settled(error, endpoint)
+        if endpoint.is_aside or endpoint.is_settled or endpoint.failures_in_row >= self.settings.trip_after:
             self._set_aside(endpoint, error, began, now)
 
     def _back_in_service(self, endpoint: Endpoint) -> None:
@@ -282,7 +285,7 @@ class EndpointPool:
             self._dark_since = None
 
     def _set_aside(self, endpoint: Endpoint, error: ModelError, began: float, now: float) -> None:
-        settings = self._settings
+        settings = self.settings
         if endpoint.is_aside and began <= endpoint.aside_at:
             return  # sent before the endpoint became unavailable
         endpoint.is_aside = True
@@ -297,21 +300,22 @@ class EndpointPool:
         """Return when the request may be retried, or raise the error if retrying cannot help."""
         course.failures[error.code] += 1
         course.tried.add(endpoint)
-        settled = error.code in _SETTLED
+        settled = _is_settled(error, endpoint)
         hopeless = all(other.is_aside for other in self.endpoints) if settled else not error.retryable
-        enough = course.failures[error.code] >= _MOST_FAILURES.get(error.code, self._settings.attempts)
-        if hopeless or enough or course.attempts >= self._settings.attempts:
+        attempts = 1 + self.settings.retries
+        enough = course.failures[error.code] >= _MOST_FAILURES.get(error.code, attempts)
+        if hopeless or enough or course.attempts >= attempts:
             sent = f" Requests sent: {course.attempts}." if course.attempts > 1 else ""
-            message = f"{error.message}{sent}"
-            raise ModelError(error.code, message, status=error.status, retry_after=error.retry_after) from None
+            status, wait = error.status, error.retry_after
+            raise ModelError(error.code, f"{error.message}{sent}", status=status, retry_after=wait) from None
         now = self._clock()
         if any(other.room(now) for other in self.endpoints if other not in course.tried):
             return
         course.tried.clear()
         if error.retry_after is None and not settled:
-            bound = min(self._settings.longest_backoff, self._settings.backoff * 2**course.pauses)
+            bound = min(self.settings.longest_backoff, self.settings.backoff * 2**course.pauses)
             course.pauses += 1
-            await self._sleep(bound * self._chance())
+            await self._wait(endpoint, bound * self._chance())
 
     async def _acquire(self, course: _Course) -> Endpoint:
         """Take a free slot on an endpoint, waiting if needed. Retries go before new requests."""
@@ -328,7 +332,7 @@ class EndpointPool:
                     return endpoint
             pause = self._pause(now)
             if pause > 0:
-                await self._sleep(pause)
+                await self._wait(min(self.endpoints, key=lambda endpoint: endpoint.resume_at), pause)
             else:
                 await self._turn(first)
             first = True
@@ -355,16 +359,16 @@ class EndpointPool:
         """
         pause = max(0.0, min(endpoint.resume_at for endpoint in self.endpoints) - now)
         if all(endpoint.is_aside for endpoint in self.endpoints):
-            in_vain = all(endpoint.last_error.code in _SETTLED for endpoint in self.endpoints)
+            in_vain = all(endpoint.is_settled for endpoint in self.endpoints)
             dark_since = now if self._dark_since is None else self._dark_since
-            left = self._settings.patience - (now - dark_since)
+            left = self.settings.patience - (now - dark_since)
             if in_vain or left <= 0:
                 self._wake(len(self._waiting))
                 last = max(self.endpoints, key=lambda endpoint: endpoint.aside_at).last_error
                 message = f"All endpoints are unavailable. Last error: {last.message}"
                 raise ModelError(last.code, message, status=last.status)
             pause = min(pause, left)
-        elif pause > self._settings.longest_wait:
+        elif pause > self.settings.longest_wait:
             self._wake(len(self._waiting))
             message = f"All endpoints are rate limited; the shortest wait is {pause:.0f} s."
             raise ModelError("rate_limited", message, status=429, retry_after=pause)
@@ -398,6 +402,16 @@ class EndpointPool:
                 turn.set_result(None)
                 self._woken += 1
                 number -= 1
+
+
+def _show(waiting: Waiting) -> None:
+    if waiting.seconds >= 1:
+        on_wait(str(waiting))
+
+
+def _is_settled(error: ModelError, endpoint: Endpoint) -> bool:
+    """Return whether an error applies to every request to an endpoint, rather than to one input."""
+    return error.code in _SETTLED and not (endpoint.works and error.status in _ABOUT_INPUT)
 
 
 def _weight(alias: str, affinity: str) -> bytes:

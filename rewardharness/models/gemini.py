@@ -5,54 +5,38 @@ The client makes single HTTP requests; the endpoint pool handles retries, limits
 
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from rewardharness.errors import InputError, MissingPackageError
-from rewardharness.models.base import ChatRequest, ImagePart, ModelError, Reply, TextPart, TokenUsage
-from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats, PoolSettings
-from rewardharness.models.limits import ByteBudget
-from rewardharness.models.replies import read_count, read_error, read_retry_after
-
-_REFUSALS = frozenset(
-    {
-        "SAFETY",
-        "RECITATION",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-        "ESCALATION",
-    }
+from rewardharness.models.base import (
+    FINISHED,
+    ChatRequest,
+    EndpointStats,
+    ImagePart,
+    Model,
+    ModelError,
+    Reply,
+    TextPart,
+    TokenUsage,
 )
-"""Finish reasons that mean that the model or a filter declined."""
-
-_FINISH: Mapping[str, str] = {"STOP": "stop", "MAX_TOKENS": "length"}
+from rewardharness.models.endpoints import Endpoint, EndpointPool
+from rewardharness.models.faults import read_error
+from rewardharness.models.limits import ByteBudget, EndpointSettings
+from rewardharness.models.raw import RawReply, read_retry_after
+from rewardharness.models.replies import read_count, read_finish
+from rewardharness.settings import Settings
 
 _DELAY = re.compile(rb'"retryDelay"\s*:\s*"([0-9.]{1,12})s"')
 """Wait time in the body of a Gemini error, in addition to the header."""
 
 
-@dataclass(frozen=True)
-class GeminiSettings:
-    """Connection settings for Gemini: an API key or a Vertex AI project."""
-
-    api_key: str | None = field(default=None, repr=False)
-    project: str | None = None
-    """Google Cloud project; selects Vertex AI with the credentials of the machine."""
-    location: str | None = None
-    """Vertex AI region; None for `global`."""
-    base_url: str | None = None
-    """Address to use instead of Google's, such as a gateway."""
-    pool: PoolSettings = field(default_factory=lambda: PoolSettings(start=4, most_in_flight=64))
-    bytes_in_flight: int = 128 << 20
-    """Maximum bytes of encoded images in flight. Google's client needs about five times as much memory."""
+_MOST = {"start": 4, "most_in_flight": 64, "bytes_in_flight": 128 << 20}
+"""Maximum of some limits. Google's client needs about five times as much memory as the images in flight."""
 
 
 class GeminiModel:
@@ -60,16 +44,31 @@ class GeminiModel:
 
     Args:
         name: Model name, such as `gemini-2.5-pro`.
-        settings: Credentials, limits and timeouts.
-        pool: Pool to use instead of one with these settings, for tests.
+        settings: An API key; or else a Google Cloud project, for Vertex AI with the credentials of the machine.
+        endpoint: Another key, retries and limits.
+        base_url: Address to use instead of Google's, such as a gateway.
+        pool: Pool to use instead of one with these limits, for tests.
+        reopen: Opens the model in another process, with that process's key; None if it cannot be sent to one.
 
     Raises:
         InputError: If neither a key nor a project is set.
         MissingPackageError: If Google's client is not installed.
     """
 
-    def __init__(self, name: str, settings: GeminiSettings, *, pool: EndpointPool | None = None) -> None:
-        if not settings.api_key and not settings.project:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        endpoint: EndpointSettings = EndpointSettings(),
+        *,
+        base_url: str | None = None,
+        pool: EndpointPool | None = None,
+        reopen: Callable[[], Model] | None = None,
+    ) -> None:
+        self._reopen = reopen
+        self._key = endpoint.api_key or settings.gemini_key or ""
+        self._project, self._location = None if self._key else settings.cloud_project, settings.cloud_location
+        if not self._key and not self._project:
             raise InputError(
                 "Gemini needs an API key or a Vertex AI project.",
                 next_step="Set GEMINI_API_KEY, or set GOOGLE_CLOUD_PROJECT and log in with gcloud.",
@@ -84,19 +83,20 @@ class GeminiModel:
         self._genai = genai
         self._auth_error: type[Exception] = GoogleAuthError
         self._name = name
-        self._settings = settings
-        usual = "vertex" if settings.project else "gemini"
-        self._alias = usual if settings.base_url is None else urlsplit(settings.base_url).netloc.rpartition("@")[2]
-        self._pool = pool or EndpointPool((self._alias,), settings.pool)
-        self._budget = ByteBudget(settings.bytes_in_flight)
+        self._endpoint = replace(endpoint, **{name: min(most, getattr(endpoint, name)) for name, most in _MOST.items()})
+        self._base_url = base_url
+        usual = "vertex" if self._project else "gemini"
+        self._alias = usual if base_url is None else urlsplit(base_url).netloc.rpartition("@")[2]
+        self.pool = pool or EndpointPool((self._alias,), self._endpoint, model=self.id)
+        self._budget = ByteBudget(self._endpoint.bytes_in_flight)
         self._session: Any = None
         self._client: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process it has that process's key, and limits of its own."""
-        from rewardharness.models.open import reopen_model
-
-        return reopen_model, (self.id, self._settings.pool.limits)
+        """In another process it has limits of its own."""
+        if self._reopen is None:
+            raise TypeError("the model was not opened by its specification")
+        return self._reopen, ()
 
     @property
     def id(self) -> str:
@@ -105,7 +105,7 @@ class GeminiModel:
 
     def stats(self) -> tuple[EndpointStats, ...]:
         """Return the statistics of the service."""
-        return self._pool.stats()
+        return self.pool.stats()
 
     async def ask(self, request: ChatRequest) -> Reply:
         """Send a request, with retries.
@@ -117,7 +117,7 @@ class GeminiModel:
         async def attempt(_: Endpoint) -> Reply:
             return await self._attempt(request)
 
-        outcome = await self._pool.run(attempt, timeout=request.timeout)
+        outcome = await self.pool.run(attempt, timeout=request.timeout)
         return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
     async def close(self) -> None:
@@ -136,21 +136,21 @@ class GeminiModel:
             self._session = self._aiohttp.ClientSession(
                 connector=self._aiohttp.TCPConnector(limit=0), cookie_jar=self._aiohttp.DummyCookieJar()
             )
-            settings, types = self._settings, self._genai.types
+            types = self._genai.types
             options = types.HttpOptions(
-                base_url=settings.base_url,
+                base_url=self._base_url,
                 aiohttp_client=self._session,
                 retry_options=types.HttpRetryOptions(attempts=1),
             )
-            if settings.project:
+            if self._project:
                 self._client = self._genai.Client(
                     vertexai=True,
-                    project=settings.project,
-                    location=settings.location or "global",
+                    project=self._project,
+                    location=self._location or "global",
                     http_options=options,
                 )
             else:
-                self._client = self._genai.Client(vertexai=False, api_key=settings.api_key, http_options=options)
+                self._client = self._genai.Client(vertexai=False, api_key=self._key, http_options=options)
         return self._client
 
     async def _attempt(self, request: ChatRequest) -> Reply:
@@ -222,7 +222,7 @@ class GeminiModel:
         wait = read_retry_after(headers.get("Retry-After"), time.time()) if headers is not None else None
         if wait is None and (found := _DELAY.search(data)):
             wait = read_retry_after(found.group(1).decode(), time.time())
-        return read_error(self._alias, status, data, wait, self._name)
+        return read_error(RawReply(self._alias, status, data, wait, model=self._name, secret=self._key))
 
     def _bad(self, what: str) -> ModelError:
         return ModelError("bad_response", f"{self._alias} sent an invalid reply: {what}.", status=200)
@@ -235,16 +235,14 @@ class GeminiModel:
         if not response.candidates:
             raise self._bad("it has no candidates")
         candidate = response.candidates[0]
-        finish = getattr(candidate.finish_reason, "value", "") or ""
-        if finish in _REFUSALS:
-            raise ModelError("refused", f"{self._alias}: the model or a content filter declined.", status=200)
+        finish = read_finish(RawReply(self._alias, 200, b""), getattr(candidate.finish_reason, "value", ""))
         parts = (candidate.content.parts if candidate.content is not None else None) or []
         texts = [part.text for part in parts if part.text is not None and not part.thought]
-        if not texts and finish != "MAX_TOKENS":
+        if not texts and finish in FINISHED:
             raise self._bad("it has no text")
         return Reply(
             text="".join(texts),
-            finish_reason=_FINISH.get(finish, finish.lower()),
+            finish_reason=finish,
             usage=_usage(response.usage_metadata),
             top_logprobs=_logprobs(candidate.logprobs_result) if request.top_logprobs else (),
             model=response.model_version or "",

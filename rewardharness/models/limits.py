@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass, field
 
 _FULL = 0.8
 """Minimum utilization of the limit for a round to count."""
@@ -14,6 +15,40 @@ _HOLDS = 1.25
 
 _CUT = 0.8
 """Factor applied to the limit after an overload."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointSettings:
+    """Key, retries and limits of the endpoints of one model."""
+
+    api_key: str | None = field(default=None, repr=False)
+    """Key instead of the one in the environment. It is sent to every endpoint, and never stored."""
+    retries: int = 7
+    """Further attempts of a failed request."""
+    request_timeout: float = 120.0
+    """Seconds that one attempt may take, from sending to the complete reply."""
+    start: int = 8
+    """Initial number of concurrent requests per endpoint."""
+    most_in_flight: int = 256
+    """Maximum number of concurrent requests per endpoint."""
+    trip_after: int = 5
+    """Consecutive failures after which an endpoint becomes unavailable."""
+    shortest_aside: float = 1.0
+    """Initial seconds before a trial request to an unavailable endpoint; doubled after each failed trial."""
+    longest_aside: float = 30.0
+    patience: float = 30.0
+    """Seconds without an available endpoint after which requests fail at once instead of waiting."""
+    longest_wait: float = 60.0
+    """Longest `Retry-After` that is accepted, in seconds; a longer one fails the request."""
+    backoff: float = 0.5
+    """Upper bound of the first random pause before a retry, in seconds; doubled each time."""
+    longest_backoff: float = 20.0
+    bytes_in_flight: int = 2 << 30
+    """Maximum bytes of images in flight over all endpoints, which limits the load of the servers."""
+    send_once: bool = False
+    """Refer to an image that an endpoint received before by its hash, where probing showed that this works."""
+    public_only: bool = False
+    """Connect only to endpoints on the public internet, by HTTPS, for user-supplied addresses."""
 
 
 class AdaptiveLimit:

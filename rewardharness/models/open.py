@@ -11,14 +11,14 @@ scripted:replies.jsonl
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from rewardharness.errors import InputError
 from rewardharness.models.base import Model
-from rewardharness.models.endpoints import PoolSettings
+from rewardharness.models.limits import EndpointSettings
 from rewardharness.settings import SERVICE_KEYS, Settings
 
 SERVICES = {
@@ -37,60 +37,24 @@ _SPELLINGS = (
 )
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """Keys and limits. The caller reads them from the environment."""
-
-    api_key: str | None = field(default=None, repr=False)
-    """Key for OpenAI-compatible servers with an explicit address."""
-    service_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Keys of `SERVICES`, each for that service alone."""
-    hf_login: bool = False
-    """Whether `hf:NAME` may use the login of `hf auth login`."""
-    gemini_key: str | None = field(default=None, repr=False)
-    """Key for Gemini; takes precedence over the project."""
-    project: str | None = None
-    """Google Cloud project, for Gemini through Vertex AI."""
-    location: str | None = None
-    """Region of Vertex AI."""
-    send_once: bool = False
-    """Refer to images that an endpoint received before by their hash (vLLM, after probing)."""
-    most_in_flight: int | None = None
-    """Maximum number of concurrent requests per endpoint; None for the default."""
-    attempt_timeout: float = 120.0
-    """Timeout of one attempt, in seconds."""
-    attempts: int = 8
-    """Maximum number of attempts per request."""
-    public_only: bool = False
-    """Connect only to endpoints on the public internet, by HTTPS."""
-
-    @classmethod
-    def of(cls, settings: Settings, key: str | None, **limits: Any) -> Self:
-        """Return the keys in the settings.
-
-        Args:
-            settings: The settings.
-            key: Key for servers with an explicit address.
-            **limits: Other fields.
-        """
-        keys = {"service_keys": settings.service_keys, "hf_login": settings.hf_login, "gemini_key": settings.gemini_key}
-        cloud = {"project": settings.cloud_project, "location": settings.cloud_location}
-        return cls(**{"api_key": key, **keys, **cloud, **limits})
-
-
-def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
+def open_model(
+    spec: str, settings: Settings | None = None, endpoint: EndpointSettings = EndpointSettings(), **limits: Any
+) -> Model:
     """Open a model from its specification, without sending a request.
 
     Args:
         spec: Provider, name and addresses, as above. A name may contain `/` and `@`.
-        settings: Keys and limits.
+        settings: Keys; None for none.
+        endpoint: Another key, retries and limits.
+        limits: Single fields of `EndpointSettings`.
 
     Raises:
         InputError: If the specification is invalid, or a key is missing.
         DataError: If a script cannot be read.
         MissingPackageError: If a package for this provider is not installed.
     """
-    if settings.attempt_timeout <= 0 or (settings.most_in_flight is not None and settings.most_in_flight < 1):
+    settings, endpoint = settings or Settings.from_env({}), replace(endpoint, **limits)
+    if endpoint.request_timeout <= 0 or endpoint.most_in_flight < 1:
         message = "The timeout and the number of concurrent requests must be greater than 0."
         raise InputError(message, next_step="Choose larger values.")
     kind, colon, rest = spec.partition(":")
@@ -100,48 +64,29 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
         from rewardharness.models.scripted import read_script
 
         return read_script(Path(rest))
+    reopen = partial(_reopen, spec, replace(endpoint, api_key=None))
     if kind == "gemini":
-        from rewardharness.models.gemini import GeminiModel, GeminiSettings
+        from rewardharness.models.gemini import GeminiModel
 
-        project = None if settings.gemini_key else settings.project
-        return GeminiModel(
-            rest,
-            GeminiSettings(
-                settings.gemini_key, project, settings.location, pool=_pool(settings, spec, start=4, most=64)
-            ),
-        )
-    from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
+        return GeminiModel(rest, settings, endpoint, reopen=reopen)
+    from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
     name, at, urls = _split(_with_address(spec).partition(":")[2])
     given = _with_address(spec) == spec
     if not name or not at or (given and kind in SERVICES and kind != "openai"):
         problem = "cannot have an address" if at else "has no endpoint"
         raise InputError(f"{_shown(spec)} {problem}.", next_step=_SPELLINGS)
-    client = EndpointSettings(
-        settings.api_key if given else _service_key(kind, spec, settings),
-        _pool(settings, f"{kind}:{name}", start=8, most=256),
-        send_once=settings.send_once,
-        public_only=settings.public_only,
-        spec=spec,
-    )
-    return OpenAICompatibleModel(kind, name, urls.split(","), client)
+    key = endpoint.api_key or (settings.api_key if given else _service_key(kind, spec, settings))
+    own = replace(endpoint, api_key=key)
+    return OpenAICompatibleModel(kind, name, urls.split(","), own, reopen=reopen)
 
 
-def reopen_model(spec: str, limits: Mapping[str, Any]) -> Model:
-    """Open a model in another process, with the keys in the environment of that process.
-
-    Args:
-        spec: The specification.
-        limits: Other fields of `ModelSettings`.
-
-    Raises:
-        InputError: If a key is missing.
-    """
-    settings = Settings.from_env()
-    return open_model(spec, ModelSettings.of(settings, settings.api_key, **limits))
+def _reopen(spec: str, endpoint: EndpointSettings) -> Model:
+    """Open a model in another process, with the keys in the environment of that process."""
+    return open_model(spec, Settings.from_env(), endpoint)
 
 
-def _service_key(kind: str, spec: str, settings: ModelSettings) -> str:
+def _service_key(kind: str, spec: str, settings: Settings) -> str:
     key = settings.service_keys.get(kind)
     if not key and kind == "hf" and settings.hf_login:
         from rewardharness.hub.repository import saved_token
@@ -154,17 +99,6 @@ def _service_key(kind: str, spec: str, settings: ModelSettings) -> str:
         step = f"Set {variable}{login}{server}."
         raise InputError(f"{_shown(spec)} needs a key, and {variable} is not set.", next_step=step)
     return key
-
-
-def _pool(settings: ModelSettings, model: str, start: int, most: int) -> PoolSettings:
-    most = most if settings.most_in_flight is None else settings.most_in_flight
-    return PoolSettings(
-        attempts=settings.attempts,
-        start=start,
-        most_in_flight=most,
-        attempt_timeout=settings.attempt_timeout,
-        model=model,
-    )
 
 
 def model_name(spec: str) -> str:

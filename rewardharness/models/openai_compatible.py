@@ -9,9 +9,9 @@ import re
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -19,45 +19,29 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from rewardharness.errors import InputError
-from rewardharness.models.base import ChatRequest, ModelError, Reply
-from rewardharness.models.endpoints import EndpointPool, EndpointStats, PoolSettings
-from rewardharness.models.limits import ByteBudget
+from rewardharness.models.base import ChatRequest, EndpointStats, Model, ModelError, Reply
+from rewardharness.models.endpoints import EndpointPool
+from rewardharness.models.faults import CacheMissError, FieldRefusedError, read_error
+from rewardharness.models.limits import ByteBudget, EndpointSettings
 from rewardharness.models.probe import Listing, Probe, examine
-from rewardharness.models.replies import (
-    CacheMissError,
-    FieldRefusedError,
-    read_count,
-    read_error,
-    read_reply,
-    read_retry_after,
-)
+from rewardharness.models.raw import RawReply, read_retry_after
+from rewardharness.models.replies import read_count, read_reply
 from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, NotPublicError, ServerAddress
-from rewardharness.models.wire import OPENAI, VLLM, Capabilities, Dialect, RequestBody, request_body
+from rewardharness.models.wire import OPENAI, VLLM, Capabilities, RequestBody, request_body
 
 _LARGEST_REPLY = 32 << 20
 """Maximum size of a reply in bytes; log-probabilities of a long reply take several megabytes."""
 
+_ABILITIES = {
+    "response_format": "schema",
+    "structured_outputs": "choice",
+    "logprobs": "logprobs",
+    "uuid": "uuid",
+}
+"""Capability that a server lacks which rejects a field."""
+
 _REMEMBERED = 4096
 """Maximum number of images recorded as sent, per endpoint."""
-
-
-@dataclass(frozen=True)
-class EndpointSettings:
-    """Settings for the endpoints of one model."""
-
-    api_key: str | None = field(default=None, repr=False)
-    """Sent as a bearer token to every endpoint."""
-    pool: PoolSettings = field(default_factory=PoolSettings)
-    bytes_in_flight: int = 2 << 30
-    """Maximum bytes of request bodies in flight over all endpoints. Bodies are encoded while they are sent, so this
-    limits the load of the servers rather than the memory of the client."""
-    send_once: bool = False
-    """Refer to an image that an endpoint received before by its hash, without its bytes. For single-process endpoints
-    that support it according to probing; evicted images are sent again."""
-    public_only: bool = False
-    """Connect only to public internet addresses by HTTPS, for user-supplied addresses."""
-    spec: str = ""
-    """Specification of the model, as `open_model` reads it; empty for one that was not opened by it."""
 
 
 class OpenAICompatibleModel:
@@ -69,6 +53,7 @@ class OpenAICompatibleModel:
         urls: Base URLs such as `http://host:8000/v1`. The default path is `/v1`.
         settings: Key, limits and timeouts.
         pool: Pool to use instead of one with these settings, for tests.
+        reopen: Opens the model in another process, with that process's key; None if it cannot be sent to one.
 
     Raises:
         InputError: If a URL is invalid or given twice.
@@ -82,8 +67,10 @@ class OpenAICompatibleModel:
         settings: EndpointSettings = EndpointSettings(),
         *,
         pool: EndpointPool | None = None,
+        reopen: Callable[[], Model] | None = None,
     ) -> None:
         self._name = name
+        self._reopen = reopen
         self._kind = kind
         self._settings = settings
         key = settings.api_key or ""
@@ -93,18 +80,15 @@ class OpenAICompatibleModel:
         self._servers = {
             address.alias: _Server(address, assumed, key) for address in _addresses(urls, settings.public_only)
         }
-        self._pool = pool or EndpointPool(tuple(self._servers), settings.pool)
+        self.pool = pool or EndpointPool(tuple(self._servers), settings, model=self.id)
         self._budget = ByteBudget(settings.bytes_in_flight)
         self._http = HttpClient(_LARGEST_REPLY, public_only=settings.public_only)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process it has that process's key, and connections and limits of its own."""
-        from rewardharness.models.open import reopen_model
-
-        own = self._settings
-        if not own.spec:
+        """In another process it has connections and limits of its own."""
+        if self._reopen is None:
             raise TypeError("the model was not opened by its specification")
-        return reopen_model, (own.spec, {**own.pool.limits, "send_once": own.send_once, "public_only": own.public_only})
+        return self._reopen, ()
 
     @property
     def id(self) -> str:
@@ -118,7 +102,7 @@ class OpenAICompatibleModel:
 
     def stats(self) -> tuple[EndpointStats, ...]:
         """Return the statistics of each endpoint."""
-        return self._pool.stats()
+        return self.pool.stats()
 
     async def ask(self, request: ChatRequest) -> Reply:
         """Send a request, with retries.
@@ -127,7 +111,7 @@ class OpenAICompatibleModel:
             ModelError: If there is no usable reply.
         """
         images = request.images
-        outcome = await self._pool.run(
+        outcome = await self.pool.run(
             lambda endpoint: self._exchange(self._servers[endpoint.alias], request),
             affinity=images[0].sha256 if images else "",
             timeout=request.timeout,
@@ -136,7 +120,7 @@ class OpenAICompatibleModel:
 
     def readmit(self) -> None:
         """Make unavailable endpoints available again at once, for example after a server recovered."""
-        self._pool.readmit()
+        self.pool.readmit()
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -151,13 +135,14 @@ class OpenAICompatibleModel:
         return tuple(await asyncio.gather(*(self._probe(server) for server in self._servers.values())))
 
     async def _probe(self, server: "_Server") -> Probe:
-        limit = self._settings.pool.attempt_timeout
+        limit = self._settings.request_timeout
         began = time.monotonic()
         listing: Listing = ()
         try:
             async with asyncio.timeout(limit):
                 listing = await self._list_models(server)
-                server.can = await examine(partial(self._exchange, server), listing, self._name)
+                found = await examine(partial(self._exchange, server), listing, self._name)
+                server.can = replace(found, refused=tuple(sorted(server.refused)))
         except ModelError as error:
             if error.code == "model_not_found" and listing:
                 served = ", ".join(repr(name) for name, _ in listing[:5])
@@ -168,7 +153,7 @@ class OpenAICompatibleModel:
             return Probe(
                 server.alias, None, ModelError("timeout", f"{server.alias} did not answer within {limit:g} s.")
             )
-        self._pool.readmit(server.alias)
+        self.pool.readmit(server.alias, works=True)
         return Probe(server.alias, server.can, seconds=time.monotonic() - began)
 
     async def _list_models(self, server: "_Server") -> Listing:
@@ -176,7 +161,7 @@ class OpenAICompatibleModel:
         with self._connecting(server):
             reply = await self._http.exchange(server.origin, server.head("GET", "/models"), ())
         if reply.status in {401, 403}:
-            raise read_error(server.alias, reply.status, reply.body, None, self._name)
+            raise read_error(server.raw(reply, self._name))
         try:
             cards = orjson.loads(reply.body)["data"] if reply.status == 200 else []
             return tuple((str(card["id"])[:200], _tokens(card.get("max_model_len"))) for card in cards)
@@ -206,8 +191,7 @@ class OpenAICompatibleModel:
         else:
             resend = False
         while True:
-            dialect = server.dialect
-            body = request_body(request, self._name, can or server.can, known, dialect)
+            body = request_body(request, self._name, can or server.can, known, server.refused)
             await self._budget.acquire(body.size)
             try:
                 with self._connecting(server):
@@ -216,25 +200,24 @@ class OpenAICompatibleModel:
             finally:
                 self._budget.release(body.size)
             try:
-                answer = self._read(server, reply, request)
+                answer = read_reply(server.raw(reply, self._name, body.fields), request)
             except CacheMissError:
                 if not resend:
                     raise
                 server.missed(image.sha256 for image in request.images)
                 resend, known = False, ()
             except FieldRefusedError as error:
-                if dialect.without(error.field) == dialect:
+                ability = _ABILITIES.get(error.field)
+                if ability is None:
+                    server.refused |= {error.field}
+                elif can is None:
+                    lacking: dict[str, Any] = {ability: False}
+                    server.can = replace(server.can, **lacking)
+                else:
                     raise
-                server.dialect = server.dialect.without(error.field)
             else:
                 server.acknowledged(body)
                 return answer
-
-    def _read(self, server: "_Server", reply: HttpReply, request: ChatRequest) -> Reply:
-        if reply.status == 200:
-            return read_reply(server.alias, reply.body, request)
-        wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
-        raise read_error(server.alias, reply.status, reply.body, wait, self._name)
 
     @contextmanager
     def _connecting(self, server: "_Server") -> Iterator[None]:
@@ -274,7 +257,7 @@ class _Server:
         self.alias = address.alias
         self.origin = address.origin
         self.can = can
-        self.dialect = Dialect()
+        self.refused: frozenset[str] = frozenset()
         self._address = address
         self._key = key
         self.chat = self.head("POST", "/chat/completions")[:-2] + b"Content-Type: application/json\r\nContent-Length: "
@@ -289,9 +272,20 @@ class _Server:
             f"Host: {self._address.host}",
             "User-Agent: rewardharness",
             "Accept: application/json",
+            "Accept-Encoding: identity",
             *([f"Authorization: Bearer {self._key}"] if self._key else []),
         ]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+    def raw(self, reply: HttpReply, model: str, sent: frozenset[str] = frozenset()) -> RawReply:
+        """Return an answer of this server."""
+        header = {
+            name: reply.headers.get(name, b"").decode("latin-1") for name in (b"retry-after", b"content-encoding")
+        }
+        wait = read_retry_after(header[b"retry-after"], time.time())
+        return RawReply(
+            self.alias, reply.status, reply.body, wait, header[b"content-encoding"], model, sent, secret=self._key
+        )
 
     def acknowledged(self, body: RequestBody) -> None:
         """Record that the server has the images of a request."""
@@ -344,10 +338,11 @@ def _address(number: int, url: str) -> _Address:
         step = "Use a form such as http://host:8000/v1."
         raise InputError(f"Endpoint {number} is not a valid URL.", next_step=step)
     if "@" in split.netloc or split.query or split.fragment:
-        step = "Set the key in RH_API_KEY."
+        step = "Leave it out. A key is set in RH_API_KEY; of Azure, use the base URL that ends in /openai/v1."
         raise InputError(f"The URL of endpoint {number} must not have a user, a query or a fragment.", next_step=step)
     secure = split.scheme == "https"
     shown = f"[{plain}]" if ":" in plain else plain
     alias = shown if port is None else f"{shown}:{port}"
-    path = quote(split.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._") or "/v1"
+    base = split.path.rstrip("/").removesuffix("/chat/completions").rstrip("/")
+    path = quote(base, safe="/%:@!$&'()*+,;=~-._") or ("" if split.path.strip("/") else "/v1")
     return _Address(alias, ServerAddress(plain, port or (443 if secure else 80), secure), alias, path)

@@ -20,7 +20,7 @@ _CANARIES = ("zq-heron-17", "zq-osprey-23")
 _SMALL_TALK = Message.of("user", "Write one short sentence about the sea.")
 
 _SIDE = 64
-"""Width and height of the test image, in pixels."""
+"""Width and least height of test images, in pixels."""
 
 Ask = Callable[[ChatRequest, Capabilities, frozenset[str]], Awaitable[Reply]]
 """Sends one request, encoded for these capabilities and these cached images."""
@@ -42,7 +42,7 @@ class Probe:
 
 
 async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:
-    """Probe an endpoint with about six small sequential requests.
+    """Probe an endpoint with about ten small sequential requests.
 
     Args:
         ask: Sends one request to the endpoint.
@@ -63,17 +63,33 @@ async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:
         choice=await _keeps_choice(ask),
         logprobs=await _reports_logprobs(ask),
     )
-    return replace(await _try_images(ask, found), proven=True)
+    found = await _try_images(ask, found)
+    return replace(found, problem=await _why_refused(ask, found), proven=True)
 
 
-def picture() -> ImagePart:
-    """Return a small gray PNG image."""
+async def _why_refused(ask: Ask, can: Capabilities) -> str:
+    """Send a request with everything that judging sends; return why it is rejected. Refused fields are learned."""
+    messages = (
+        Message.of("system", "Answer with one word."),
+        Message.of("user", *map(picture, (0, 128, 255)), "Which?"),
+    )
+    try:
+        await ask(ChatRequest(messages, max_tokens=1, seed=0, stop=("</tool>",)), can, frozenset())
+    except ModelError as error:
+        if error.code not in {"bad_request", "bad_response", "context_too_long", "refused", "server_error"}:
+            raise
+        return error.message
+    return ""
+
+
+def picture(shade: int = 128, height: int = _SIDE) -> ImagePart:
+    """Return a small PNG image of one gray."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = (b"\0" + b"\x80\x80\x80" * _SIDE) * _SIDE
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", _SIDE, _SIDE, 8, 2, 0, 0, 0))
+    rows = (b"\0" + bytes([shade] * 3) * _SIDE) * height
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", _SIDE, height, 8, 2, 0, 0, 0))
     data = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
     return ImagePart(data, "image/png")
 
@@ -116,17 +132,34 @@ async def _reports_logprobs(ask: Ask) -> bool:
 
 async def _try_images(ask: Ask, found: Capabilities) -> Capabilities:
     """Probe images: whether they reach the model, and whether their hash can replace them."""
-    image = picture()
-    question = "What is this?"
-    with_image = ChatRequest((Message.of("user", image, question),), max_tokens=1)
-    without = await _try(ask, ChatRequest((Message.of("user", question),), max_tokens=1), _BARE)
-    named = await _try(ask, with_image, replace(_BARE, uuid=True))
-    reply = named or await _try(ask, with_image, _BARE)
+    black, white, unknown = picture(0), picture(255, 4 * _SIDE), picture(77)
+    question = "Is this image black or white?"
+
+    def about(*images: ImagePart) -> ChatRequest:
+        return ChatRequest((Message.of("user", *images, question),), max_tokens=4)
+
+    without = await _try(ask, about(), _BARE)
+    named = await _try(ask, about(black), replace(_BARE, uuid=True))
+    reply = named or await _try(ask, about(black), _BARE)
     if reply is None or without is None:
         return found
     tokens = reply.usage.input_tokens
     if tokens and tokens <= without.usage.input_tokens:
         return found  # accepted but dropped
-    again = await _try(ask, with_image, replace(_BARE, uuid=True), frozenset({image.sha256})) if named else None
-    send_once = again is not None and tokens > 0 and again.usage.input_tokens == tokens
-    return replace(found, vision=True, uuid=named is not None, send_once=send_once)
+    found = replace(found, vision=True, uuid=named is not None)
+    if named is None or not tokens:
+        return found
+
+    async def by_hash(image: ImagePart) -> tuple[str, int] | None:
+        return _said(await _try(ask, about(image), replace(_BARE, uuid=True), frozenset({image.sha256})))
+
+    # A server that ignores unknown fields accepts any hash, or answers alike about different images.
+    other = _said(await _try(ask, about(white), replace(_BARE, uuid=True)))
+    if other is None or other == _said(named) or await by_hash(unknown) is not None:
+        return found
+    return replace(found, send_once=await by_hash(black) == _said(named) and await by_hash(white) == other)
+
+
+def _said(reply: Reply | None) -> tuple[str, int] | None:
+    """Return what shows which image a reply is about: its text and the number of tokens that were read."""
+    return None if reply is None else (reply.text, reply.usage.input_tokens)

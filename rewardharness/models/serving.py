@@ -7,7 +7,6 @@ image cache, so images can be sent once.
 
 import math
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rewardharness.errors import HarnessError, InputError, MissingPackageError
+from rewardharness.errors import HarnessError, InputError, MissingPackageError, shell
 
 LOOPBACK = "127.0.0.1"
 MAX_IMAGES = 8
@@ -228,7 +227,7 @@ def slurm_script(plan: Plan) -> str:
     """Return a Slurm batch script that starts the servers on one node and runs an `rh` command against them."""
     used = sum(len(server.gpus) for server in plan.servers)
     starts = "\n".join(_start_line(number, server) for number, server in enumerate(plan.servers))
-    health = " ".join(shlex.quote(server.health) for server in plan.servers)
+    health = shell("{}", [server.health for server in plan.servers])
     return f"""#!/bin/bash
 #SBATCH --job-name=rh-judge
 #SBATCH --nodes=1
@@ -240,7 +239,7 @@ def slurm_script(plan: Plan) -> str:
 #   sbatch judge.sh score DATA
 # Without arguments it serves until the job ends. Each server logs to vllm-PORT.log.
 set -euo pipefail
-judge={shlex.quote(plan.judge)}
+judge={shell("{}", plan.judge)}
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 IFS=, read -ra gpus <<< "${{CUDA_VISIBLE_DEVICES:-{",".join(map(str, range(used)))}}}"
 
@@ -261,7 +260,7 @@ def _start_line(number: int, server: Server) -> str:
     """Return the shell line that starts a server on the GPUs of the job."""
     size = len(server.gpus)
     gpus = ",".join(f"${{gpus[{place}]}}" for place in range(number * size, (number + 1) * size))
-    command = shlex.join(["vllm", "serve", *server.arguments])
+    command = shell("vllm serve {}", server.arguments)
     return f'CUDA_VISIBLE_DEVICES="{gpus}" {command} > vllm-{server.port}.log 2>&1 &'
 
 

@@ -5,7 +5,7 @@ known length and encodes its images while it is sent.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -36,6 +36,10 @@ class Capabilities:
     """Images may carry a `uuid` beside them."""
     send_once: bool = False
     """An image that was sent before can be referenced by its `uuid` alone."""
+    refused: tuple[str, ...] = ()
+    """Fields that the server rejects and that are therefore omitted."""
+    problem: str = ""
+    """Why a request as judging sends it is rejected; empty if it is accepted."""
     proven: bool = False
     """Whether the capabilities were probed rather than assumed."""
     models: tuple[str, ...] = ()
@@ -54,22 +58,6 @@ OPENAI = Capabilities(choice=False, uuid=False)
 
 
 @dataclass(frozen=True)
-class Dialect:
-    """Request fields that servers name differently or reject, learned from `FieldRefusedError`."""
-
-    limit: str = "max_tokens"
-    """Field for the token limit; OpenAI's reasoning models use `max_completion_tokens`."""
-    temperature: bool = True
-    """Whether the server accepts a temperature; reasoning models do not, and their answers vary."""
-
-    def without(self, field: str) -> "Dialect":
-        """Return the dialect for a server that rejected a field."""
-        if field == "max_tokens":
-            return replace(self, limit="max_completion_tokens")
-        return replace(self, temperature=False)
-
-
-@dataclass(frozen=True)
 class RequestBody:
     """The body of a request."""
 
@@ -81,6 +69,8 @@ class RequestBody:
     """Hashes of images sent with a `uuid`, with or without bytes."""
     left_out: frozenset[str]
     """Hashes of images referenced by `uuid` alone."""
+    fields: frozenset[str] = frozenset()
+    """Fields that can be omitted."""
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the bytes in pieces of about 100 kB. Repeatable."""
@@ -104,7 +94,7 @@ class RequestBody:
 
 
 def request_body(
-    request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = (), dialect: Dialect = Dialect()
+    request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = (), refused: Collection[str] = ()
 ) -> RequestBody:
     """Encode a request.
 
@@ -113,7 +103,7 @@ def request_body(
         model: The model's name on the server.
         can: Capabilities of the server.
         known: Hashes of images that the server has; their bytes are omitted.
-        dialect: Field names of the server.
+        refused: Fields that the server rejects; they are omitted.
 
     Raises:
         ModelError: If the request is contradictory, or not valid Unicode or JSON.
@@ -135,13 +125,15 @@ def request_body(
                 else:
                     _write_image(part, segments, text, can.uuid, part.sha256 in known)
             text.append(b"]}")
-    text += (b"],", _json(_options(request, can, dialect))[1:])
+    options = _options(request, can, refused)
+    text += (b"],", _json(options)[1:])
     segments.append(b"".join(text))
     size = 0
     for segment in segments:
         size += len(segment) if isinstance(segment, bytes) else 4 * ((len(segment.data) + 2) // 3)
     uuids = frozenset(image.sha256 for image in request.images) if can.uuid else frozenset()
-    return RequestBody(tuple(segments), size, uuids, uuids.intersection(known) if known else frozenset())
+    fields = frozenset(options) | ({"uuid"} if uuids else set())
+    return RequestBody(tuple(segments), size, uuids, uuids.intersection(known) if known else frozenset(), fields)
 
 
 def _write_image(
@@ -159,11 +151,11 @@ def _write_image(
     text += (b',"uuid":"', image.sha256.encode(), b'"}') if with_uuid else (b"}",)
 
 
-def _options(request: ChatRequest, can: Capabilities, dialect: Dialect) -> dict[str, Any]:
+def _options(request: ChatRequest, can: Capabilities, refused: Collection[str]) -> dict[str, Any]:
     """Return the request fields other than model and messages."""
-    fields: dict[str, Any] = {dialect.limit: request.max_tokens}
-    if dialect.temperature:
-        fields["temperature"] = request.temperature
+    limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"  # OpenAI's reasoning models
+    # Some gateways stream unless told otherwise.
+    fields: dict[str, Any] = {limit: request.max_tokens, "temperature": request.temperature, "stream": False}
     if request.seed is not None:
         fields["seed"] = request.seed
     if request.stop:
@@ -176,7 +168,7 @@ def _options(request: ChatRequest, can: Capabilities, dialect: Dialect) -> dict[
     if request.top_logprobs and can.logprobs:
         fields["logprobs"] = True
         fields["top_logprobs"] = request.top_logprobs
-    return fields
+    return {name: value for name, value in fields.items() if name not in refused}
 
 
 def _json(value: Any) -> bytes:

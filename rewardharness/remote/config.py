@@ -1,9 +1,10 @@
 """Where a job runs, and on which hardware."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from rewardharness.codec import SENDS, TEXT, WRITES
 from rewardharness.errors import InputError
 from rewardharness.hub.repository import is_repo
 
@@ -22,15 +23,15 @@ class RemoteConfig:
 
     on: Literal["local", "ray", "hf-jobs"] = "local"
     """Where to run."""
-    flavor: str | None = None
+    flavor: str | None = field(default=None, metadata=TEXT)
     """Hardware of the job, such as a10g-large."""
-    timeout: str = "4h"
+    timeout: str = field(default="4h", metadata=TEXT)
     """Limit of duration and cost, as 90m."""
-    namespace: str | None = None
+    namespace: str | None = field(default=None, metadata=SENDS)
     """Who pays and owns the results."""
-    image: str | None = None
+    image: str | None = field(default=None, metadata=TEXT)
     """Docker image of the job, with vLLM for vllm:NAME."""
-    push_to: str | None = None
+    push_to: str | None = field(default=None, metadata=WRITES)
     """Repository for the evolved Library, ORG/NAME."""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.benchmark.task import list_tasks
-from rewardharness.codec import to_json
+from rewardharness.codec import READS, WRITES, named, to_json
 from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK, HUB, parse_spec
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO
@@ -34,12 +34,8 @@ MODELS = ("judge", "router", "orchestrator", "initializer_model")
 SERVED = "vllm:"
 """Prefix of a model; without an address, the job serves it."""
 _DATA = ("data", "task", "development")
-_FILES = (*_DATA, "library", "corrections", "release", "source", "fields", "calibration")
-"""Fields that may name files on this computer."""
 _NAMES = {DEMO, ATTACKS, "builtin", "empty"}
 """Names that mean the same everywhere, also where a folder is called so."""
-_WRITTEN = ("calibrate", "for_library")
-"""Fields that name files which a command writes outside of its run folder."""
 _LEFT_OUT = {".git", ".cache", ".env"}
 _HERE = re.compile(r"https?://(?:[^/@]*@)?(?:127\.|localhost|0\.0\.0\.0|\[::1?\])")
 
@@ -92,11 +88,11 @@ def read_inputs(config: JobConfig, settings: Settings, access: Access) -> Inputs
         value = getattr(config, name)
         if not value:
             continue
-        if name in _WRITTEN:
+        if name in named(config, WRITES):
             option = name.replace("_", "-")
             step = "Leave it out, and give it to the same command on this computer afterwards."
             raise InputError(f"--{option} writes a file that a job does not keep.", next_step=step)
-        if name not in _FILES:
+        if name not in named(config, READS):
             continue
         if name == "corrections" and value == AUTO:
             folder = settings.home / "corrections"

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from rewardharness.errors import RunError, describe
 from rewardharness.files import read_json, write_json
 from rewardharness.leaks import masked
+from rewardharness.runs.store import note_elsewhere
 from rewardharness.settings import Settings
 
 RECORD = "record.json"
@@ -54,6 +55,8 @@ class Recording:
     """Additional fields of the record, such as the run that is replayed."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Texts that are masked wherever they occur."""
+    home: Path | None = None
+    """Folder of the project's state, which lists run folders elsewhere."""
     _record: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def begin(self, folder: Path, manifest: Mapping[str, Any], *, resumed: bool) -> None:
@@ -83,6 +86,8 @@ class Recording:
         if self.config is not None:
             write_json(folder / CONFIG, {"job": record["command"], **self.config})
         write_json(path, self._record)
+        if self.home is not None:
+            note_elsewhere(folder, self.home)
 
     def end(self, folder: Path, error: BaseException | None) -> None:
         """Write the end of the session. After an error, a write that fails does not hide the error."""
@@ -128,6 +133,7 @@ def record_run(arguments: Mapping[str, Any], settings: Settings, *, config: Any 
         config=None if config is None else _plain(to_json(config), secrets),
         also={"replays": arguments["replays"]} if "replays" in arguments else {},
         secrets=secrets,
+        home=settings.home,
     )
 
 

@@ -12,6 +12,20 @@ from rewardharness.files import LARGE_READ
 from rewardharness.schema import Json
 
 _ID = frozenset({"id"})
+_FAILURE = frozenset({"failure", "reason"})
+
+ASKED_AGAIN = frozenset(
+    "timeout rate_limited server_error unreachable unauthorized model_not_found not_public bad_response no_logprobs "
+    "defect stopped".split()
+)
+"""Codes of failures that are judged again when a run is resumed: the model, its server or this program was the cause,
+so that the same question may be answered now. Others, such as `image`, `input`, `refused`, `bad_request`,
+`context_too_long`, `truncated` or `not_gradable`, would fail again; they are judged again on request."""
+
+
+def is_due(code: str, retry_failed: bool) -> bool:
+    """Return whether an example whose latest result has this failure code, or none, is judged again."""
+    return bool(code) and (retry_failed or code in ASKED_AGAIN)
 
 
 class Results(MutableMapping[str, Json]):
@@ -43,6 +57,12 @@ class Results(MutableMapping[str, Json]):
         """Return some fields of a result, which is faster than the whole result; others may be there, too."""
         line = self._lines[name]
         return fields_reader(names)(line) if isinstance(line, bytes) else line
+
+    def failure(self, name: str) -> str:
+        """Return the code of the failure of a result; empty for a judgment."""
+        line = self.fields(name, _FAILURE)
+        failure = line.get("failure", line.get("reason"))  # earlier versions: "code: message"
+        return str(failure["code"] if isinstance(failure, dict) else failure or "").partition(":")[0]
 
     def add_line(self, line: bytes) -> None:
         """Add a line of a results file. An incomplete line, or one without an id, is skipped."""

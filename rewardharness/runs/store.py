@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,23 +22,29 @@ from rewardharness.errors import RunError
 from rewardharness.files import (
     RUN_MANIFEST,
     append_jsonl,
+    content_id,
     hold,
     is_held,
     read_json,
     read_jsonl,
+    read_text,
     remove_stale,
     write_json,
+    write_text,
 )
 
 if TYPE_CHECKING:
     from rewardharness.runs.records import Recording
     from rewardharness.runs.results import Results
+    from rewardharness.runs.stop import StopRequest
 
 MANIFEST = RUN_MANIFEST
 RESULTS = "results.jsonl"
 OUTCOME = "outcome.json"
 """File of a run folder with the decisions, which a replay compares."""
 LOCK = "run.lock"
+ELSEWHERE = "runs-elsewhere"
+"""Folder in `RH_HOME` with one file per run folder that `--run` put elsewhere."""
 OLD = ".old"
 """Suffix of the files that a restart renames."""
 
@@ -54,9 +61,10 @@ class RunFolder:
         restart: Start over. Files of the earlier run are renamed, such as `results.jsonl` to `results.jsonl.old`.
         record: Record of the command; see `records.record_run`.
         on_result: Called with each result after it is written.
+        stop: Request to stop, which a file in the folder makes from now on.
 
     Raises:
-        RunError: If another process holds the folder, its manifest differs, or it is not a run folder.
+        RunError: If another process holds the folder, its manifest differs, it has links, or it is not a run folder.
     """
 
     def __init__(
@@ -67,13 +75,19 @@ class RunFolder:
         restart: bool = False,
         record: "Recording | None" = None,
         on_result: Callable[[Mapping[str, Any]], None] | None = None,
+        stop: "StopRequest | None" = None,
     ) -> None:
         self.path = path
         self._record = record
         self._on_result = on_result
+        if link := next(filter(Path.is_symlink, path.rglob("*")), None):
+            step = "Replace it by what it leads to, or choose another folder."
+            raise RunError(f"{link} is a link, through which the run would write elsewhere.", next_step=step)
         self._lock = _lock(path)
         try:
             self.resumed = self._prepare(dict(manifest), restart)
+            if stop is not None:
+                stop.begin(path)
             if record is not None:
                 record.begin(path, manifest, resumed=self.resumed)
         except BaseException:
@@ -199,6 +213,40 @@ def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
     return [Path(place) for _, place in sorted(found, key=lambda run: (-run[0], run[1]))]
 
 
+def note_elsewhere(run: Path, home: Path) -> None:
+    """Remember a run folder that is not in the folder of runs, so that `runs_elsewhere` finds it."""
+    path = run.resolve()
+    if not path.is_relative_to((home / "runs").resolve()):
+        with suppress(OSError):
+            write_text(home / ELSEWHERE / content_id(str(path))[:16], str(path))
+
+
+def runs_elsewhere(home: Path) -> list[Path]:
+    """Return the remembered run folders that still exist."""
+    notes = (home / ELSEWHERE).glob("*") if (home / ELSEWHERE).is_dir() else ()
+    found = (Path(read_text(note)) for note in notes if note.is_file())
+    return [run for run in found if (run / MANIFEST).is_file()]
+
+
+def extent(run: Path) -> tuple[float, int]:
+    """Return when a run folder was last changed, in seconds of the epoch, and its size in bytes."""
+    found = [path.lstat() for path in run.rglob("*") if path.is_file() and not path.is_symlink()]
+    return max((each.st_mtime for each in found), default=0.0), sum(each.st_size for each in found)
+
+
+def remove_run(run: Path) -> None:
+    """Delete a run folder.
+
+    Raises:
+        RunError: If it holds no run, is a link, or a process is writing to it.
+    """
+    read_manifest(run)
+    if run.is_symlink():
+        raise RunError(f"{run} is a link.", next_step=f"Name the folder itself: {run.resolve()}")
+    os.close(_lock(run))
+    shutil.rmtree(run)
+
+
 def _runs_below(folder: str, levels: int) -> Iterator[tuple[float, str]]:
     """Yield the time of the last change and the path of a run folder, or of those below a folder."""
     entries = _entries(folder)
@@ -273,8 +321,8 @@ def _lock(path: Path) -> int:
         ) from error
 
 
-def results_of(folder: Path) -> dict[str, dict[str, Any]]:
+def results_of(folder: Path) -> "Results":
     """Read the results of a run folder by id; none without a run. If an id occurs in several lines, the last counts."""
     from rewardharness.runs.results import read_results
 
-    return dict(read_results(folder / RESULTS))
+    return read_results(folder / RESULTS)

@@ -1,5 +1,6 @@
 """HTTP interface: routes and their OpenAPI description."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,18 +13,18 @@ from starlette.exceptions import HTTPException
 
 from rewardharness import __version__
 from rewardharness.schema import Json
-from rewardharness.serving.body import NAME, REQUEST_PART, ClientGoneError
-from rewardharness.serving.dialects import add_dialects
-from rewardharness.serving.faults import DEFECT, ErrorReply, RefusedError
-from rewardharness.serving.front import GONE, NOT_ALLOWED, NOT_FOUND, Endpoint, Front, error_reply, log
+from rewardharness.serving.body import NAME, REQUEST_PART, parse_body
+from rewardharness.serving.dialects import DIALECTS, HEALTH_PATHS, UNIRL_REWARD, Dialect
+from rewardharness.serving.faults import ErrorReply, RefusedError
+from rewardharness.serving.front import NOT_ALLOWED, NOT_FOUND, Endpoint, Front, error_reply
+from rewardharness.serving.pickled import PICKLED
 from rewardharness.serving.prometheus import CONTENT_TYPE
 from rewardharness.serving.results import RewardReply
 from rewardharness.serving.security import Guard
-from rewardharness.serving.service import Handler, RequestContext, Service
-from rewardharness.serving.wire import BatchRequest, CompareRequest, RankRequest, ScoreRequest
+from rewardharness.serving.service import RequestContext, Service
+from rewardharness.serving.wire import BatchRequest, CompareRequest, RankRequest, RewardRequest, ScoreRequest
 
 _JSON = "application/json"
-_REQUESTS = (ScoreRequest, BatchRequest, CompareRequest, RankRequest)
 _Responses = dict[int | str, dict[str, Any]]
 _ERRORS: _Responses = {
     400: {"description": "The body breaks its format."},
@@ -65,9 +66,20 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    endpoints = _add_rewards(app, service)  # first, since routes are matched in order
+    endpoints = {path: _endpoint(service, path, model) for path, (model, _) in _ROUTES.items()}
+    endpoints |= {path: _endpoint(service, path, BatchRequest, dialect) for path, dialect in DIALECTS.items()}
+    if pickles:
+        endpoints |= dict.fromkeys(("/", "/mode/{name}"), _endpoint(service, "/", BatchRequest, PICKLED))
+    for path, endpoint in endpoints.items():
+        app.post(path, **(_description(path) if path in _ROUTES else {"include_in_schema": False}))(endpoint)
     _add_questions(app, service)
-    add_dialects(app, service, pickles=pickles)
+
+    def find(path: str) -> Endpoint | None:
+        return endpoints.get(re.sub(r"^/mode/[^/]+$", "/mode/{name}", path))
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RefusedError)
+        return _refusal(request, error)
 
     async def wrong_address(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -79,81 +91,55 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
         return reply
 
     app.add_exception_handler(HTTPException, wrong_address)
+    app.add_exception_handler(RefusedError, refused)
     app.openapi = lambda: _describe(app, service, guard)  # type: ignore[method-assign]
-    return Front(app, service, guard, endpoints)
+    return Front(app, service, guard, find)
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
     """Add the routes for health, readiness, information and metrics."""
     few: _Responses = {401: _ERRORS[401], 403: _ERRORS[403]}
 
-    async def healthz(request: Request) -> Response:
+    async def healthz() -> Response:
         """Return ok while the server runs. Does not call the judge, and needs no token."""
-        _context(request).route = "/healthz"
         return Response(b'{"status":"ok"}', media_type=_JSON)
 
-    async def readyz(request: Request) -> Response:
+    async def readyz() -> Response:
         """Return whether the judge is available. Needs no token."""
-        _context(request).route = "/readyz"
         fault = await service.readiness.problem()
         if fault is not None:
-            return _refusal(request, RefusedError(503, fault, retry_after=5))
+            raise RefusedError(503, fault, retry_after=5)
         return Response(b'{"status":"ready"}', media_type=_JSON)
 
-    async def info(request: Request) -> Response:
+    async def info() -> Response:
         """Describe the judge and the limits."""
-        _context(request).route = "/info"
         return Response(orjson.dumps(service.info()), media_type=_JSON)
 
-    async def metrics(request: Request) -> Response:
+    async def metrics() -> Response:
         """Return metrics in the Prometheus text format."""
-        _context(request).route = "/metrics"
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
+    async def health() -> Response:
+        return Response(orjson.dumps({"status": "ok", "rewards": {UNIRL_REWARD: [True]}}), media_type=_JSON)
+
     status = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
-    shown: _Responses = {200: {"content": {_JSON: {"schema": status}}, "description": "Yes."}}
-    app.get("/healthz", responses=shown, response_class=Response)(healthz)
-    app.get("/readyz", responses={**shown, 503: {"model": ErrorReply}}, response_class=Response)(readyz)
+    yes: _Responses = {200: {"content": {_JSON: {"schema": status}}, "description": "Yes."}}
+    app.get("/healthz", responses=yes, response_class=Response)(healthz)
+    app.get("/readyz", responses={**yes, 503: {"model": ErrorReply}}, response_class=Response)(readyz)
     info_shape: _Responses = {200: {"content": {_JSON: {"schema": {"type": "object"}}}, "description": "Who judges."}}
     app.get("/info", responses={**info_shape, **few}, response_class=Response)(info)
     text: _Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters."}}
     app.get("/metrics", responses={**text, **few}, response_class=Response)(metrics)
+    for path in HEALTH_PATHS:
+        app.get(path, include_in_schema=False)(health)
 
 
-def _add_rewards(app: FastAPI, service: Service) -> dict[str, Endpoint]:
-    """Add the routes that return rewards; return their endpoints by path."""
-    endpoints: dict[str, Endpoint] = {}
-
-    def add(path: str, handler: Handler, request_model: type, words: str) -> None:
-        schema = {"$ref": f"#/components/schemas/{request_model.__name__}"}
-        multipart = {
-            "type": "object",
-            "properties": {REQUEST_PART: schema},
-            "required": [REQUEST_PART],
-            "propertyNames": {"pattern": f"^{NAME}$"},
-            "additionalProperties": {"type": "string", "format": "binary"},
-        }
-        content = {
-            _JSON: {"schema": schema},
-            "multipart/form-data": {"schema": multipart, "encoding": {REQUEST_PART: {"contentType": _JSON}}},
-        }
-        endpoints[path] = _endpoint(path, handler)
-        app.post(
-            path,
-            response_model=RewardReply,
-            responses=_ERRORS,
-            description=words,
-            name=path.strip("/"),
-            openapi_extra={"requestBody": {"required": True, "content": content}, "parameters": [_REQUEST_ID]},
-        )(endpoints[path])
-
-    add("/score", service.score, ScoreRequest, "Judge one edit, or two to four candidates of it together.")
-    add("/batch_score", service.batch_score, BatchRequest, "Judge many edits, each alone.")
-    add("/compare", service.compare, CompareRequest, "Compare two candidates in both orders.")
-    add("/rank", service.rank, RankRequest, "Rewards for a group of candidates of one edit.")
-    return endpoints
-
-
+_ROUTES: dict[str, tuple[type[RewardRequest], str]] = {
+    "/score": (ScoreRequest, "Judge one edit, or two to four candidates of it together."),
+    "/batch_score": (BatchRequest, "Judge many edits, each alone."),
+    "/compare": (CompareRequest, "Compare two candidates in both orders."),
+    "/rank": (RankRequest, "Rewards for a group of candidates of one edit."),
+}
 _REQUEST_ID = {
     "name": "X-Request-ID",
     "in": "header",
@@ -163,34 +149,48 @@ _REQUEST_ID = {
 }
 
 
-def _endpoint(path: str, handler: Handler) -> Endpoint:
+def _description(path: str) -> dict[str, Any]:
+    """Return how OpenAPI describes a route that returns rewards."""
+    model, text = _ROUTES[path]
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    multipart = {
+        "type": "object",
+        "properties": {REQUEST_PART: schema},
+        "required": [REQUEST_PART],
+        "propertyNames": {"pattern": f"^{NAME}$"},
+        "additionalProperties": {"type": "string", "format": "binary"},
+    }
+    content = {
+        _JSON: {"schema": schema},
+        "multipart/form-data": {"schema": multipart, "encoding": {REQUEST_PART: {"contentType": _JSON}}},
+    }
+    return {
+        "response_model": RewardReply,
+        "responses": _ERRORS,
+        "description": text,
+        "name": path.strip("/"),
+        "openapi_extra": {"requestBody": {"required": True, "content": content}, "parameters": [_REQUEST_ID]},
+    }
+
+
+_OWN = Dialect(parse_body, lambda reply: (200, orjson.dumps(reply)))
+
+
+def _endpoint(service: Service, path: str, model: type[RewardRequest], dialect: Dialect = _OWN) -> Endpoint:
+    """Return what answers requests for rewards; `Front` answers if it raises."""
+
     async def answer(request: Request) -> Response:
-        context = _context(request)
-        context.route = path
-        try:
-            reply = await handler(context, request.scope["header_map"], request.receive)
-        except RefusedError as error:
-            return _refusal(request, error)
-        except ClientGoneError:
-            context.fault = "client_gone"
-            return Response(status_code=GONE)  # the client has disconnected
-        except Exception as error:
-            log.error("answering %s failed unexpectedly: %s", path, type(error).__name__)
-            log.debug("answering failed", exc_info=error)
-            return _refusal(request, RefusedError(500, DEFECT))
-        return Response(orjson.dumps(reply), media_type=_JSON)
+        context: RequestContext = request.scope["request_context"]
+        context.route, context.refuse = dialect.route or path, dialect.refuse
+        reply = await service.answer(context, request.scope["header_map"], request.receive, model, dialect.parse)
+        status, body = dialect.write(reply)
+        return Response(body, status, media_type=dialect.media_type)
 
     return answer
 
 
-def _context(request: Request) -> RequestContext:
-    context = request.scope["request_context"]
-    assert isinstance(context, RequestContext)
-    return context
-
-
 def _refusal(request: Request, error: RefusedError) -> Response:
-    status, headers, body = error_reply(_context(request), error)
+    status, headers, body = error_reply(request.scope["request_context"], error)
     return Response(body, status, headers={name.decode("ascii"): value.decode("ascii") for name, value in headers})
 
 
@@ -199,11 +199,11 @@ def _describe(app: FastAPI, service: Service, guard: Guard) -> Json:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, shapes = models_json_schema(
-            [(model, "validation") for model in _REQUESTS], ref_template="#/components/schemas/{model}"
+            [(model, "validation") for model, _ in _ROUTES.values()], ref_template="#/components/schemas/{model}"
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         schemas.update(shapes.get("$defs", {}))
-        for model in _REQUESTS:
+        for model, _ in _ROUTES.values():
             schemas[model.__name__]["properties"]["images"]["maxProperties"] = service.limits.images
         schemas["BatchRequest"]["properties"]["items"]["maxItems"] = service.limits.items
         schemas["RankRequest"]["properties"]["candidates"]["maxItems"] = service.limits.group

@@ -2,7 +2,7 @@
 
     with RewardClient("http://judge:8100", release="3f0c...", token="...") as client:
         rewards = client.score([Ask("make the box red", source, edited), ...])
-        values = [reward.value for reward in rewards]                      # float or None
+        values = [reward.reward for reward in rewards]                      # float or None
 
 The client needs only this package. It checks the release of the server before the first reward and with every reply,
 and refuses a server whose judge has changed.
@@ -14,38 +14,34 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from rewardharness.errors import ImageError, InputError
+from rewardharness.errors import InputError
 from rewardharness.judging.best_of import Method
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.serving.client_http import USUAL, ClientSettings, ServerConnection, TooLargeError, UnavailableError
 from rewardharness.serving.client_wire import (
     Album,
     Ask,
-    Body,
-    Compared,
-    EncodedMedia,
     IdentityError,
     ImageLike,
     Instruction,
     MediaLike,
-    Reward,
     RewardServerError,
     SourceLike,
     batches,
-    encode_media,
-    encode_sources,
-    instruction_text,
     not_ours,
     read_compared,
+    read_edit,
     read_identity,
-    read_rewards,
-    size_of,
+    read_results,
+    unreadable,
 )
+from rewardharness.serving.faults import Fault
+from rewardharness.serving.media import Edit, RequestText
 from rewardharness.serving.normalise import RAW, Normalisation, normalise_groups
+from rewardharness.serving.results import Compared, ItemResult
 
 __all__ = [
     "Ask",
@@ -53,12 +49,13 @@ __all__ = [
     "ClientSettings",
     "Compared",
     "IdentityError",
+    "ItemResult",
     "Normalisation",
-    "Reward",
     "RewardClient",
     "RewardServerError",
 ]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _RELEASE = re.compile(r"[0-9a-f]{12,64}")
 
@@ -101,9 +98,7 @@ class AsyncRewardClient:
         await self.check()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -117,7 +112,7 @@ class AsyncRewardClient:
             IdentityError: If the server has another judge.
             RewardServerError: If the server is not reachable or refuses the token, whatever `on_error` is.
         """
-        reply = await self._connection.exchange("GET", "/info", None)
+        reply = await self._connection.exchange("GET", "/info")
         if not isinstance(reply, dict):
             raise not_ours()
         self._identify(reply.get("identity"))
@@ -126,7 +121,7 @@ class AsyncRewardClient:
 
     async def score(
         self, asks: Sequence[Ask], normalise: Normalisation = RAW, *, critique: bool = False
-    ) -> list[Reward]:
+    ) -> list[ItemResult]:
         """Score edits separately.
 
         Args:
@@ -142,24 +137,20 @@ class AsyncRewardClient:
             IdentityError: If the judge of the server has changed.
             RewardServerError: See `ClientSettings.on_error`.
         """
-        rewards_found: list[Reward | None] = [None] * len(asks)
-        encoded: list[_Encoded] = []
+        results: dict[int, ItemResult] = {}
+        edits: dict[int, Edit] = {}
         for index, ask in enumerate(asks):
             try:
-                encoded.append((index, *await asyncio.to_thread(_encode, ask)))
-            except ImageError as error:
-                rewards_found[index] = Reward.none("image", error.message)
+                edits[index] = await asyncio.to_thread(
+                    read_edit, ask.instruction, ask.source, ask.references, ask.edited
+                )
             except InputError as error:
-                rewards_found[index] = Reward.none("input", error.message)
-        sizes = [sum(map(size_of, media)) for _, _, media in encoded]
-        runs = batches(sizes, self.settings.batch_items, self.settings.batch_bytes)
+                results[index] = unreadable(index, error)
+        indices, sizes = list(edits), [_size(edit) for edit in edits.values()]
         async with _Group() as group:
-            for run in runs:
-                group.start(self._score([encoded[number] for number in run], rewards_found, critique))
-        rewards = [
-            reward if reward is not None else Reward.none("missing", "No result came.") for reward in rewards_found
-        ]
-        return _normalised(rewards, [ask.group for ask in asks], normalise)
+            for run in batches(sizes, self.settings.batch_items, self.settings.batch_bytes):
+                group.create_task(self._score({indices[n]: edits[indices[n]] for n in run}, results, critique))
+        return _normalised([results[index] for index in range(len(asks))], [ask.group for ask in asks], normalise)
 
     async def rank(
         self,
@@ -170,7 +161,7 @@ class AsyncRewardClient:
         references: Sequence[ImageLike] = (),
         method: Method = "score",
         normalise: Normalisation = RAW,
-    ) -> list[Reward]:
+    ) -> list[ItemResult]:
         """Score a group of candidates of one edit.
 
         Args:
@@ -185,15 +176,11 @@ class AsyncRewardClient:
             ImageError: If an image cannot be read.
             RewardServerError: As in `score`.
         """
-        text = instruction_text(instruction)
-        album = Album()
-        sources, given = await asyncio.to_thread(_encode_all, source, references, candidates)
-        others = [album.media(each) for each in given]
-        fields = {"instruction": text, **album.sources(sources), "candidates": others, "method": method}
-        reply = await self._try("/rank", fields, album)
-        if isinstance(reply, Reward):
-            return [reply] * len(candidates)
-        return _normalised(read_rewards(reply, len(candidates)), [None] * len(candidates), normalise)
+        edit = await asyncio.to_thread(read_edit, instruction, source, references, *candidates)
+        album, count = Album(), len(edit.candidates)
+        media = [album.media(candidate) for candidate in edit.candidates]
+        reply = await self._try("/rank", {**album.fields(edit), "candidates": media, "method": method}, album)
+        return _normalised(_results(reply, count), [None] * count, normalise)
 
     async def compare(
         self,
@@ -210,50 +197,45 @@ class AsyncRewardClient:
             ImageError: If an image cannot be read.
             RewardServerError: As in `score`.
         """
-        fields: dict[str, Any] = {"instruction": instruction_text(instruction)}
+        edit = await asyncio.to_thread(read_edit, instruction, source, references, a, b)
         album = Album()
-        sources, given = await asyncio.to_thread(_encode_all, source, references, (a, b))
-        fields |= album.sources(sources)
-        for name, each in zip(("a", "b"), given, strict=True):
-            fields[name] = album.media(each)
-        reply = await self._try("/compare", fields, album)
-        if isinstance(reply, Reward):
-            return Compared(None, None, None, (reply, reply), reply.reason)
+        one, other = map(album.media, edit.candidates)
+        reply = await self._try("/compare", {**album.fields(edit), "a": one, "b": other}, album)
+        if isinstance(reply, Fault):
+            first, second = _results(reply, 2)
+            return Compared(None, (), None, None, reply, rewards=(first, second))
         return read_compared(reply)
 
-    async def _score(self, batch: "Sequence[_Encoded]", rewards_found: list[Reward | None], critique: bool) -> None:
-        """Score one batch."""
-        album = Album()
-        items = [
-            {"instruction": text, **album.sources(sources), "edited": album.media(edited)}
-            for _, text, (edited, *sources) in batch
-        ]
+    async def _score(self, batch: dict[int, Edit], results: dict[int, ItemResult], critique: bool) -> None:
+        """Score one batch: edits by index."""
+        album, indices = Album(), list(batch)
+        items = [{**album.fields(edit), "edited": album.media(edit.candidates[0])} for edit in batch.values()]
         try:
             fields = {"items": items, **({"critique": True} if critique else {})}
             reply = await self._try("/batch_score", fields, album)
         except TooLargeError as error:
             if len(batch) > 1:  # the limit of the server is smaller than the batch
-                await self._score(batch[: len(batch) // 2], rewards_found, critique)
-                await self._score(batch[len(batch) // 2 :], rewards_found, critique)
+                half = len(batch) // 2
+                for part in (indices[:half], indices[half:]):
+                    await self._score({index: batch[index] for index in part}, results, critique)
                 return
-            reply = Reward.none("too_large", error.message)
-        rewards = [reply] * len(batch) if isinstance(reply, Reward) else read_rewards(reply, len(batch))
-        for (index, *_), reward in zip(batch, rewards, strict=True):
-            rewards_found[index] = reward
+            reply = Fault("too_large", error.message)
+        for index, result in zip(indices, _results(reply, len(batch)), strict=True):
+            results[index] = replace(result, index=index)
 
     async def _try(self, path: str, fields: dict[str, Any], album: Album) -> Any:
-        """Send a request; depending on `on_error`, return a reward without a value on failure."""
+        """Send a request; depending on `on_error`, return a fault on failure."""
         try:
             if self.identity is None:
                 await self.check()
             async with self._turns:
                 opted = {"allow_ungradable": True} if self.settings.allow_ungradable else {}
-                body = Body({**fields, **opted, "deadline_s": self.settings.deadline}, album.images)
+                body = album.body({**fields, **opted, "deadline_s": self.settings.deadline})
                 reply = await self._connection.exchange("POST", path, body)
         except UnavailableError as error:
             if self.settings.on_error == "raise":
                 raise
-            return Reward.none(error.code, error.message, retryable=True)
+            return Fault(error.code, error.message, retryable=True)
         self._identify(reply)
         return reply
 
@@ -261,11 +243,8 @@ class AsyncRewardClient:
         """Check that the identity of the judge is the required one, and has not changed."""
         identity, release = read_identity(value), self._release
         if release is not None and not (identity.release or "").startswith(release):
-            serves = (
-                f"release {identity.release[:12]}"
-                if identity.release
-                else f"no release, but Library {identity.library_id[:12]}"
-            )
+            library = f"no release, but Library {identity.library_id[:12]}"
+            serves = f"release {identity.release[:12]}" if identity.release else library
             raise IdentityError(
                 f"Release {release[:12]} is wanted, and the server serves {serves}.",
                 next_step="Start the server with `rh serve --release`, or ask for what it serves.",
@@ -281,14 +260,23 @@ class AsyncRewardClient:
 class _Group(asyncio.TaskGroup):
     """Task group that cancels all tasks after the first error, and raises this error."""
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        self.create_task(work)
-
     async def __aexit__(self, *arguments: Any) -> None:
         try:
             await super().__aexit__(*arguments)
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncRewardClient, P], Coroutine[Any, Any, T]],
+) -> "Callable[Concatenate[RewardClient, P], T]":
+    """Make a method of `RewardClient` from one of `AsyncRewardClient`."""
+
+    @wraps(method)
+    def call(self: "RewardClient", /, *args: P.args, **named: P.kwargs) -> T:
+        return self._run(lambda client: method(client, *args, **named))
+
+    return call
 
 
 class RewardClient:
@@ -323,45 +311,17 @@ class RewardClient:
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self._make)
+        return partial(type(self), *self._make.args, **self._make.keywords), ()  # it checks its server again
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def score(self, asks: Sequence[Ask], normalise: Normalisation = RAW, *, critique: bool = False) -> list[Reward]:
-        """Score edits separately; see `AsyncRewardClient.score`."""
-        return self._run(lambda client: client.score(asks, normalise, critique=critique))
-
-    def rank(
-        self,
-        instruction: Instruction,
-        source: SourceLike,
-        candidates: Sequence[MediaLike],
-        *,
-        references: Sequence[ImageLike] = (),
-        method: Method = "score",
-        normalise: Normalisation = RAW,
-    ) -> list[Reward]:
-        """Score a group of candidates; see `AsyncRewardClient.rank`."""
-        how: dict[str, Any] = {"references": references, "method": method, "normalise": normalise}
-        return self._run(lambda client: client.rank(instruction, source, candidates, **how))
-
-    def compare(
-        self,
-        instruction: Instruction,
-        source: SourceLike,
-        a: MediaLike,
-        b: MediaLike,
-        *,
-        references: Sequence[ImageLike] = (),
-    ) -> Compared:
-        """Compare two candidates in both orders; see `AsyncRewardClient.compare`."""
-        return self._run(lambda client: client.compare(instruction, source, a, b, references=references))
+    score = _blocking(AsyncRewardClient.score)
+    rank = _blocking(AsyncRewardClient.rank)
+    compare = _blocking(AsyncRewardClient.compare)
 
     def asynchronous(self) -> AsyncRewardClient:
         """Return an asynchronous client of the same server that requires the same identity."""
@@ -398,35 +358,26 @@ class RewardClient:
 _STARTING = threading.Lock()
 
 
-def _again(kind: type[RewardClient], make: "partial[AsyncRewardClient]") -> RewardClient:
-    """Restore a pickled client, which checks its server again."""
-    return kind(*make.args, **make.keywords)
+def _size(edit: Edit) -> int:
+    texts = (len(media.text) for media in edit.candidates if isinstance(media, RequestText))
+    return sum(len(image.data) for image in edit.images) + sum(texts)
 
 
-_Encoded = tuple[int, str, list[EncodedMedia]]
-"""Index, instruction and media of an edit: what is scored, the source and its references."""
+def _results(reply: Any, count: int) -> list[ItemResult]:
+    """Return the results of a reply, or of a fault in its place."""
+    if isinstance(reply, Fault):
+        return [ItemResult.none(index, reply) for index in range(count)]
+    return read_results(reply, count)
 
 
-def _encode(ask: Ask) -> tuple[str, list[EncodedMedia]]:
-    text = instruction_text(ask.instruction)
-    return text, [encode_media(ask.edited, "the edited image"), *encode_sources(ask.source, ask.references)]
-
-
-def _encode_all(
-    source: SourceLike, references: Sequence[ImageLike], candidates: Sequence[MediaLike]
-) -> tuple[list[EncodedMedia], list[EncodedMedia]]:
-    named = [encode_media(media, f"candidate {number}") for number, media in enumerate(candidates, 1)]
-    return encode_sources(source, references), named
-
-
-def _normalised(rewards: list[Reward], groups: Sequence[str | None], how: Normalisation) -> list[Reward]:
-    relative, _ = normalise_groups([reward.value for reward in rewards], groups, how)
-    return [replace(reward, normalised=value) for reward, value in zip(rewards, relative, strict=True)]
+def _normalised(
+    results: Sequence[ItemResult], groups: Sequence[str | None], settings: Normalisation
+) -> list[ItemResult]:
+    values, _ = normalise_groups([item.reward for item in results], groups, settings)
+    return [replace(item, normalised=value) for item, value in zip(results, values, strict=True)]
 
 
 def _called(identity: JudgeIdentity) -> str:
-    return (
-        f"release {identity.release[:12]}"
-        if identity.release
-        else f"{identity.judge}, {identity.protocol}, Library {identity.library_id[:12]}"
-    )
+    if identity.release:
+        return f"release {identity.release[:12]}"
+    return f"{identity.judge}, {identity.protocol}, Library {identity.library_id[:12]}"

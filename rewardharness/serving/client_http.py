@@ -4,7 +4,7 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
@@ -12,9 +12,9 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from rewardharness.errors import InputError
-from rewardharness.models.replies import read_retry_after
+from rewardharness.models.raw import read_retry_after
 from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, ServerAddress
-from rewardharness.serving.client_wire import Body, RewardServerError, not_ours
+from rewardharness.serving.client_wire import RewardServerError, not_ours
 from rewardharness.serving.faults import TOO_MANY
 
 _LARGEST_REPLY = 32 << 20
@@ -91,7 +91,7 @@ class ServerConnection:
         """Close all connections."""
         await self._http.close()
 
-    async def exchange(self, method: str, path: str, body: Body | None) -> Any:
+    async def exchange(self, method: str, path: str, body: Sequence[bytes] = ()) -> Any:
         """Send a request, with retries, and return the JSON of the reply.
 
         Raises:
@@ -113,14 +113,13 @@ class ServerConnection:
                 failure = error
         raise failure
 
-    async def _send(self, method: str, path: str, body: Body | None) -> HttpReply:
+    async def _send(self, method: str, path: str, body: Sequence[bytes]) -> HttpReply:
         lines = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._head}"
-        if body is not None:
-            lines += f"Content-Type: application/json\r\nContent-Length: {body.size}\r\n"
+        if body:
+            lines += f"Content-Type: application/json\r\nContent-Length: {sum(map(len, body))}\r\n"
         try:
             async with asyncio.timeout(self._settings.deadline + _SPARE):
-                pieces = () if body is None else body.pieces()
-                return await self._http.exchange(self._origin, f"{lines}\r\n".encode("ascii"), pieces)
+                return await self._http.exchange(self._origin, f"{lines}\r\n".encode("ascii"), body)
         except TimeoutError:
             raise UnavailableError("timeout", "The reward server did not answer in time.") from None
         except ssl.SSLError:
@@ -177,8 +176,8 @@ def _address(url: str, token: str | None) -> tuple[ServerAddress, str, str]:
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
         raise InputError("The token contains invalid characters.", next_step="Set it again.")
     secure = split.scheme == "https"
-    shown = f"[{host}]" if ":" in host else host
-    lines = [f"Host: {shown}{f':{port}' if port else ''}", "User-Agent: rewardharness", "Accept: application/json"]
+    name = f"[{host}]" if ":" in host else host
+    lines = [f"Host: {name}{f':{port}' if port else ''}", "User-Agent: rewardharness", "Accept: application/json"]
     lines += [f"Authorization: Bearer {token}"] if token else []
     origin = ServerAddress(host, port or (443 if secure else 80), secure)
     return origin, quote(split.path.rstrip("/"), safe="/%"), "".join(f"{line}\r\n" for line in lines)

@@ -1,20 +1,25 @@
 """Requests and replies of the client: bodies without duplicate images, and strict parsing of replies."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import orjson
 import pybase64
 
-from rewardharness.codec import ValidationError, finite, from_json
-from rewardharness.critique import Critique
-from rewardharness.errors import HarnessError, InputError
+from rewardharness.codec import ValidationError, from_json
+from rewardharness.errors import HarnessError, ImageError, InputError
 from rewardharness.files import sha256
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.measure.images import read_bytes
-from rewardharness.schema import SOURCES, Candidate, FramesInput, ImageInput, TextInput
+from rewardharness.schema import LABELS, SOURCES, TIE, Candidate, FramesInput, ImageInput, TextInput
+from rewardharness.serving.faults import Fault
+from rewardharness.serving.images import RequestImage
+from rewardharness.serving.media import Edit, RequestFrames, RequestMedia, RequestText
+from rewardharness.serving.results import Compared, Comparison, ItemResult, not_judged
+
+T = TypeVar("T")
 
 LONGEST_INSTRUCTION = 16_000
 """Maximum length of an instruction."""
@@ -35,8 +40,9 @@ class Pixels(Protocol):
         """Three dimensions."""
 
 
-ImageLike = bytes | str | Path | PillowImage | Pixels
-"""An encoded image, the path of an image file, or an image object or array, which is sent as PNG."""
+ImageLike = bytes | BinaryIO | str | Path | PillowImage | Pixels
+"""An encoded image, an open file such as `io.BytesIO`, the path of an image file, or an image object or array, which is
+sent as PNG."""
 
 
 SourceLike = ImageLike | ImageInput | FramesInput | None
@@ -44,9 +50,6 @@ SourceLike = ImageLike | ImageInput | FramesInput | None
 
 MediaLike = ImageLike | Candidate
 """An image; a video as `FramesInput`; or a text as `TextInput`."""
-
-EncodedMedia = bytes | str | tuple[bytes, ...]
-"""The bytes of an image, a text, or the bytes of the frames of a video."""
 
 
 class RewardServerError(HarnessError):
@@ -79,137 +82,101 @@ class Ask:
     """Further source or reference images, at most three, which the instruction mentions as image 2, image 3, ..."""
 
 
-@dataclass(frozen=True)
-class Reward:
-    """Reward of one edit. Exactly one of `value` and `reason` is set."""
-
-    value: float | None
-    """Reward in [0, 1]; None on failure."""
-    reason: str = ""
-    """Reason of the failure: a fixed code, a colon and a message."""
-    retryable: bool = False
-    """Whether a retry may succeed."""
-    normalised: float | None = None
-    instruction: float | None = None
-    """Instruction following, from 1 to 4."""
-    quality: float | None = None
-    """Visual quality, from 1 to 4."""
-    margin: float | None = None
-    confidence: float | None = None
-    """Confidence of the judge, in [0, 1]; None if not available."""
-    variance: float | None = None
-    cached: bool = False
-    critique: Critique | None = None
-    """What is wrong, in words; None if not requested or not available."""
-
-    @classmethod
-    def none(cls, code: str, message: str, *, retryable: bool = False) -> "Reward":
-        """Create a reward without a value."""
-        return cls(None, f"{code}: {message}", retryable)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Result of comparing two candidates."""
-
-    preference: str | None
-    """`A`, `B` or `tie`; None on failure."""
-    margin: float | None
-    position_consistent: bool | None
-    rewards: tuple[Reward, Reward]
-    reason: str = ""
-    """Reason why there is no preference."""
-    confidence: float | None = None
-    """Confidence of the judge in the preference, in [0, 1]; None if not available."""
-
-
-class Body:
-    """The body of a request, in pieces.
-
-    Args:
-        fields: Its fields other than images, in which an image is `{"ref": NAME}`.
-        images: The images by name.
-    """
-
-    def __init__(self, fields: Mapping[str, Any], images: Mapping[str, bytes]) -> None:
-        head = orjson.dumps(fields)
-        self._pieces = [head[:-1] + (b',"images":{' if len(head) > 2 else b'"images":{')]
-        for number, (name, data) in enumerate(images.items()):
-            self._pieces.append(b'%s"%s":"' % (b"," if number else b"", name.encode("ascii")))
-            self._pieces += [pybase64.b64encode(data), b'"']
-        self._pieces.append(b"}}")
-        self.size = sum(map(len, self._pieces))
-
-    def pieces(self) -> Iterator[bytes]:
-        """Return the pieces of the body."""
-        return iter(self._pieces)
-
-
 @dataclass
 class Album:
     """The images of one request by a prefix of their hash."""
 
     images: dict[str, bytes] = field(default_factory=dict)
 
-    def ref(self, data: bytes) -> dict[str, str]:
-        """Add an image unless it is already included."""
-        name = sha256(data)[:32]
-        self.images[name] = data
+    def media(self, media: RequestMedia) -> dict[str, Any]:
+        """Add the images of a source or candidate unless they are included; return its form in the request."""
+        if isinstance(media, RequestText):
+            return {"text": media.text}
+        if isinstance(media, RequestFrames):
+            return {"frames": [self.media(frame) for frame in media.frames]}
+        name = media.sha256[:32]
+        self.images[name] = media.data
         return {"ref": name}
 
-    def media(self, encoded: EncodedMedia) -> dict[str, Any]:
-        """Add the images of a source or candidate; return its form in the request."""
-        if isinstance(encoded, str):
-            return {"text": encoded}
-        if isinstance(encoded, tuple):
-            return {"frames": [self.ref(frame) for frame in encoded]}
-        return self.ref(encoded)
+    def fields(self, edit: Edit) -> dict[str, Any]:
+        """Add the source of an edit and its references; return the fields of the edit other than its candidates."""
+        fields: dict[str, Any] = {"instruction": edit.instruction}
+        if edit.source is not None:
+            fields["source"] = self.media(edit.source)
+        if edit.references:
+            fields["references"] = [self.media(image) for image in edit.references]
+        return fields
 
-    def sources(self, encoded: Sequence[EncodedMedia]) -> dict[str, Any]:
-        """Add the source of an edit and its references; return their fields: none for text."""
-        named = [self.media(each) for each in encoded]
-        return {**({"source": named[0]} if named else {}), **({"references": named[1:]} if named[1:] else {})}
+    def body(self, fields: Mapping[str, Any]) -> list[bytes]:
+        """Return the body of a request in pieces.
+
+        Args:
+            fields: Its fields other than images, in which an image is `{"ref": NAME}`.
+        """
+        pieces = [orjson.dumps(fields)[:-1] + b',"images":{']
+        for number, (name, data) in enumerate(self.images.items()):
+            pieces.append(b'%s"%s":"' % (b"," if number else b"", name.encode("ascii")))
+            pieces += [pybase64.b64encode(data), b'"']
+        return [*pieces, b"}}"]
 
 
-def size_of(encoded: EncodedMedia) -> int:
-    """Return the number of bytes."""
-    return sum(map(len, encoded)) if isinstance(encoded, tuple) else len(encoded)
-
-
-def encode_media(media: MediaLike, what: str) -> EncodedMedia:
-    """Return a source or candidate as it is sent.
+def read_edit(
+    instruction: Instruction, source: SourceLike, references: Sequence[ImageLike], *candidates: MediaLike
+) -> Edit:
+    """Read the images and texts of an edit.
 
     Raises:
+        InputError: If the instruction is none, or there are too many references.
         ImageError: If an image cannot be read or is too large for any server.
     """
+    text = instruction_text(instruction)
+    names = [f"candidate {number}" for number in range(1, len(candidates) + 1)]
+    media = [_media(*pair) for pair in zip(candidates, names if len(names) > 1 else ["the edited image"], strict=True)]
+    if len(references) >= SOURCES:
+        step = f"Give at most {SOURCES - 1}, which the instruction mentions as image 2, image 3 and image 4."
+        raise InputError(f"There are {len(references)} reference images.", next_step=step)
+    further = tuple(encode(image, f"image {number}") for number, image in enumerate(references, 2))
+    before = None if source is None else _media(source, "the source")
+    assert not isinstance(before, RequestText)
+    return Edit(text, before, tuple(media), references=further)
+
+
+def _media(media: MediaLike, name: str) -> RequestMedia:
     if isinstance(media, TextInput):
-        return media.text
+        return RequestText(media.text)
     if isinstance(media, FramesInput):
-        return tuple(encode(frame, f"{what}, frame {number}") for number, frame in enumerate(media.frames, 1))
-    return encode(media, what)
+        return RequestFrames(
+            tuple(encode(frame, f"{name}, frame {number}") for number, frame in enumerate(media.frames, 1))
+        )
+    return encode(media, name)
 
 
-def encode(image: ImageLike | ImageInput, what: str) -> bytes:
+def encode(image: ImageLike | ImageInput, name: str) -> RequestImage:
     """Return an image as encoded bytes.
 
     Raises:
         ImageError: If it cannot be read or is too large for any server.
     """
-    named = f"{what} {image}" if isinstance(image, str | Path) else what
-    return read_bytes(ImageInput.of(image, named))
+    data = read_bytes(ImageInput.of(image, f"{name} {image}" if isinstance(image, str | Path) else name))
+    return RequestImage(data, sha256(data))
 
 
-def encode_sources(source: SourceLike, references: Sequence[ImageLike]) -> list[EncodedMedia]:
-    """Return the source and its references as they are sent; nothing for text.
+def unreadable(index: int, error: InputError) -> ItemResult:
+    """Return the result of an edit that `read_edit` refused."""
+    return ItemResult.none(index, Fault("image" if isinstance(error, ImageError) else "input", error.message))
+
+
+def require_rewards(results: Sequence[ItemResult], what: str = "edit") -> list[float]:
+    """Return the rewards, for trainers that cannot handle a missing one.
 
     Raises:
-        InputError: If there are too many; an `ImageError` if one cannot be read.
+        RewardServerError: If an edit was not judged.
     """
-    if len(references) >= SOURCES:
-        step = f"Give at most {SOURCES - 1}, which the instruction mentions as image 2, image 3 and image 4."
-        raise InputError(f"There are {len(references)} reference images.", next_step=step)
-    named = [encode(image, f"image {number}") for number, image in enumerate(references, 2)]
-    return [*([] if source is None else [encode_media(source, "the source")]), *named]
+    missing = not_judged(results, what)
+    if missing:
+        step = "See the server's log. A trainer that supports missing rewards can use RewardClient."
+        raise RewardServerError(missing, next_step=step)
+    return [item.reward for item in results if item.reward is not None]
 
 
 def instruction_text(value: Instruction) -> str:
@@ -250,29 +217,28 @@ def read_identity(value: Any) -> JudgeIdentity:
     Raises:
         RewardServerError: If it is not there.
     """
-    try:
-        release = value["release"]
-        library, judge, protocol = (value[name] for name in ("library_id", "judge", "protocol"))
-    except (KeyError, TypeError):
-        raise not_ours() from None
-    if not all(isinstance(text, str) for text in (library, judge, protocol)) or not isinstance(release, str | None):
+    if not isinstance(value, Mapping) or "release" not in value:
         raise not_ours()
-    return JudgeIdentity(judge, "", protocol, library, release)
+    return _read(JudgeIdentity, {**value, "judge_revision": ""})
 
 
-def read_rewards(reply: Any, count: int) -> list[Reward]:
+def read_results(reply: Any, count: int) -> list[ItemResult]:
     """Read the results of a reply.
 
     Raises:
         RewardServerError: If there are not exactly so many, or one of them is neither a reward nor an error.
     """
     try:
-        results = reply["results"]
-        if len(results) != count:
-            raise not_ours()
-        return [_reward(result) for result in results]
-    except (KeyError, TypeError, AttributeError):
+        results = [_read(ItemResult, item) for item in reply["results"]]
+    except (KeyError, TypeError):
         raise not_ours() from None
+    if len(results) != count:
+        raise not_ours()
+    for item in results:
+        judged = item.reward is not None and 0 <= item.reward <= 1 and item.error is None
+        if item.ok != judged or (not judged and (item.reward is not None or item.error is None)):
+            raise not_ours()
+    return results
 
 
 def read_compared(reply: Any) -> Compared:
@@ -281,17 +247,22 @@ def read_compared(reply: Any) -> Compared:
     Raises:
         RewardServerError: If it is none.
     """
-    first, second = read_rewards(reply, 2)
+    first, second = read_results(reply, 2)
+    comparison = _read(Comparison, reply.get("comparison"))
+    if (comparison.preference is None) == (comparison.error is None) or comparison.preference not in _PREFERENCES:
+        raise not_ours()
+    return Compared(**vars(comparison), rewards=(first, second))
+
+
+_PREFERENCES = (None, *LABELS[:2], TIE)
+
+
+def _read(kind: type[T], value: Any) -> T:
+    """Read a record of a reply, without fields that a newer server adds."""
     try:
-        comparison = reply["comparison"]
-        error = comparison["error"]
-        reason = "" if error is None else f"{error['code']}: {error['message']}"
-        preference = comparison["preference"]
-        if (preference is None) == (error is None) or preference not in (None, "A", "B", "tie"):
-            raise not_ours()
-        margin, confidence = _number(comparison["margin"]), _number(comparison.get("confidence"))
-        return Compared(preference, margin, comparison["position_consistent"], (first, second), reason, confidence)
-    except (KeyError, TypeError, AttributeError):
+        known = {field.name: value[field.name] for field in fields(kind) if field.name in value}  # type: ignore[arg-type]
+        return from_json(kind, known)
+    except (TypeError, ValidationError):
         raise not_ours() from None
 
 
@@ -299,44 +270,6 @@ def not_ours() -> RewardServerError:
     """Return the error for a reply that is not from a reward server."""
     step = "Check that the address is that of `rh serve`, of this version."
     return RewardServerError("The server's reply is not that of a reward server.", next_step=step)
-
-
-def _reward(item: Any) -> Reward:
-    value, error = item["reward"], item["error"]
-    if item["ok"] is not True:
-        if value is not None or error is None:
-            raise not_ours()
-        return Reward.none(str(error["code"]), str(error["message"]), retryable=error["retryable"] is True)
-    reward = _number(value)
-    if reward is None or not 0 <= reward <= 1:
-        raise not_ours()
-    scores = item["scores"] or {}
-    return Reward(
-        reward,
-        normalised=_number(item["normalised"]),
-        instruction=_number(scores.get("instruction")),
-        quality=_number(scores.get("quality")),
-        margin=_number(item["margin"]),
-        confidence=_number(item.get("confidence")),
-        variance=_number(item["variance"]),
-        cached=item["cached"],
-        critique=_critique(item.get("critique")),
-    )
-
-
-def _critique(value: Any) -> Critique | None:
-    try:
-        return None if value is None else from_json(Critique, value)
-    except ValidationError:
-        raise not_ours() from None
-
-
-def _number(value: Any) -> float | None:
-    """Read an optional number."""
-    number = finite(value)
-    if number is None and value is not None:
-        raise not_ours()
-    return number
 
 
 def batches(sizes: Sequence[int], most_items: int, most_bytes: int) -> list[range]:

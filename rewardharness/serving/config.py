@@ -7,6 +7,7 @@ from rewardharness.errors import InputError
 from rewardharness.judging.config import RewardConfig
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.release import Release
+from rewardharness.judging.release_opening import open_reward_judge
 from rewardharness.library.store import Library
 from rewardharness.serving.api import make_app
 from rewardharness.serving.front import Front
@@ -41,10 +42,10 @@ class ServerConfig:
             InputError: If the judge cannot be opened.
             ReleaseError: If this installation cannot reproduce the release.
         """
-        judge = judge or self.config.open_for(self.library, self.release, self.settings)
+        judge = judge or open_reward_judge(self.config, self.library, self.release, self.settings)
         service = Service(judge, self.library, self.limits, release=None if self.release is None else self.release.id)
         if self.request_log is not None:
-            service.log = RequestLog(self.request_log, lambda: service.metrics.log_dropped.add())
+            service.log = RequestLog(self.request_log, lambda: service.metrics.log_dropped.inc())
         return make_app(service, self.guard, pickles=self.pickles)
 
 
@@ -54,10 +55,10 @@ def usual_limits(judge: Judge, *, cache: bool = True) -> Limits:
     Raises:
         InputError: If this judge cannot be served.
     """
-    if judge.needs_ids:
+    if judge.traits.needs_ids:
         step = "Serve measured, a model or a release."
         raise InputError(
             "Scores in a file belong to examples by their id; a server's callers have none.", next_step=step
         )
-    concurrency = Limits.concurrency if judge.uses_model else judge.concurrency
+    concurrency = Limits.concurrency if judge.traits.uses_model else judge.traits.concurrency
     return Limits(concurrency=concurrency, remembered=Limits.remembered if cache else 0)

@@ -1,75 +1,143 @@
-"""Routes for trainers with other protocols, with the same judging, limits, metrics and log."""
+"""Protocols of trainers that do not speak that of the reward server; judging, limits, metrics and log are the same.
 
-from collections.abc import Callable
+None of these trainers supports a missing reward. A number is never made up for an edit that was not judged.
+
+Flow-Factory (`GET /flow_factory/health`, `POST /flow_factory/compute`). Its client,
+`flow_factory.rewards.my_reward_remote.RemotePointwiseRewardModel`, stops the training at an `error` in the reply:
+
+    {"prompt": [instruction], "image": [edited], "condition_images": [[source, second, ...]], "kwargs": null}
+    -> {"rewards": [0.62]}
+
+UniRL by Tencent (`GET /unirl/health`, which lists the reward, and `POST /unirl/score`). An edit is a conversation of
+two turns; its reference images are a list of base64 in `metadata.references`. Sub-metrics without a grade are left out:
+
+    {"requests": [{"history": [{"text": instruction, "image_b64": source},
+                               {"text": instruction, "image_b64": edited}],
+                   "required_rewards": ["rewardharness"], "metadata": {}}]}
+    -> {"results": [{"rewardharness": {"reward": 0.62, "instruction_following": 3.0, "visual_quality": 2.0}}],
+        "errors": [{}]}
+
+The pickle protocols are in `pickled`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import orjson
-from fastapi import FastAPI, Request, Response
 
 from rewardharness.schema import Json
-from rewardharness.serving import flow_factory, pickled, unirl
-from rewardharness.serving.body import ClientGoneError, Parse
-from rewardharness.serving.faults import DEFECT, RefusedError
-from rewardharness.serving.front import GONE, error_reply, log
-from rewardharness.serving.results import RewardReply
-from rewardharness.serving.service import RequestContext, Service
+from rewardharness.serving.body import Parse, Parsed, parse_body
+from rewardharness.serving.faults import RefusedError, invalid
+from rewardharness.serving.limits import Limits
+from rewardharness.serving.results import RewardReply, not_judged
+
+UNIRL_REWARD = "rewardharness"
+"""Name of the reward for UniRL."""
+
+_TURNS = 2
 
 
-def add_dialects(app: FastAPI, service: Service, *, pickles: bool) -> None:
-    """Add the routes of other protocols.
+@dataclass(frozen=True)
+class Dialect:
+    """How a batch is read and answered."""
+
+    parse: Parse
+    """Makes of a body what `BatchRequest` reads."""
+    write: Callable[[RewardReply], tuple[int, bytes]]
+    """Returns status and body of the reply."""
+    media_type: str = "application/json"
+    route: str | None = None
+    """Name in metrics and log; None for the path."""
+    refuse: Callable[[RefusedError], tuple[int, str, bytes]] | None = None
+    """Returns status, media type and body of a refusal; None for that of the reward server."""
+
+
+def batch_items(images: Sequence[Any], prompts: Sequence[Any], sources: Sequence[Any], name: str) -> list[Json]:
+    """Return the items of a batch.
 
     Args:
-        app: The application.
-        service: The service that handles requests.
-        pickles: Whether to add the pickle protocols; only for servers that accept local connections only.
+        images: The edited images.
+        prompts: Their instructions.
+        sources: For each a list: the source and its references.
+        name: What the trainer calls `sources`.
+
+    Raises:
+        RefusedError: 422 if there is not one of each, or an edit has no source.
     """
-
-    def json_route(path: str, parse: Parse, write: Callable[[RewardReply], Json]) -> None:
-        async def score(request: Request) -> Response:
-            context = _context(request, path)
-            try:
-                reply = await service.batch_score(context, request.scope["header_map"], request.receive, parse)
-            except RefusedError as error:
-                status, headers, body = error_reply(context, error)
-                plain = {name.decode("ascii"): value.decode("ascii") for name, value in headers}
-                return Response(body, status, headers=plain)
-            return Response(orjson.dumps(write(reply)), media_type="application/json")
-
-        app.post(path, include_in_schema=False)(score)
-
-    async def health(request: Request) -> Response:
-        _context(request, "/healthz")
-        return Response(orjson.dumps({"status": "ok", "rewards": {unirl.NAME: [True]}}), media_type="application/json")
-
-    async def pickle_score(request: Request) -> Response:
-        context = _context(request, "pickle")
-        try:
-            reply = await service.batch_score(
-                context, request.scope["header_map"], request.receive, pickled.read_pickled
-            )
-            status, body = pickled.write_pickled(reply)
-        except RefusedError as error:
-            context.fault = error.fault.code
-            status, body = pickled.write_refusal(error)
-        except ClientGoneError:
-            context.fault = "client_gone"
-            return Response(status_code=GONE)
-        except Exception as error:
-            log.error("answering a pickle failed unexpectedly: %s", type(error).__name__)
-            log.debug("answering failed", exc_info=error)
-            status, body = pickled.write_refusal(RefusedError(500, DEFECT))
-        return Response(body, status, media_type=pickled.CONTENT_TYPE)
-
-    json_route("/unirl/score", unirl.read_unirl, unirl.write_unirl)
-    json_route("/flow_factory/compute", flow_factory.read_flow_factory, flow_factory.write_flow_factory)
-    for trainer in ("unirl", "flow_factory"):  # both ask for this before they train
-        app.get(f"/{trainer}/health", include_in_schema=False)(health)
-    if pickles:
-        app.post("/", include_in_schema=False)(pickle_score)
-        app.post("/mode/{name}", include_in_schema=False)(pickle_score)
+    if not len(images) == len(prompts) == len(sources) > 0:
+        raise invalid(f"There are {len(images)} images, {len(prompts)} prompts and {len(sources)} {name}.")
+    items = []
+    for number, (prompt, image, several) in enumerate(zip(prompts, images, sources, strict=True)):
+        if not isinstance(several, list) or not several:
+            raise invalid(f"{name}[{number}] does not begin with a source image.")
+        source, *references = several
+        item = {"instruction": prompt, "source": source, "edited": image}
+        items.append({**item, "references": references} if references else item)
+    return items
 
 
-def _context(request: Request, route: str) -> RequestContext:
-    context = request.scope["request_context"]
-    assert isinstance(context, RequestContext)
-    context.route = route
-    return context
+def _read_flow_factory(content_type: str, body: bytes, limits: Limits) -> Parsed:
+    parsed = parse_body(content_type, body, limits)
+    tree = parsed.tree if isinstance(parsed.tree, dict) else {}
+    for name in ("prompt", "image", "condition_images"):
+        if not isinstance(tree.get(name), list):
+            raise invalid(f"{name} is no list; an edit has a prompt, an image and condition_images.")
+    items = batch_items(tree["image"], tree["prompt"], tree["condition_images"], "condition_images")
+    return Parsed({"items": items}, parsed.lifted)
+
+
+def _write_flow_factory(reply: RewardReply) -> tuple[int, bytes]:
+    error = not_judged(reply.results)
+    return 200, orjson.dumps({"error": error} if error else {"rewards": [item.reward for item in reply.results]})
+
+
+def _read_unirl(content_type: str, body: bytes, limits: Limits) -> Parsed:
+    parsed = parse_body(content_type, body, limits)
+    requests = parsed.tree.get("requests") if isinstance(parsed.tree, dict) else None
+    if not isinstance(requests, list) or not requests:
+        raise invalid("requests is no list of edits.")
+    items = [_unirl_item(request, f"requests[{number}]") for number, request in enumerate(requests)]
+    return Parsed({"items": items}, parsed.lifted)
+
+
+def _unirl_item(request: Any, where: str) -> Json:
+    if not isinstance(request, dict):
+        raise invalid(f"{where} is no object.")
+    if request.get("required_rewards") != [UNIRL_REWARD]:
+        raise invalid(f"{where}.required_rewards is not [{UNIRL_REWARD!r}], the one reward that is given here.")
+    history = request.get("history")
+    if not isinstance(history, list) or len(history) != _TURNS or not all(isinstance(turn, dict) for turn in history):
+        raise invalid(f"{where}.history does not have two turns: the source, and the edited image.")
+    for number, turn in enumerate(history):
+        if turn.get("image_b64") is None:
+            raise invalid(f"{where}.history[{number}] has no image_b64; paths and videos are not read.")
+    before, after = history
+    text = after.get("text") or before.get("text")
+    item = {"instruction": text, "source": before["image_b64"], "edited": after["image_b64"]}
+    metadata = request.get("metadata")
+    references = metadata.get("references") if isinstance(metadata, dict) else None
+    return item if references is None else {**item, "references": references}
+
+
+def _write_unirl(reply: RewardReply) -> tuple[int, bytes]:
+    results: list[Json] = []
+    for item in reply.results:
+        numbers = {
+            "reward": item.reward,
+            "instruction_following": item.instruction,
+            "visual_quality": item.quality,
+        }
+        known = {name: number for name, number in numbers.items() if number is not None}
+        results.append({} if item.reward is None else {UNIRL_REWARD: known})
+    errors = [{UNIRL_REWARD: item.reason} if item.reward is None else {} for item in reply.results]
+    return 200, orjson.dumps({"results": results, "errors": errors})
+
+
+DIALECTS = {
+    "/unirl/score": Dialect(_read_unirl, _write_unirl),
+    "/flow_factory/compute": Dialect(_read_flow_factory, _write_flow_factory),
+}
+"""JSON protocols by path."""
+HEALTH_PATHS = ("/unirl/health", "/flow_factory/health")
+"""Both trainers ask for this before they train."""

@@ -92,6 +92,7 @@ _UPSTREAM = {
     "context_too_long": Fault("context_too_long", "Images and text are too long for the model.", "Send smaller ones."),
     "refused": Fault("refused", "The judge's model declined to judge this."),
     "bad_request": Fault("bad_request", "The judge's model does not accept this request.", "Ask the operator."),
+    "wrong_address": Fault("wrong_address", "The judge's model is not at its address.", "Ask the operator."),
     "not_public": Fault("not_public", "The judge's model cannot be asked from here.", "Ask the operator."),
 }
 _OWN_WORDS = {

@@ -16,8 +16,9 @@ from typing import Any
 
 from rewardharness.arrays import one_each, pictures
 from rewardharness.errors import InputError
-from rewardharness.serving.client import Ask, ClientSettings, RewardClient, RewardServerError
+from rewardharness.serving.client import Ask, ClientSettings, RewardClient
 from rewardharness.serving.client_http import USUAL
+from rewardharness.serving.client_wire import require_rewards
 
 Details = Mapping[str, list[float | None]]
 """Scores of instruction following and quality, 1 to 4, one for each image."""
@@ -45,8 +46,17 @@ def edit_reward(
     client = RewardClient(url, release=release, token=token, settings=settings)
 
     def score(images: Any, prompts: Any, metadata: Any = None, ref_images: Any = None) -> tuple[list[float], Details]:
-        sources = ref_images if ref_images is not None else [_source(each) for each in metadata or ()]
-        return _score(client, sources, images, prompts)
+        edited = pictures(images, "the images")
+        before = _sources([_source(row) for row in metadata or ()] if ref_images is None else ref_images)
+        if len(before) != len(edited):
+            raise InputError(f"There are {len(before)} source images for {len(edited)} images.")
+        instructions = one_each(prompts, len(edited), "prompts")
+        rows = zip(instructions, before, edited, strict=True)
+        results = client.score([Ask(text, source, image, None, more) for text, (source, *more), image in rows])
+        return require_rewards(results), {
+            "instruction_following": [result.instruction for result in results],
+            "visual_quality": [result.quality for result in results],
+        }
 
     return score
 
@@ -55,10 +65,10 @@ def edit_r1_reward(
     url: str, *, release: str | None = None, token: str | None = None, settings: ClientSettings = USUAL
 ) -> Callable[..., tuple[list[float], Details]]:
     """Make a reward function as Edit-R1 calls it: sources first; see `edit_reward`."""
-    client = RewardClient(url, release=release, token=token, settings=settings)
+    reward = edit_reward(url, release=release, token=token, settings=settings)
 
     def score(ref_images: Any, images: Any, prompts: Any, metadatas: Any = None) -> tuple[list[float], Details]:
-        return _score(client, ref_images, images, prompts)
+        return reward(images, prompts, None, ref_images)
 
     return score
 
@@ -72,36 +82,11 @@ def _source(metadata: Any) -> Any:
     return metadata["source"]
 
 
-def _sources(given: Any) -> list[list[bytes]]:
+def _sources(sources: Any) -> list[list[bytes]]:
     """Return the source image of each edit, followed by its references."""
-    what = "the source images"
-    if not isinstance(given, list | tuple) or not any(isinstance(each, list | tuple) for each in given):
-        return [[image] for image in pictures(given, what)]
-    lists = [each if isinstance(each, list | tuple) else [each] for each in given]
-    if [] in map(list, lists):
+    name = "the source images"
+    rows = sources if isinstance(sources, list | tuple) else pictures(sources, name)
+    lists = [list(row) if isinstance(row, list | tuple) else [row] for row in rows]
+    if [] in lists:
         raise InputError("An edit has no source image.", next_step="Give one, or a list that begins with it.")
-    return [pictures(each, f"{what} {number}") for number, each in enumerate(lists, 1)]
-
-
-def _score(client: RewardClient, sources: Any, images: Any, prompts: Any) -> tuple[list[float], Details]:
-    edited = pictures(images, "the images")
-    before = _sources(sources)
-    if len(before) != len(edited):
-        raise InputError(f"There are {len(before)} source images for {len(edited)} images.")
-    instructions = one_each(prompts, len(edited), "prompts")
-    asks = [
-        Ask(text, source, image, references=references)
-        for text, (source, *references), image in zip(instructions, before, edited, strict=True)
-    ]
-    rewards = client.score(asks)
-    missing = [reward for reward in rewards if reward.value is None]
-    if missing:
-        raise RewardServerError(
-            f"{len(missing)} of {len(rewards)} edits were not judged; the first: {missing[0].reason}",
-            next_step="See the server's log. A trainer that knows missing rewards can ask with RewardClient.",
-        )
-    values = [reward.value for reward in rewards if reward.value is not None]
-    return values, {
-        "instruction_following": [reward.instruction for reward in rewards],
-        "visual_quality": [reward.quality for reward in rewards],
-    }
+    return [pictures(images, f"{name} {number}") for number, images in enumerate(lists, 1)]

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import orjson
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rewardharness.serving.body import ClientGoneError, Receive
+from rewardharness.serving.dialects import HEALTH_PATHS
 from rewardharness.serving.faults import DEFECT, ErrorReply, Fault, FieldProblem, RefusedError
 from rewardharness.serving.security import Guard, clean_request_id
 from rewardharness.serving.service import RequestContext, Service
@@ -39,13 +40,15 @@ class Front:
         app: The application.
         service: The service with metrics and log.
         guard: Access control.
-        endpoints: Endpoints by path that answer POST requests without the routing of the application.
+        endpoint: Returns what answers POST requests to a path without the routing of the application; None for none.
     """
 
-    def __init__(self, app: Application, service: Service, guard: Guard, endpoints: Mapping[str, Endpoint]) -> None:
+    def __init__(
+        self, app: Application, service: Service, guard: Guard, endpoint: Callable[[str], Endpoint | None]
+    ) -> None:
         self._app = app
         self.service = service
-        self._endpoints = endpoints
+        self._endpoint = endpoint
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +73,8 @@ class Front:
 
         try:
             self._guard.check(scope["path"], headers)
-            endpoint = self._endpoints.get(scope["path"]) if scope["method"] == "POST" else None
+            context.route = _QUESTIONS.get(scope["path"], context.route)
+            endpoint = self._endpoint(scope["path"]) if scope["method"] == "POST" else None
             if endpoint is not None:
                 response = await endpoint(Request(scope, receive))
                 await response(scope, receive, send_with_headers)
@@ -92,16 +96,18 @@ class Front:
 
     def _note(self, context: RequestContext, method: str, status: int) -> None:
         metrics = self.service.metrics
-        metrics.requests.add(route=context.route, code=str(status))
+        metrics.requests.labels(str(status), context.route).inc()
         metrics.request_seconds.observe(time.perf_counter() - context.began)
         if context.fault is not None:
-            metrics.refused.add(code=context.fault)
+            metrics.refused.labels(context.fault).inc()
         if self.service.log is not None and context.route not in _QUIET:
             self.service.log.put(self.service.record(context, method, status))
 
 
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 """Frequently polled routes, which are not logged."""
+_QUESTIONS = {path: path for path in (*_QUIET, "/info")} | dict.fromkeys(HEALTH_PATHS, "/healthz")
+"""Routes in metrics and log by path; those of rewards are set by their endpoints."""
 
 
 async def refuse(send: Send, context: RequestContext, error: RefusedError) -> None:
@@ -114,14 +120,18 @@ async def refuse(send: Send, context: RequestContext, error: RefusedError) -> No
 def error_reply(context: RequestContext, error: RefusedError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Return status, headers and body of an error."""
     context.fault = error.fault.code
-    fields = tuple(FieldProblem(*problem) for problem in error.fields)
-    body = orjson.dumps(ErrorReply(context.request_id, error.fault, fields))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode("ascii"))]
+    if context.refuse is None:
+        fields = tuple(FieldProblem(*problem) for problem in error.fields)
+        status, media_type = error.status, "application/json"
+        body = orjson.dumps(ErrorReply(context.request_id, error.fault, fields))
+    else:
+        status, media_type, body = context.refuse(error)
+    headers = [(b"content-type", media_type.encode("ascii")), (b"content-length", str(len(body)).encode("ascii"))]
     if error.retry_after is not None:
         headers.append((b"retry-after", str(error.retry_after).encode("ascii")))
     if error.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    return error.status, headers, body
+    return status, headers, body
 
 
 NOT_FOUND = Fault("not_found", "There is nothing at this path.", "/openapi.json lists what there is.")

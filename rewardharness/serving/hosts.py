@@ -39,8 +39,8 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def _name(place: str) -> str:
     """Return the name in `name:port`; empty if it is malformed."""
-    found = _PLACE.fullmatch(place)
-    return found["name"] if found else ""
+    match = _PLACE.fullmatch(place)
+    return match["name"] if match else ""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class HostCheck:
 
     def allows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Return whether a request with these headers, by lowercase name, is answered."""
-        found = [(name, value.decode("latin-1").strip().lower()) for name, value in headers]
-        hosts = [value for name, value in found if name == b"host" and value]
-        origins = [value for name, value in found if name == b"origin"]
+        texts = [(name, value.decode("latin-1").strip().lower()) for name, value in headers]
+        hosts = [value for name, value in texts if name == b"host" and value]
+        origins = [value for name, value in texts if name == b"origin"]
         return all(map(self._answers_to, hosts)) and all(self._may_ask(origin, hosts) for origin in origins)
 
     def _answers_to(self, host: str) -> bool:

@@ -1,7 +1,6 @@
 """Decoding of images in requests, from base64 or multipart parts. URLs are not fetched and paths are not opened."""
 
 import binascii
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pybase64
@@ -31,49 +30,21 @@ class RequestImage:
     """Width times height, if its first bytes contain the size."""
 
 
-class ImageShelf:
-    """The images of one request, without duplicates.
+def read_image(encoded: Encoded | bytes, limits: Limits, where: str) -> RequestImage:
+    """Return an image that is included in a request.
 
     Args:
-        limits: Limits of the image size.
-        named: Images by name, as base64 or bytes; later mappings take precedence.
+        encoded: Base64, a base64 `data:` URI, or the bytes of a part.
+        limits: How large it may be.
+        where: Its place in the request, for messages.
 
     Raises:
-        RefusedError: 422 if a named image is not base64; 413 if it is too large.
+        RefusedError: 422 if it is not base64; 413 if it is too large.
     """
-
-    def __init__(self, limits: Limits, *named: Mapping[str, Encoded | bytes]) -> None:
-        self._limits = limits
-        self._known: dict[str, RequestImage] = {}  # by hash
-        self._named: dict[str, RequestImage] = {}
-        for images in named:
-            self._named |= {name: self.take(encoded, f"images.{name}") for name, encoded in images.items()}
-
-    def take(self, encoded: Encoded | bytes, where: str) -> RequestImage:
-        """Return an image that is included in the request.
-
-        Args:
-            encoded: Base64, a base64 `data:` URI, or the bytes of a part.
-            where: Its place in the request, for messages.
-
-        Raises:
-            RefusedError: 422 if it is not base64; 413 if it is too large.
-        """
-        data = encoded if isinstance(encoded, bytes) else decode_base64(encoded, where)
-        if len(data) > self._limits.image_bytes:
-            raise image_too_large(f"{self._limits.image_bytes} bytes", where)
-        digest = sha256(data)
-        return self._known.setdefault(digest, RequestImage(data, digest, count_pixels(data)))
-
-    def look_up(self, name: str, where: str) -> RequestImage:
-        """Return an image by its name in the request.
-
-        Raises:
-            RefusedError: 422 if there is no such image.
-        """
-        if name not in self._named:
-            raise invalid("An image is named that did not come with the request.", (where, "no such image"))
-        return self._named[name]
+    data = encoded if isinstance(encoded, bytes) else decode_base64(encoded, where)
+    if len(data) > limits.image_bytes:
+        raise image_too_large(f"{limits.image_bytes} bytes", where)
+    return RequestImage(data, sha256(data), count_pixels(data))
 
 
 def decode_base64(encoded: Encoded, where: str) -> bytes:

@@ -40,7 +40,7 @@ class Limits:
     """Time limit for a request's head, and again for its body, plus one second per 500 kB of body."""
     deadline: float = 600.0
     """Maximum and default time limit of a request, in seconds."""
-    drain_seconds: float = 60.0
+    drain_seconds: float = 2.0
     """Time for open requests during shutdown, in seconds."""
     remembered: int = 16_384
     """Maximum number of cached judgments; 0 disables the cache."""

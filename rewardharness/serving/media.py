@@ -1,10 +1,13 @@
-"""Sources and candidates of a request: images, videos as their frames, and texts."""
+"""What is judged: sources and candidates as images, videos (their frames) and texts, and edits made of them.
 
-from dataclasses import dataclass, field
+The client sends this, the server reads it, and a judge in the same process gets it.
+"""
+
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rewardharness.files import content_id, sha256
-from rewardharness.schema import Candidate, FramesInput, ImageInput, TextInput
+from rewardharness.schema import LABELS, Candidate, Example, FramesInput, ImageInput, TextInput
 from rewardharness.serving.images import RequestImage
 
 MAX_FRAMES = 64
@@ -38,14 +41,7 @@ class RequestFrames:
 RequestMedia = RequestImage | RequestText | RequestFrames
 
 
-def images_in(media: RequestMedia | None) -> tuple[RequestImage, ...]:
-    """Return the images of a source or candidate."""
-    if isinstance(media, RequestFrames):
-        return media.frames
-    return (media,) if isinstance(media, RequestImage) else ()
-
-
-def candidate(name: str, media: RequestMedia) -> Candidate:
+def judge_input(name: str, media: RequestMedia) -> Candidate:
     """Return a source or candidate for a judge."""
     if isinstance(media, RequestText):
         return TextInput(name, media.text)
@@ -54,10 +50,59 @@ def candidate(name: str, media: RequestMedia) -> Candidate:
     return ImageInput(name, data=media.data)
 
 
-def source(media: RequestImage | RequestFrames | None) -> ImageInput | FramesInput | None:
-    """Return the source for a judge; None for text."""
-    if media is None:
-        return None
-    found = candidate("the source", media)
-    assert not isinstance(found, TextInput)
-    return found
+@dataclass(frozen=True)
+class Edit:
+    """One source, its references, one instruction, and one to four candidates that are judged together."""
+
+    instruction: str
+    source: RequestImage | RequestFrames | None
+    """None for text."""
+    candidates: tuple[RequestMedia, ...]
+    id: str | None = None
+    group: str | None = None
+    """Name of the group within which the reward is normalized."""
+    allow_ungradable: bool = False
+    """Whether a reward of low confidence is accepted if the instruction cannot be graded."""
+    references: tuple[RequestImage, ...] = ()
+    """Images 2, 3, ... of the instruction."""
+    critique: bool = False
+    """Whether each candidate gets a critique."""
+
+    @property
+    def images(self) -> tuple[RequestImage, ...]:
+        """All images."""
+        images: list[RequestImage] = []
+        for media in (self.source, *self.references, *self.candidates):
+            if isinstance(media, RequestFrames):
+                images += media.frames
+            elif isinstance(media, RequestImage):
+                images.append(media)
+        return tuple(images)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Identity of the request for a given judge and Library."""
+        references = ("references", *(image.sha256 for image in self.references)) if self.references else ()
+        source = self.source.sha256 if self.source else ""
+        critique = ("critique",) if self.critique else ()
+        return (self.instruction, source, *(media.sha256 for media in self.candidates), *references, *critique)
+
+    def example(self) -> Example:
+        """Return the example for the judge. Image names are fixed; only the instruction comes from the caller."""
+        several = len(self.candidates) > 1
+        names = [f"candidate {label}" if several else "the edited image" for label in LABELS]
+        source = None if self.source is None else judge_input("the source", self.source)
+        assert not isinstance(source, TextInput)
+        return Example(
+            content_id(list(self.key))[:16],
+            self.instruction,
+            source,
+            tuple(judge_input(name, media) for name, media in zip(names, self.candidates, strict=False)),
+            references=tuple(
+                ImageInput(f"image {number}", data=image.data) for number, image in enumerate(self.references, 2)
+            ),
+        )
+
+    def reversed(self) -> "Edit":
+        """The same edit with its candidates in reverse order."""
+        return replace(self, candidates=self.candidates[::-1])

@@ -35,53 +35,53 @@ RAW = Normalisation()
 """Rewards as they are."""
 
 
-def normalise_group(rewards: Sequence[float | None], how: Normalisation) -> tuple[list[float | None], GroupStats]:
+def normalise_group(rewards: Sequence[float | None], settings: Normalisation) -> tuple[list[float | None], GroupStats]:
     """Make the rewards of one group relative.
 
     Args:
         rewards: One per member; None where there is none.
-        how: The bounds; its method does not matter here.
+        settings: The bounds; its method does not matter here.
 
     Returns:
         A number or None per member, and what they were made with.
     """
     known = [reward for reward in rewards if reward is not None]
     mean = math.fsum(known) / len(known) if known else None
-    std = None if mean is None else math.sqrt(math.fsum((each - mean) ** 2 for each in known) / len(known))
+    std = None if mean is None else math.sqrt(math.fsum((reward - mean) ** 2 for reward in known) / len(known))
     degenerate = len(known) < 2 or min(known) == max(known)
     stats = GroupStats(None, len(rewards), len(known), mean, std if not degenerate or std is None else 0.0, degenerate)
     if mean is None or std is None:
         return [None] * len(rewards), stats
-    bound = math.inf if how.clip is None else how.clip
-    found: list[float | None] = []
+    bound = math.inf if settings.clip is None else settings.clip
+    values: list[float | None] = []
     for reward in rewards:
         if reward is None:
-            found.append(None)
+            values.append(None)
         else:
-            found.append(0.0 if degenerate else max(-bound, min(bound, (reward - mean) / (std + how.eps))))
-    return found, stats
+            values.append(0.0 if degenerate else max(-bound, min(bound, (reward - mean) / (std + settings.eps))))
+    return values, stats
 
 
 def normalise_groups(
-    rewards: Sequence[float | None], groups: Sequence[str | None], how: Normalisation
+    rewards: Sequence[float | None], groups: Sequence[str | None], settings: Normalisation
 ) -> tuple[list[float | None], tuple[GroupStats, ...]]:
     """Make rewards relative, each within its group.
 
     Args:
         rewards: One per member of any group; None where there is none.
         groups: The group of each; those without a name form one group together.
-        how: With the method `raw` no member gets a number, and no groups are reported.
+        settings: With the method `raw` no member gets a number, and no groups are reported.
     """
-    found: list[float | None] = [None] * len(rewards)
-    if how.method == "raw":
-        return found, ()
+    values: list[float | None] = [None] * len(rewards)
+    if settings.method == "raw":
+        return values, ()
     places: dict[str | None, list[int]] = {}
     for index, group in enumerate(groups):
         places.setdefault(group, []).append(index)
     stats = []
     for name, members in places.items():
-        relative, about = normalise_group([rewards[index] for index in members], how)
+        relative, about = normalise_group([rewards[index] for index in members], settings)
         stats.append(replace(about, group=name))
         for index, value in zip(members, relative, strict=True):
-            found[index] = value
-    return found, tuple(stats)
+            values[index] = value
+    return values, tuple(stats)

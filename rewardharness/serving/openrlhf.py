@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rewardharness.schema import TextInput
-from rewardharness.serving.client import Ask, ClientSettings, RewardClient, RewardServerError
+from rewardharness.serving.client import Ask, ClientSettings, RewardClient
 from rewardharness.serving.client_http import USUAL
+from rewardharness.serving.client_wire import require_rewards
 from rewardharness.settings import Settings
 
 END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<end_of_turn>", "</s>")
@@ -52,23 +53,15 @@ def make_reward_func(
         IdentityError: If the server judges with another release.
         RewardServerError: If the server is not there.
     """
-    shown = token or Settings.from_env().server_token
-    client = RewardClient(url, release=release, token=shown, settings=settings)
+    client = RewardClient(url, release=release, token=token or Settings.from_env().server_token, settings=settings)
 
     def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[str | None]) -> dict[str, Any]:
-        rewards = client.score(
-            [
-                ask(_response(query, prompt), prompt, label)
-                for query, prompt, label in zip(queries, prompts, labels, strict=True)
-            ]
-        )
-        values = [reward.value for reward in rewards if reward.value is not None]
-        if len(values) < len(rewards):
-            reason = next(reward.reason for reward in rewards if reward.value is None)
-            raise RewardServerError(f"A response was not judged. {reason}", next_step="See the server's log.")
+        rows = zip(queries, prompts, labels, strict=True)
+        asks = [ask(_response(query, prompt), prompt, label) for query, prompt, label in rows]
+        values = require_rewards(client.score(asks), "response")
         # OpenRLHF asks about one response at a time, and makes a tensor of the number.
-        found = values[0] if len(values) == 1 else values
-        return {"rewards": found, "scores": found, "extra_logs": {}}
+        rewards = values[0] if len(values) == 1 else values
+        return {"rewards": rewards, "scores": rewards, "extra_logs": {}}
 
     return reward_func
 

@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rewardharness.serving.body import Parsed
+from rewardharness.serving.dialects import Dialect, batch_items
 from rewardharness.serving.faults import Fault, RefusedError, invalid
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.results import RewardReply
+from rewardharness.serving.results import RewardReply, not_judged
 
 CONTENT_TYPE = "application/octet-stream"
 
@@ -93,39 +94,33 @@ def read_pickled(content_type: str, body: bytes, limits: Limits) -> Parsed:
     edited = _all(images, bytes, "images")
     prompts = _all(request.get("prompts"), str, "prompts")
     before = _all(sources if sources is not None else _from_metadata(request, len(edited)), (bytes, list), "ref_images")
-    if not len(edited) == len(prompts) == len(before) > 0:
-        raise invalid(f"There are {len(edited)} images, {len(prompts)} prompts and {len(before)} source images.")
-    parts: dict[str, bytes] = {}
-    items = []
-    for prompt, sources, image in zip(prompts, before, edited, strict=True):
-        several = _all(sources, bytes, "ref_images") if isinstance(sources, list) else [sources]
-        if not several:
-            raise invalid("An edit has no source image.")
-        named = {f"i{id(each)}": each for each in (*several, image)}  # what a pickle holds once is decoded once
+    parts: dict[str, bytes] = {}  # what a pickle holds once is decoded once
+
+    def refs(several: Any) -> list[dict[str, str]]:
+        named = {f"i{id(image)}": image for image in _all(several, bytes, "ref_images")}
         parts.update(named)
-        first, *references = [{"ref": f"i{id(each)}"} for each in several]
-        item = {"instruction": prompt, "source": first, "edited": {"ref": f"i{id(image)}"}}
-        items.append(item | ({"references": references} if references else {}))
-    return Parsed({"items": items}, parts=parts)
+        return [{"ref": f"i{id(image)}"} for image in several]
+
+    lists = [refs(several if isinstance(several, list) else [several]) for several in before]
+    return Parsed({"items": batch_items(refs(edited), prompts, lists, "ref_images")}, parts=parts)
 
 
 def write_pickled(reply: RewardReply) -> tuple[int, bytes]:
-    """Write the reply.
-
-    Returns:
-        Status and body.
-    """
-    failed = [item.error.code for item in reply.results if item.error is not None]
-    if failed:
-        return 500, pickle.dumps({"error": f"{len(failed)} of {len(reply.results)} edits were not judged: {failed[0]}"})
+    """Return status and body of the reply."""
+    error = not_judged(reply.results)
+    if error:
+        return 500, pickle.dumps({"error": error})
     scores = [item.reward for item in reply.results]
     return 200, pickle.dumps({"scores": scores, "rewards": scores})
 
 
-def write_refusal(error: RefusedError) -> tuple[int, bytes]:
+def write_refusal(error: RefusedError) -> tuple[int, str, bytes]:
     """Return the reply for a refused request. Statuses that clients retry are kept; all others become 400."""
     status = error.status if error.status in {408, 429, 500, 503} else 400
-    return status, pickle.dumps({"error": error.fault.message})
+    return status, CONTENT_TYPE, pickle.dumps({"error": error.fault.message})
+
+
+PICKLED = Dialect(read_pickled, write_pickled, CONTENT_TYPE, "pickle", write_refusal)
 
 
 def _all(values: Any, kind: type | tuple[type, ...], what: str) -> Sequence[Any]:

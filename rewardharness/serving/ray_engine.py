@@ -16,6 +16,7 @@ from typing import Any
 from rewardharness.codec import from_json
 from rewardharness.errors import InputError
 from rewardharness.judging.config import RewardConfig
+from rewardharness.judging.release_opening import open_reward
 from rewardharness.ray_cluster import connect, ray_error
 from rewardharness.serving.config import ServerConfig, usual_limits
 from rewardharness.serving.front import Front
@@ -78,7 +79,7 @@ def build_application(args: Mapping[str, Any]) -> Any:
     token = read_token(settings.server_token, None)
     if token is None:
         raise InputError("There is no token for callers.", next_step="Set RH_SERVER_TOKEN, for example from a Secret.")
-    judge, library, release = config.open(settings)
+    judge, library, release = open_reward(config, settings)
     limits = usual_limits(judge, cache=not config.no_cache)
     guard = Guard(token, local=False)
     server = ServerConfig(

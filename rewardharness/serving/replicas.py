@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewardharness.errors import InputError
+from rewardharness.ranges import Range, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +23,8 @@ class Replicas:
     """CPUs that Ray reserves for a replica, and threads that measure in it."""
 
     def __post_init__(self) -> None:
-        for name in ("replicas", "min_replicas", "max_replicas", "target_requests", "replica_cpus"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= 10_000:
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} {value} is out of range.", next_step="Give a number from 1 to 10000.")
+        names = ("replicas", "min_replicas", "max_replicas", "target_requests", "replica_cpus")
+        check_ranges(self, dict.fromkeys(names, Range(0, 10_000, (0,))))
         if self.max_replicas is None and (self.min_replicas is not None or self.target_requests is not None):
             raise InputError("Autoscaling needs a maximum.", next_step="Give --max-replicas.")
         if self.max_replicas is not None and self.replicas is not None:

@@ -1,8 +1,9 @@
 """Results of requests as values, independent of HTTP."""
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from rewardharness.certainty import CalibratedBy, InstructionPart
 from rewardharness.critique import Critique
@@ -69,6 +70,34 @@ class ItemResult:
     latency_ms: float = 0.0
     """Time from the start of processing to the result, including waiting."""
 
+    @classmethod
+    def none(cls, index: int, fault: Fault) -> "ItemResult":
+        """Return the result of an edit without a reward."""
+        return cls(index, None, False, None, error=fault)
+
+    @property
+    def reason(self) -> str:
+        """Reason why there is no reward: a fixed code, a colon and a message; empty if there is one."""
+        return _reason(self.error)
+
+    @property
+    def instruction(self) -> float | None:
+        """Instruction following, from 1 to 4."""
+        return None if self.scores is None else self.scores.instruction
+
+    @property
+    def quality(self) -> float | None:
+        """Visual quality, from 1 to 4."""
+        return None if self.scores is None else self.scores.quality
+
+
+def not_judged(results: Sequence[ItemResult], what: str = "edit") -> str:
+    """Return how many edits have no reward, and why the first has none; empty if all have one."""
+    reasons = [item.reason for item in results if item.reward is None]
+    if len(results) == 1 and reasons:
+        return f"The {what} was not judged: {reasons[0]}"
+    return f"{len(reasons)} of {len(results)} {what}s were not judged; the first: {reasons[0]}" if reasons else ""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -87,6 +116,22 @@ class Comparison:
     """Confidence of the judge in the preference, in [0, 1]; null if not available."""
     calibration: CalibratedBy | None = None
     """What makes the confidence the probability that people agree; null if it is not calibrated."""
+
+    @property
+    def reason(self) -> str:
+        """Reason why there is no preference; empty if there is one."""
+        return _reason(self.error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared(Comparison):
+    """Result of comparing two candidates, and the result of each."""
+
+    rewards: tuple[ItemResult, ItemResult]
+
+
+def _reason(fault: Fault | None) -> str:
+    return "" if fault is None else f"{fault.code}: {fault.message}"
 
 
 @dataclass(frozen=True)
@@ -124,35 +169,35 @@ class JudgedEdit:
 
     def item(self, index: int, item_id: str | None, label: str) -> ItemResult:
         """Return the result of one of the candidates."""
-        used, took = self.usage, milliseconds(self.seconds)
         judgment = self.judgment
-        result = partial(
-            ItemResult,
+        known: dict[str, Any] = {"error": self.fault} if judgment.failure is not None else _graded(judgment, label)
+        return ItemResult(
             index,
             item_id,
+            known.pop("ok", False),
+            known.pop("reward", None),
             parts=judgment.parts,
             critique=judgment.critiques.get(label),
             cached=self.cached,
-            usage=used,
-            latency_ms=took,
+            usage=self.usage,
+            latency_ms=milliseconds(self.seconds),
+            **known,
         )
-        if self.judgment.failure is not None:
-            return result(False, None, error=self.fault)
-        scores_found = self.judgment.scores.get(label)
-        if scores_found is None:
-            return result(False, None, error=NO_SCORE)
-        scores, confidence = ItemScores(scores_found.instruction, scores_found.quality), judgment.own_confidence
-        if scores_found.reward is None:
-            return result(False, None, scores=scores, confidence=confidence, error=UNGRADED)
-        numbers = [number for number in (scores.instruction, scores.quality) if number is not None]
-        if not all(map(math.isfinite, numbers)) or not 0 <= scores_found.reward <= 1:
-            return result(False, None, error=BAD_SCORE)
-        variance = (
-            scores_found.variance
-            if scores_found.variance is not None and math.isfinite(scores_found.variance)
-            else None
-        )
-        return result(True, scores_found.reward, scores=scores, confidence=confidence, variance=variance)
+
+
+def _graded(judgment: Judgment, label: str) -> dict[str, Any]:
+    """Return what the scores of a candidate give a result."""
+    graded = judgment.scores.get(label)
+    if graded is None:
+        return {"error": NO_SCORE}
+    scores, confidence = ItemScores(graded.instruction, graded.quality), judgment.own_confidence
+    if graded.reward is None:
+        return {"scores": scores, "confidence": confidence, "error": UNGRADED}
+    numbers = [number for number in (graded.instruction, graded.quality) if number is not None]
+    if not all(map(math.isfinite, numbers)) or not 0 <= graded.reward <= 1:
+        return {"error": BAD_SCORE}
+    variance = None if graded.variance is None or not math.isfinite(graded.variance) else graded.variance
+    return {"ok": True, "reward": graded.reward, "scores": scores, "confidence": confidence, "variance": variance}
 
 
 @dataclass(frozen=True)
@@ -191,3 +236,9 @@ class RequestResult:
 def milliseconds(seconds: float) -> float:
     """Convert seconds to milliseconds, rounded to a microsecond."""
     return round(seconds * 1000, 3)
+
+
+def total_usage(outcomes: Iterable[JudgedEdit]) -> ItemUsage:
+    """Return the usage of several judgments."""
+    usages = [outcome.usage for outcome in outcomes]
+    return ItemUsage(*(sum(getattr(usage, field.name) for usage in usages) for field in fields(ItemUsage)))

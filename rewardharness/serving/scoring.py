@@ -8,72 +8,29 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import combinations
 
-from rewardharness.files import content_id
-from rewardharness.judging.calibration import judge_calibrated
-from rewardharness.judging.judge import Judge, unjudged, with_ungradable
+from rewardharness.judging.best_of import CandidateSet, Method, candidate_rewards
+from rewardharness.judging.evaluate import judge_calibrated
+from rewardharness.judging.interface import unjudged, with_ungradable
+from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
-from rewardharness.schema import LABELS, TIE, Example, Failure, ImageInput, Judgment, Scores
-from rewardharness.serving.faults import DEADLINE, DEFECT, SHUTTING_DOWN, Fault, failure_for
-from rewardharness.serving.images import RequestImage
+from rewardharness.schema import LABELS, TIE, Failure, Judgment, Scores
+from rewardharness.serving.faults import DEADLINE, DEFECT, SHUTTING_DOWN, Fault, failure_for, fault_of
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.media import RequestFrames, RequestMedia, candidate, images_in, source
-from rewardharness.serving.results import Comparison, ItemResult, JudgedEdit
+from rewardharness.serving.media import Edit, judge_input
+from rewardharness.serving.results import (
+    Comparison,
+    Comparisons,
+    ItemResult,
+    JudgedEdit,
+    RequestResult,
+    milliseconds,
+    total_usage,
+)
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One source, its references, one instruction, and one to four candidates that are judged together."""
-
-    instruction: str
-    source: RequestImage | RequestFrames | None
-    """None for text."""
-    candidates: tuple[RequestMedia, ...]
-    id: str | None = None
-    group: str | None = None
-    """Name of the group within which the reward is normalized."""
-    allow_ungradable: bool = False
-    """Whether a reward of low confidence is accepted if the instruction cannot be graded."""
-    references: tuple[RequestImage, ...] = ()
-    """Images 2, 3, ... of the instruction."""
-    critique: bool = False
-    """Whether each candidate gets a critique."""
-
-    @property
-    def images(self) -> tuple[RequestImage, ...]:
-        """All images."""
-        media = (self.source, *self.references, *self.candidates)
-        return tuple(image for each in media for image in images_in(each))
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Identity of the request for a given judge and Library."""
-        references = ("references", *(each.sha256 for each in self.references)) if self.references else ()
-        source = self.source.sha256 if self.source else ""
-        critique = ("critique",) if self.critique else ()
-        return (self.instruction, source, *(each.sha256 for each in self.candidates), *references, *critique)
-
-    def example(self) -> Example:
-        """Return the example for the judge. Image names are fixed; only the instruction comes from the caller."""
-        several = len(self.candidates) > 1
-        names = [f"candidate {LABELS[number]}" if several else "the edited image" for number in range(len(LABELS))]
-        candidates = tuple(candidate(name, media) for name, media in zip(names, self.candidates, strict=False))
-        return Example(
-            content_id(list(self.key))[:16],
-            self.instruction,
-            source(self.source),
-            candidates,
-            references=tuple(
-                ImageInput(f"image {number}", data=each.data) for number, each in enumerate(self.references, 2)
-            ),
-        )
-
-    def reversed(self) -> "Edit":
-        """The same edit with its candidates in reverse order."""
-        return replace(self, candidates=self.candidates[::-1])
 
 
 class _Shared:
@@ -108,7 +65,7 @@ class Scorer:
         self.under_way = 0
         """Judgments in progress."""
         self._slots = asyncio.Semaphore(limits.concurrency)
-        self._asks = judge.uses_model
+        self._asks = judge.traits.uses_model
         self._closing = False
         self._shared: dict[tuple[str, ...], _Shared] = {}
         self._remembered: OrderedDict[tuple[str, ...], Judgment] = OrderedDict()
@@ -128,13 +85,6 @@ class Scorer:
         judgment = with_ungradable(outcome.judgment) if edit.allow_ungradable else outcome.judgment
         return JudgedEdit(judgment, outcome.cached, time.perf_counter() - began)
 
-    def recall(self, edit: Edit) -> Judgment | None:
-        """Return a cached judgment."""
-        judgment = self._remembered.get(edit.key)
-        if judgment is not None:
-            self._remembered.move_to_end(edit.key)
-        return judgment
-
     async def close(self) -> None:
         """Cancel judgments in progress, and close the judge."""
         self._closing = True
@@ -150,12 +100,12 @@ class Scorer:
         if any(image.pixels is not None and image.pixels > limit for image in edit.images):
             failure = Failure("image", f"An image has more than {limit} pixels.")
             return JudgedEdit(unjudged(edit.example(), self.judge, self.library, failure))
-        cached = self.recall(edit)
-        if cached is not None:
-            return JudgedEdit(cached, cached=True)
+        key = edit.key
+        if key in self._remembered:
+            self._remembered.move_to_end(key)
+            return JudgedEdit(self._remembered[key], cached=True)
         if self._closing:
             return self._none(edit, SHUTTING_DOWN)
-        key = edit.key
         shared = self._shared.get(key)
         first = shared is None
         if shared is None:
@@ -207,34 +157,62 @@ class Scorer:
         slim = replace(judgment, steps=(), reasons=(), entries=(), notes=())
         return JudgedEdit(slim, cached=self._asks and slim.failure is None and slim.usage.calls == 0)
 
-    async def score(self, edit: Edit, ends: float) -> tuple[list[ItemResult], Comparison | None]:
+    async def score(self, edit: Edit, ends: float, *, both_orders: bool = False) -> RequestResult:
         """Judge one edit, or two to four candidates together as `rh score` does.
 
-        Returns:
-            One result per candidate; and the comparison, None for a single candidate.
+        Args:
+            edit: What to judge.
+            ends: Deadline by the clock of the loop.
+            both_orders: Whether two candidates are judged in both orders; see `judge_pair`.
         """
-        outcome = await self.judge_edit(edit, ends)
+        outcome = await (self.judge_pair if both_orders else self.judge_edit)(edit, ends)
         labels = LABELS[: len(edit.candidates)]
         items = [outcome.item(index, edit.id, label) for index, label in enumerate(labels)]
         if len(labels) == 1:
-            return items, None
+            return RequestResult(items, outcome.usage)
         comparison = _comparison(outcome)
-        return _with_margins(items, comparison), comparison
+        return RequestResult(_with_margins(items, comparison), outcome.usage, comparison)
 
-    async def batch(self, edits: Sequence[Edit], ends: float) -> list[ItemResult]:
+    async def batch(self, edits: Sequence[Edit], ends: float) -> RequestResult:
         """Judge each edit separately and concurrently."""
         outcomes = await asyncio.gather(*(self.judge_edit(edit, ends) for edit in edits))
-        return [
-            outcome.item(index, edit.id, LABELS[0])
-            for index, (edit, outcome) in enumerate(zip(edits, outcomes, strict=True))
-        ]
+        pairs = enumerate(zip(edits, outcomes, strict=True))
+        items = [outcome.item(index, edit.id, LABELS[0]) for index, (edit, outcome) in pairs]
+        return RequestResult(items, total_usage(outcomes))
 
-    async def compare(self, edit: Edit, ends: float) -> tuple[list[ItemResult], Comparison]:
-        """Compare two candidates in both orders; see `judge_pair`."""
-        outcome = await self.judge_pair(edit, ends)
-        items = [outcome.item(index, edit.id, label) for index, label in enumerate(LABELS[:2])]
-        comparison = _comparison(outcome)
-        return _with_margins(items, comparison), comparison
+    async def rank(self, edit: Edit, ends: float, method: Method) -> RequestResult:
+        """Judge each of any number of candidates alone, or compare every pair of them in both orders.
+
+        With the method `win_rate` no single result names a usage, since a comparison belongs to two candidates.
+        """
+        if method == "score":
+            return await self.batch([replace(edit, candidates=(media,)) for media in edit.candidates], ends)
+        field = CandidateSet("", edit.instruction, None, tuple(judge_input("", media) for media in edit.candidates))
+        pairs = list(combinations(range(len(edit.candidates)), 2))
+        outcomes = await asyncio.gather(
+            *(
+                self.judge_pair(replace(edit, candidates=(edit.candidates[one], edit.candidates[other])), ends)
+                for one, other in pairs
+            )
+        )
+        judged = {f"#{one}-{other}": outcome.judgment for (one, other), outcome in zip(pairs, outcomes, strict=True)}
+        items = []
+        for candidate in candidate_rewards(field, "win_rate", judged):
+            own = [outcome for pair, outcome in zip(pairs, outcomes, strict=True) if candidate.index in pair]
+            confidences = [outcome.judgment.own_confidence for outcome in own]
+            item = ItemResult(
+                candidate.index,
+                edit.id,
+                candidate.reward is not None,
+                candidate.reward,
+                comparisons=Comparisons(candidate.judged, candidate.of),
+                confidence=min((number for number in confidences if number is not None), default=None),
+                error=None if candidate.failure is None else fault_of(candidate.failure),
+                cached=all(outcome.cached for outcome in own),
+                latency_ms=milliseconds(max(outcome.seconds for outcome in own)),
+            )
+            items.append(item)
+        return RequestResult(items, total_usage(outcomes))
 
     async def judge_pair(self, edit: Edit, ends: float) -> JudgedEdit:
         """Judge two candidates in both orders.

@@ -220,8 +220,12 @@ def listen(host: str, port: int) -> socket.socket:
     return opened
 
 
+OnReady = Callable[[Callable[[], None]], None]
+OnSignal = Callable[[int], None]
+
+
 async def serve(
-    app: Front, service: Service, opened: socket.socket, on_ready: Callable[[Callable[[], None]], None]
+    app: Front, service: Service, opened: socket.socket, on_ready: OnReady, on_signal: OnSignal = lambda number: None
 ) -> int | None:
     """Serve until SIGTERM or SIGINT, then end in order.
 
@@ -233,6 +237,7 @@ async def serve(
         service: Its service.
         opened: Where to listen.
         on_ready: Called when requests are answered, with a function that ends it as SIGTERM does, from any thread.
+        on_signal: Called with a signal that ends it.
 
     Returns:
         The signal that ended it; None when it was ended otherwise.
@@ -263,7 +268,9 @@ async def serve(
 
     def asked(number: int | None = None) -> None:
         nonlocal ending
-        received.extend([] if number is None else [number])
+        if number is not None:
+            received.append(number)
+            on_signal(number)
         if ending is None:
             ending = loop.create_task(end())
         else:

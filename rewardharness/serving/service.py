@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,33 +11,31 @@ from rewardharness.files import content_id
 from rewardharness.judging.best_of import cost
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.subagent import model_judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
 from rewardharness.serving.body import ClientGoneError, Parse, Receive, body_too_large, parse_body, read_body
 from rewardharness.serving.faults import SHUTTING_DOWN, Fault, RefusedError, invalid
 from rewardharness.serving.limits import AdmissionControl, Limits
-from rewardharness.serving.normalise import Normalisation, normalise_groups
+from rewardharness.serving.media import Edit
+from rewardharness.serving.normalise import normalise_groups
 from rewardharness.serving.prometheus import Metrics
-from rewardharness.serving.ranking import add_up, rank_by_score, rank_by_win_rate
 from rewardharness.serving.readiness import Readiness
 from rewardharness.serving.request_log import RequestLog
 from rewardharness.serving.results import (
-    GroupStats,
-    ItemResult,
     JudgedEdit,
     RequestResult,
     RewardReply,
     milliseconds,
 )
-from rewardharness.serving.scoring import Edit, Scorer
+from rewardharness.serving.scoring import Scorer
 from rewardharness.serving.turns import Turns
 from rewardharness.serving.wire import (
     BatchRequest,
     CompareRequest,
-    ImageReader,
-    Model,
+    EditReader,
     RankRequest,
-    ScoreRequest,
+    RewardRequest,
     read_request,
 )
 
@@ -47,27 +45,18 @@ _WATCH_AFTER = 0.05
 """Seconds after which a request is watched for a client that disconnects."""
 
 
-@dataclass(frozen=True)
-class RequestPlan:
-    """The judgments of a request."""
-
-    edits: tuple[Edit, ...]
-    judgments: int
-    """Maximum number of judgments."""
-    run: Callable[[float], Coroutine[Any, Any, RequestResult]]
-    """Makes the judgments until a deadline by the clock of the loop."""
-
-
 @dataclass
 class RequestContext:
     """State of one request, for metrics and log."""
 
     request_id: str
     route: str = "other"
-    plan: RequestPlan | None = None
+    edits: tuple[Edit, ...] = ()
     reply: RewardReply | None = None
     fault: str | None = None
     """Code of the fault, if the request failed."""
+    refuse: Callable[[RefusedError], tuple[int, str, bytes]] | None = None
+    """Returns status, media type and body of a refusal in the protocol of the caller; None for that of this server."""
     began: float = field(default_factory=time.perf_counter)
 
 
@@ -90,7 +79,7 @@ class Service:
         self._desk = asyncio.Lock()
         self._turns = Turns()
         self.scorer = Scorer(judge, library, limits, self._made)
-        self.readiness = Readiness(judge.find_out)
+        self.readiness = Readiness(agent.find_out if (agent := model_judge(judge)) else None)
         self.log: RequestLog | None = None
         gauge = self.metrics.gauge
         labels = {"library": library.id, "judge": judge.name, "protocol": judge.protocol, "release": release or ""}
@@ -106,82 +95,27 @@ class Service:
         self.readiness.saw(outcome)
         self.metrics.judge_seconds.observe(seconds)
         used, failure = outcome.judgment.usage, outcome.judgment.failure
-        self.metrics.calls.add(used.calls)
-        self.metrics.tokens.add(used.input_tokens, kind="input")
-        self.metrics.tokens.add(used.output_tokens, kind="output")
+        if used.calls:
+            self.metrics.calls.inc(used.calls)
+            self.metrics.tokens.labels("input").inc(used.input_tokens)
+            self.metrics.tokens.labels("output").inc(used.output_tokens)
         if failure is not None:
-            self.metrics.judge_failures.add(code=failure.code)
+            self.metrics.judge_failures.labels(failure.code).inc()
 
-    async def score(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> RewardReply:
-        """Handle `/score`."""
-
-        def plan(request: ScoreRequest, reader: ImageReader) -> RequestPlan:
-            self._check_critique(request.critique)
-            edit = request.edit(reader)
-
-            async def run(ends: float) -> RequestResult:
-                items, comparison = await self.scorer.score(edit, ends)
-                return RequestResult(items, items[0].usage, comparison)
-
-            return RequestPlan((edit,), 1, run)
-
-        return await self._answer(context, headers, receive, ScoreRequest, plan)
-
-    async def batch_score(
-        self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive, parse: Parse = parse_body
-    ) -> RewardReply:
-        """Handle `/batch_score`, also for other protocols that `parse` reads."""
-
-        def plan(request: BatchRequest, reader: ImageReader) -> RequestPlan:
-            self._check_critique(request.critique)
-            edits = request.edits(reader)
-
-            async def run(ends: float) -> RequestResult:
-                items = await self.scorer.batch(edits, ends)
-                items, groups = _relative(items, [edit.group for edit in edits], request.how)
-                return RequestResult(items, add_up(item.usage for item in items), groups=groups)
-
-            return RequestPlan(tuple(edits), len(edits), run)
-
-        return await self._answer(context, headers, receive, BatchRequest, plan, parse)
-
-    def _check_critique(self, wanted: bool) -> None:
-        """Refuse a critique if the judge writes none."""
-        if wanted and not self.judge.writes_critiques:
-            raise invalid(f"critique: {self.judge.name} writes no critiques.", ("critique", "the judge writes none"))
-
-    async def compare(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> RewardReply:
-        """Handle `/compare`."""
-
-        def plan(request: CompareRequest, reader: ImageReader) -> RequestPlan:
-            edit = request.edit(reader)
-
-            async def run(ends: float) -> RequestResult:
-                items, comparison = await self.scorer.compare(edit, ends)
-                return RequestResult(items, items[0].usage, comparison)
-
-            return RequestPlan((edit,), 1, run)
-
-        return await self._answer(context, headers, receive, CompareRequest, plan)
-
-    async def rank(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> RewardReply:
-        """Handle `/rank`."""
-
-        def plan(request: RankRequest, reader: ImageReader) -> RequestPlan:
-            edit = request.edit(reader)
-
-            async def run(ends: float) -> RequestResult:
-                if request.method == "score":
-                    items = await rank_by_score(self.scorer, edit, ends)
-                    used = add_up(item.usage for item in items)
-                else:
-                    items, used = await rank_by_win_rate(self.scorer, edit, ends)
-                items, groups = _relative(items, [None] * len(items), request.how)
-                return RequestResult(items, used, groups=groups)
-
-            return RequestPlan((edit,), cost(len(edit.candidates), request.method), run)
-
-        return await self._answer(context, headers, receive, RankRequest, plan)
+    async def _judge(self, request: RewardRequest, edits: tuple[Edit, ...], ends: float) -> RequestResult:
+        """Make the judgments of a request until a deadline by the clock of the loop."""
+        groups: list[str | None]
+        if isinstance(request, BatchRequest):
+            result, groups = await self.scorer.batch(edits, ends), [edit.group for edit in edits]
+        elif isinstance(request, RankRequest):
+            result = await self.scorer.rank(edits[0], ends, request.method)
+            groups = [None] * len(result.results)
+        else:
+            return await self.scorer.score(edits[0], ends, both_orders=isinstance(request, CompareRequest))
+        rewards = [item.reward for item in result.results]
+        values, stats = normalise_groups(rewards, groups, request.normalisation)
+        items = [replace(item, normalised=value) for item, value in zip(result.results, values, strict=True)]
+        return replace(result, results=items, groups=stats)
 
     def info(self) -> Json:
         """Describe the judge and the limits."""
@@ -193,16 +127,22 @@ class Service:
             "limits": self.limits,
         }
 
-    async def _answer(
+    async def answer(
         self,
         context: RequestContext,
         headers: dict[bytes, bytes],
         receive: Receive,
-        model: type[Model],
-        make_plan: Callable[[Model, ImageReader], RequestPlan],
+        model: type[RewardRequest],
         parse: Parse = parse_body,
     ) -> RewardReply:
-        """Handle a request from its first byte to its reply.
+        """Handle a request for rewards from its first byte to its reply.
+
+        Args:
+            context: The state of the request.
+            headers: By lowercase name.
+            receive: The ASGI channel.
+            model: What is asked for.
+            parse: Reads the body, also of another protocol.
 
         Raises:
             RefusedError: If it is not taken.
@@ -212,15 +152,19 @@ class Service:
         self._check_head(headers)
         async with self.gate.room() as take:
             body = await read_body(receive, take, self.limits)
-            request, context.plan = await self._read(headers, body, model, make_plan, parse)
+            request, context.edits = await self._read(headers, body, model, parse)
             del body
             allowed = self.limits.deadline if request.deadline_s is None else request.deadline_s
             ends = began + min(self.limits.deadline, allowed)
-            with self.gate.admit(context.plan.judgments):
-                answer = await unless_gone(receive, context.plan.run(ends))
+            judgments = len(context.edits)
+            if isinstance(request, RankRequest):
+                judgments = cost(len(context.edits[0].candidates), request.method)
+            with self.gate.admit(judgments):
+                answer = await unless_gone(receive, self._judge(request, context.edits, ends))
         for item in answer.results:
-            self.metrics.items.add(outcome="ok" if item.error is None else item.error.code)
-            self.metrics.cached.add(float(item.cached))
+            self.metrics.items.labels("ok" if item.error is None else item.error.code).inc()
+            if item.cached:
+                self.metrics.cached.inc()
             if item.reward is not None:
                 self.metrics.rewards.observe(item.reward)
         who = self.identity
@@ -259,17 +203,19 @@ class Service:
         self,
         headers: dict[bytes, bytes],
         body: bytes,
-        model: type[Model],
-        make_plan: Callable[[Model, ImageReader], RequestPlan],
+        model: type[RewardRequest],
         parse: Parse,
-    ) -> tuple[Model, RequestPlan]:
+    ) -> tuple[RewardRequest, tuple[Edit, ...]]:
         """Validate a body and plan its judgments."""
 
-        def read() -> tuple[Model, RequestPlan]:
+        def read() -> tuple[RewardRequest, tuple[Edit, ...]]:
             parsed = parse(headers.get(b"content-type", b"").decode("latin-1"), body, self.limits)
             request = read_request(model, parsed, self.limits)
-            strict = not isinstance(request, BatchRequest)
-            return request, make_plan(request, ImageReader(parsed, request.images, self.limits, strict=strict))
+            reader = EditReader(parsed, request, self.limits)
+            if reader.critique and not self.judge.traits.writes_critiques:
+                message = f"critique: {self.judge.name} writes no critiques."
+                raise invalid(message, ("critique", "the judge writes none"))
+            return request, reader.edits()
 
         if len(body) > _AT_ONCE:
             async with self._desk:
@@ -306,8 +252,8 @@ class Service:
             "protocol": self.identity.protocol,
             "error": context.fault,
         }
-        if context.plan is not None:
-            line["inputs"] = [content_id(list(edit.key))[:16] for edit in context.plan.edits]
+        if context.edits:
+            line["inputs"] = [content_id(list(edit.key))[:16] for edit in context.edits]
         if context.reply is not None:
             used = context.reply.usage
             line["n_ok"], line["n_error"] = context.reply.n_ok, context.reply.n_error
@@ -316,14 +262,6 @@ class Service:
             line["cached"] = sum(item.cached for item in context.reply.results)
             line["calls"], line["tokens"] = used.calls, used.input_tokens + used.output_tokens
         return line
-
-
-def _relative(
-    items: Sequence[ItemResult], groups: Sequence[str | None], how: Normalisation
-) -> tuple[list[ItemResult], tuple[GroupStats, ...]]:
-    """Normalize the rewards of items within their groups."""
-    values, stats = normalise_groups([item.reward for item in items], groups, how)
-    return [replace(item, normalised=value) for item, value in zip(items, values, strict=True)], stats
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, RequestResult]) -> RequestResult:
@@ -354,6 +292,3 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, RequestResult]
         if patience.expired():
             raise ClientGoneError from None
         raise
-
-
-Handler = Callable[[RequestContext, dict[bytes, bytes], Receive], Awaitable[RewardReply]]

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rewardharness.errors import InputError
@@ -27,8 +28,9 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.serving.client import AsyncRewardClient, ClientSettings, RewardClient
 from rewardharness.serving.client_http import USUAL
-from rewardharness.serving.client_wire import Ask, ImageLike, Reward
+from rewardharness.serving.client_wire import Ask, ImageLike
 from rewardharness.serving.in_process import InProcessRewards
+from rewardharness.serving.results import ItemResult, not_judged
 from rewardharness.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -42,44 +44,6 @@ IMAGES = ("images", "image")
 Row = Mapping[str, Any]
 Render = Callable[[Any, Row], ImageLike | None]
 """Makes an edited image of a completion and its row; None where it says nothing that can be drawn."""
-
-
-class _Columns:
-    """Which columns hold what; makes questions of what TRL hands over."""
-
-    def __init__(self, source: str, instruction: str, edited: str | Render, references: str) -> None:
-        self.source, self.instruction, self.edited, self.references = source, instruction, edited, references
-
-    def asks(self, prompts: Any, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[Ask | None]:
-        """Make one question for each completion; None where there is no image to judge.
-
-        Without the usual columns the prompts are the instructions, and TRL's `images` or `image` hold the sources.
-        """
-        if self.instruction == INSTRUCTION and INSTRUCTION not in columns:
-            columns = {**columns, INSTRUCTION: prompts}
-        given = next((name for name in IMAGES if name in columns), None)
-        if self.source == SOURCE and SOURCE not in columns and given is not None:
-            columns = {**columns, SOURCE: columns[given]}
-        wanted = [self.source, self.instruction, *([self.edited] if isinstance(self.edited, str) else [])]
-        if self.references != REFERENCES:
-            wanted.append(self.references)
-        missing = [name for name in wanted if name not in columns]
-        if missing:
-            raise InputError(
-                f"The dataset has no column {missing[0]!r}.",
-                next_step="Name it: EditReward(..., source=..., instruction=..., edited=...).",
-            )
-        lists = {name: value for name, value in columns.items() if _is_column(value, len(completions))}
-        found: list[Ask | None] = []
-        for number, completion in enumerate(completions):
-            row = {name: values[number] for name, values in lists.items()}
-            edited = row[self.edited] if isinstance(self.edited, str) else self.edited(completion, row)
-            source, *references = [*_listed(row[self.source]), *_listed(row.get(self.references))] or [None]
-            if edited is None or source is None:
-                found.append(None)
-            else:
-                found.append(Ask(row[self.instruction], source, edited, references=references))
-        return found
 
 
 def _listed(images: Any) -> list[Any]:
@@ -136,7 +100,7 @@ class _ServedReward:
             IdentityError: If the server judges with another release.
             RewardServerError: If the server is not there or does not take the token.
         """
-        self._columns = _Columns(source, instruction, edited, references)
+        self._source, self._instruction, self._edited, self._references = source, instruction, edited, references
         self.__name__ = name
         if (url is None) == (judge is None):
             step = (
@@ -161,13 +125,46 @@ class _ServedReward:
         self._client = RewardClient(url, release=release, token=token, settings=settings)
         self._client.close()  # the first call opens what it needs, in whatever process and on whatever loop that is
 
+    def _asks(self, prompts: Any, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[Ask | None]:
+        """Make one question for each completion; None where there is no image to judge.
+
+        Without the usual columns the prompts are the instructions, and TRL's `images` or `image` hold the sources.
+        """
+        usual = {SOURCE: next((columns[name] for name in IMAGES if name in columns), None), INSTRUCTION: prompts}
+        columns = {**{name: value for name, value in usual.items() if value is not None}, **columns}
+        wanted = [self._source, self._instruction]
+        wanted += [self._edited] if isinstance(self._edited, str) else []
+        wanted += [self._references] if self._references != REFERENCES else []
+        missing = [name for name in wanted if name not in columns]
+        if missing:
+            raise InputError(
+                f"The dataset has no column {missing[0]!r}.",
+                next_step="Name it: EditReward(..., source=..., instruction=..., edited=...).",
+            )
+        lists = {
+            name: value
+            for name, value in columns.items()
+            if isinstance(value, list | tuple) and len(value) == len(completions)
+        }
+        return [
+            self._ask(completion, {name: values[number] for name, values in lists.items()})
+            for number, completion in enumerate(completions)
+        ]
+
+    def _ask(self, completion: Any, row: Row) -> Ask | None:
+        edited = row[self._edited] if isinstance(self._edited, str) else self._edited(completion, row)
+        source, *references = [*_listed(row[self._source]), *_listed(row.get(self._references))] or [None]
+        if edited is None or source is None:
+            return None
+        return Ask(row[self._instruction], source, edited, references=references)
+
 
 class EditReward(_ServedReward):
     """Rewards for edits, for `GRPOTrainer(reward_funcs=...)`."""
 
     def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Score completions: one reward in [0, 1] for each, or None where it was not judged."""
-        asks = self._columns.asks(prompts, completions, columns)
+        asks = self._asks(prompts, completions, columns)
         rewards = self._client.score([ask for ask in asks if ask is not None])
         return _put_back(asks, rewards, columns)
 
@@ -184,7 +181,7 @@ class AsyncEditReward(_ServedReward):
 
     async def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Score completions; see `EditReward`."""
-        asks = self._columns.asks(prompts, completions, columns)
+        asks = self._asks(prompts, completions, columns)
         wanted = [ask for ask in asks if ask is not None]
         if isinstance(self._client, InProcessRewards):
             rewards = await asyncio.to_thread(self._client.score, wanted)
@@ -204,26 +201,22 @@ class AsyncEditReward(_ServedReward):
         self._client.close()
 
 
-def _put_back(asks: Sequence[Ask | None], rewards: Sequence[Reward], columns: Mapping[str, Any]) -> list[float | None]:
+def _put_back(
+    asks: Sequence[Ask | None], results: Sequence[ItemResult], columns: Mapping[str, Any]
+) -> list[float | None]:
     """Return the reward of every completion; report the count without one to the trainer, and log the reasons."""
-    left = iter(rewards)
-    found = [None if ask is None else next(left) for ask in asks]
-    values = [None if reward is None else reward.value for reward in found]
-    failed = [reward for reward in found if reward is not None and reward.value is None]
+    judged = [result for result in results if result.reward is not None]
     log_metric = columns.get("log_metric")
-    if values and callable(log_metric):
-        log_metric("rewardharness/not_judged", len(failed) / len(values))
-        log_metric("rewardharness/nothing_drawn", asks.count(None) / len(values))
-        sure = [reward.confidence for reward in rewards if reward.value is not None and reward.confidence is not None]
-        if sure:
-            log_metric("rewardharness/confidence", sum(sure) / len(sure))
-    if failed:
-        log.warning("%d of %d edits were not judged; the first: %s", len(failed), len(values), failed[0].reason)
-    return values
-
-
-def _is_column(value: Any, count: int) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) == count
+    if asks and callable(log_metric):
+        log_metric("rewardharness/not_judged", (len(results) - len(judged)) / len(asks))
+        log_metric("rewardharness/nothing_drawn", (len(asks) - len(results)) / len(asks))
+        confidences = [result.confidence for result in judged if result.confidence is not None]
+        if confidences:
+            log_metric("rewardharness/confidence", fmean(confidences))
+    if len(judged) < len(results):
+        log.warning("%s", not_judged(results))
+    left = iter(results)
+    return [None if ask is None else next(left).reward for ask in asks]
 
 
 def stop_on_request(stop_file: str | Path) -> Any:

@@ -15,13 +15,12 @@ reward managers turn an exception into 0.0 (verl's `rate_limited`; verl-omni's u
 
 import asyncio
 import functools
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from rewardharness.arrays import picture
 from rewardharness.errors import InputError
-from rewardharness.serving.client import Ask, AsyncRewardClient, Reward, RewardClient, RewardServerError
+from rewardharness.serving.client import Ask, AsyncRewardClient, ItemResult, RewardClient
+from rewardharness.serving.client_wire import require_rewards
 from rewardharness.settings import Settings
 
 _KEYS = ("source", "edited", "instruction")
@@ -59,10 +58,8 @@ def compute_score(
         InputError: If something is missing in `extra_info`.
         RewardServerError: If it was not judged.
     """
-    info = dict(extra_info or {})
-    ask = _ask(info.get("instruction", ground_truth), info.get("source"), info.get("edited"), info.get("references"))
-    client = _client(url, release, _shown(token), os.getpid())
-    return _answer(client.score([ask])[0])
+    client = _client(url, release, token or Settings.from_env().server_token)
+    return _numbers(client.score([_ask(ground_truth, extra_info)])[0])
 
 
 async def compute_edit_score(
@@ -96,49 +93,35 @@ async def compute_edit_score(
         InputError: If something is missing in `extra_info`.
         RewardServerError: If it was not judged.
     """
-    info = dict(extra_info or {})
-    source = next((info[name] for name in _SOURCES if info.get(name) is not None), None)
     if getattr(solution_image, "ndim", 3) == 4:
         solution_image = solution_image[0]
-    instruction, references = info.get("instruction", ground_truth), info.get("references")
-    ask = await asyncio.to_thread(_ask, instruction, source, solution_image, references)
-    client = _async_client(url, release, _shown(token), asyncio.get_running_loop())
-    return _answer((await client.score([ask]))[0])
+    token = token or Settings.from_env().server_token
+    client = _async_client(url, release, token, asyncio.get_running_loop())
+    return _numbers((await client.score([_ask(ground_truth, extra_info, edited=solution_image)]))[0])
 
 
-def _shown(token: str | None) -> str | None:
-    """The token that is shown: configurations of trainers end up in logs, so the environment may hold it."""
-    return token or Settings.from_env().server_token
-
-
-def _ask(instruction: Any, source: Any, edited: Any, references: Any) -> Ask:
-    given = dict(zip(_KEYS, (source, edited, instruction), strict=True))
-    missing = [name for name in _KEYS if given[name] is None]
+def _ask(ground_truth: Any, extra_info: Mapping[str, Any] | None, **generated: Any) -> Ask:
+    """Return the question about a row; `generated` replaces values of the row."""
+    info = {"instruction": ground_truth, **(extra_info or {}), **generated}
+    info["source"] = next((info[name] for name in _SOURCES if info.get(name) is not None), None)
+    missing = [name for name in _KEYS if info.get(name) is None]
     if missing:
         raise InputError(
             f"There is no {missing[0]} to judge.", next_step=f"Put {', '.join(_KEYS)} into extra_info of each row."
         )
-    further = [
-        _image(each, f"image {number}") for number, each in enumerate(() if references is None else references, 2)
-    ]
-    return Ask(instruction, _image(source, "the source"), _image(edited, "the edited image"), references=further)
+    references = info.get("references")
+    further = () if references is None else tuple(references)
+    return Ask(info["instruction"], info["source"], info["edited"], references=further)
 
 
-def _image(given: Any, name: str) -> Any:
-    if isinstance(given, Mapping):
-        given = given.get("bytes") or given.get("path")
-    return given if isinstance(given, (str, os.PathLike)) else picture(given, name)
-
-
-def _answer(reward: Reward) -> dict[str, Any]:
-    if reward.value is None:
-        raise RewardServerError(f"An edit was not judged. {reward.reason}", next_step="See the server's log.")
-    return {"score": reward.value, "instruction_following": reward.instruction, "visual_quality": reward.quality}
+def _numbers(result: ItemResult) -> dict[str, Any]:
+    [reward] = require_rewards([result])
+    return {"score": reward, "instruction_following": result.instruction, "visual_quality": result.quality}
 
 
 @functools.cache
-def _client(url: str, release: str | None, token: str | None, process: int) -> RewardClient:
-    """One client for each process and server."""
+def _client(url: str, release: str | None, token: str | None) -> RewardClient:
+    """One client for each server; it can be forked."""
     return RewardClient(url, release=release, token=token)
 
 

@@ -1,9 +1,7 @@
 """Request models and their validation. The only module that uses pydantic."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import orjson
 from pydantic import (
@@ -21,11 +19,10 @@ from pydantic import (
 from rewardharness.schema import LABELS, MAX_TEXT, SOURCES
 from rewardharness.serving.body import LIFTED, NAME, Parsed
 from rewardharness.serving.faults import TOO_MANY, Fault, RefusedError, invalid
-from rewardharness.serving.images import Encoded, ImageShelf, RequestImage, image_too_large
+from rewardharness.serving.images import RequestImage, image_too_large, read_image
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.media import MAX_FRAMES, RequestFrames, RequestMedia, RequestText
+from rewardharness.serving.media import MAX_FRAMES, Edit, RequestFrames, RequestMedia, RequestText
 from rewardharness.serving.normalise import EPS, Normalisation
-from rewardharness.serving.scoring import Edit
 
 _LONGEST = 16_000
 """Maximum length of an instruction."""
@@ -57,11 +54,12 @@ class Response(str):
     """A text to be judged."""
 
 
-class Frames:
+class Frames(tuple[Base64 | Lifted | Named, ...]):
     """The images of a video, in order."""
 
-    def __init__(self, images: Sequence[Base64 | Lifted | Named]) -> None:
-        self.images = images
+
+Given = Base64 | Lifted | Named | Frames | Response
+"""A source or candidate as it came."""
 
 
 def _read_text(value: Any, info: ValidationInfo, most: int = _LONGEST) -> Any:
@@ -101,51 +99,37 @@ def _read_media(value: Any, info: ValidationInfo) -> Any:
         frames = value["frames"]
         if not isinstance(frames, list) or not 1 <= len(frames) <= MAX_FRAMES:
             raise ValueError(f"not a list of 1 to {MAX_FRAMES} images")
-        return Frames([_read_image(frame) for frame in frames])
+        return Frames(map(_read_image, frames))
     return _read_image(value)
 
 
+def _object(name: str, **schema: Any) -> dict[str, Any]:
+    """Return the schema of an object with one field."""
+    return {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}
+
+
 _IMAGE_BYTES = {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
-_IMAGE_NAME = {
-    "type": "object",
-    "properties": {
-        "ref": {"type": "string", "pattern": f"^{NAME}$", "description": "A key of `images`, or the name of a part."}
-    },
-    "required": ["ref"],
-    "additionalProperties": False,
-}
-Image = Annotated[
-    Base64 | Lifted | Named,
-    BeforeValidator(_read_image),
-    WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}),
-]
-_TEXT = {
-    "type": "object",
-    "properties": {"text": {"type": "string", "minLength": 1, "maxLength": MAX_TEXT, "pattern": _VISIBLE}},
-    "required": ["text"],
-    "additionalProperties": False,
-}
-_FRAMES = {
-    "type": "object",
-    "properties": {
-        "frames": {
-            "type": "array",
-            "items": {"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]},
-            "minItems": 1,
-            "maxItems": MAX_FRAMES,
-            "description": "The frames of a video, in order.",
-        }
-    },
-    "required": ["frames"],
-    "additionalProperties": False,
-}
+_IMAGE_NAME = _object(
+    "ref", type="string", pattern=f"^{NAME}$", description="A key of `images`, or the name of a part."
+)
+_IMAGE = {"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}
+_TEXT = _object("text", type="string", minLength=1, maxLength=MAX_TEXT, pattern=_VISIBLE)
+_FRAMES = _object(
+    "frames",
+    type="array",
+    items=_IMAGE,
+    minItems=1,
+    maxItems=MAX_FRAMES,
+    description="The frames of a video, in order.",
+)
+Image = Annotated[Base64 | Lifted | Named, BeforeValidator(_read_image), WithJsonSchema(_IMAGE)]
 Source = Annotated[
     Base64 | Lifted | Named | Frames,
     BeforeValidator(_read_media),
     WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES]}),
 ]
 Media = Annotated[
-    Base64 | Lifted | Named | Frames | Response,
+    Given,
     BeforeValidator(_read_media),
     WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES, _TEXT]}),
 ]
@@ -171,7 +155,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
 
 
-class Asked(_Strict):
+class RewardRequest(_Strict):
     """Fields of every request."""
 
     images: NamedImages = Field(
@@ -186,19 +170,19 @@ class Asked(_Strict):
     )
 
 
-class _Critical(Asked):
+class _Critical(RewardRequest):
     critique: bool = Field(
         False, description="Whether to say in words what is wrong with each candidate. It changes no score."
     )
 
 
-class _Normalised(Asked):
+class _Normalised(RewardRequest):
     normalise: Literal["raw", "group"] = Field("raw", description="Whether rewards are also made relative.")
     eps: float = Field(EPS, gt=0, le=1, description="Added to the standard deviation.")
     clip: float | None = Field(None, gt=0, le=1000, description="Bound of what is made relative.")
 
     @property
-    def how(self) -> Normalisation:
+    def normalisation(self) -> Normalisation:
         """Settings of the normalization."""
         return Normalisation(self.normalise, self.eps, self.clip)
 
@@ -206,19 +190,37 @@ class _Normalised(Asked):
 class _Edit(_Strict):
     """Fields of every edit, and of every text to be judged."""
 
+    candidate_fields: ClassVar[tuple[str, ...]]
+    """Fields with a candidate or a list of them."""
     id: ItemId | None = None
     instruction: Instruction
     source: Source | None = Field(None, description="The image or video before the edit; none for text.")
     references: References
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_prompt(cls, value: Any) -> Any:
+        """Read `prompt_id`, `prompt` and `candidate` of a text; the prompt decides which rubric applies."""
+        if not isinstance(value, dict) or "prompt_id" not in value or not isinstance(value.get("candidate"), dict):
+            return value
+        given = {key: each for key, each in value.items() if key not in {"prompt_id", "prompt", "candidate"}}
+        return {**given, "instruction": value.get("prompt"), "edited": {"text": value["candidate"].get("text")}}
+
     @property
-    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
-        """The candidates."""
-        raise NotImplementedError
+    def media(self) -> dict[str, Given]:
+        """The candidates by their place in the edit."""
+        media: dict[str, Given] = {}
+        for name in self.candidate_fields:
+            value = getattr(self, name)
+            if isinstance(value, list):
+                media |= {f"{name}[{index}]": candidate for index, candidate in enumerate(value)}
+            elif value is not None:
+                media[name] = value
+        return media
 
     @model_validator(mode="after")
     def _one_task(self) -> Self:
-        texts = [isinstance(each, Response) for each in self.media]
+        texts = [isinstance(candidate, Response) for candidate in self.media.values()]
         if any(texts) and not (all(texts) and self.source is None and not self.references):
             raise ValueError("texts are judged without a source, references, images or videos")
         if not any(texts) and self.source is None:
@@ -238,13 +240,9 @@ class ScoreRequest(_Critical, _Edit):
         },
     )
 
+    candidate_fields = ("edited", "candidates")
     edited: Media | None = Field(None, description="The edited image or video, or the text, scored alone.")
     candidates: list[Media] | None = Field(None, min_length=2, max_length=len(LABELS))
-
-    @property
-    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
-        """The candidates."""
-        return tuple(self.candidates or ()) if self.edited is None else (self.edited,)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -252,23 +250,13 @@ class ScoreRequest(_Critical, _Edit):
             raise ValueError("give either edited or candidates")
         return self
 
-    def edit(self, reader: "ImageReader") -> Edit:
-        """Convert the request to an edit."""
-        several = [f"candidates[{index}]" for index in range(len(self.media))]
-        edit = reader.edit(self, several if self.edited is None else ["edited"], self.allow_ungradable)
-        return replace(edit, critique=self.critique)
-
 
 class Item(_Edit):
     """One edit or text of a batch."""
 
+    candidate_fields = ("edited",)
     edited: Media
     group: ItemId | None = Field(None, description="Rewards are made relative within a group.")
-
-    @property
-    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
-        """The candidate."""
-        return (self.edited,)
 
 
 class BatchRequest(_Critical, _Normalised):
@@ -276,119 +264,99 @@ class BatchRequest(_Critical, _Normalised):
 
     items: Annotated[list[Item], FailFast()] = Field(min_length=1)
 
-    def edits(self, reader: "ImageReader") -> list[Edit]:
-        """Convert the request to edits."""
-        return [
-            replace(
-                reader.edit(item, ["edited"], self.allow_ungradable, f"items[{index}]."),
-                group=item.group,
-                critique=self.critique,
-            )
-            for index, item in enumerate(self.items)
-        ]
 
-
-class CompareRequest(Asked, _Edit):
+class CompareRequest(RewardRequest, _Edit):
     """Two candidates, compared in both orders."""
 
+    candidate_fields = ("a", "b")
     a: Media
     b: Media
-
-    @property
-    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
-        """The candidates."""
-        return (self.a, self.b)
-
-    def edit(self, reader: "ImageReader") -> Edit:
-        """Convert the request to an edit."""
-        return reader.edit(self, ["a", "b"], self.allow_ungradable)
 
 
 class RankRequest(_Normalised, _Edit):
     """A group of candidates of one edit."""
 
+    candidate_fields = ("candidates",)
     candidates: Annotated[list[Media], FailFast()] = Field(min_length=2)
     method: Literal["score", "win_rate"] = Field(
         "score", description="`score`: each judged alone. `win_rate`: all pairs compared in both orders."
     )
 
-    @property
-    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
-        """The candidates."""
-        return tuple(self.candidates)
 
-    def edit(self, reader: "ImageReader") -> Edit:
-        """Convert the request to an edit."""
-        return reader.edit(
-            self, [f"candidates[{index}]" for index in range(len(self.candidates))], self.allow_ungradable
-        )
-
-
-class ImageReader:
-    """Reads the images of one request.
+class EditReader:
+    """Reads the edits of one request with their images.
 
     Args:
         parsed: The request's body.
-        images: What its field `images` holds. A part of the same name goes before it.
-        limits: How large they may be.
-        strict: Whether an image with too many pixels refuses the request, rather than being an error of its item.
+        request: The request. A part of the body goes before an image of the same name in its field `images`.
+        limits: How large images may be.
     """
 
-    def __init__(self, parsed: Parsed, images: Mapping[str, Base64 | Lifted], limits: Limits, *, strict: bool) -> None:
+    def __init__(self, parsed: Parsed, request: RewardRequest, limits: Limits) -> None:
         self._lifted = parsed.lifted
         self._limits = limits
-        self._strict = strict
-        named = {name: self._encoded(image) for name, image in images.items()}
-        self._shelf = ImageShelf(limits, named, parsed.parts)
+        self._request = request
+        self._strict = not isinstance(request, BatchRequest)
+        """Whether an image with too many pixels refuses the request, rather than being an error of its item."""
+        self.critique = isinstance(request, _Critical) and request.critique
+        """Whether each candidate gets a critique."""
+        self._known: dict[str, RequestImage] = {}  # by hash
+        self._named: dict[str, RequestImage] = {}
+        for images in (request.images, parsed.parts):
+            self._named |= {name: self._read(image, f"images.{name}") for name, image in images.items()}
 
-    def read(self, image: Base64 | Lifted | Named, where: str) -> RequestImage:
-        """Return an image.
-
-        Raises:
-            RefusedError: 422 if it is not base64 or did not come; 413 if it is too large.
-        """
-        if isinstance(image, Named):
-            given = self._shelf.look_up(image, where)
-        else:
-            given = self._shelf.take(self._encoded(image), where)
-        if self._strict and given.pixels is not None and given.pixels > self._limits.pixels:
-            raise image_too_large(f"{self._limits.pixels} pixels", where)
-        return given
-
-    def edit(self, asked: _Edit, places: Sequence[str], allow_ungradable: bool, at: str = "") -> Edit:
-        """Convert an edit of a request.
-
-        Args:
-            asked: The edit.
-            places: Places of its candidates, for messages.
-            allow_ungradable: As in `Asked`.
-            at: Place of the edit.
+    def edits(self) -> tuple[Edit, ...]:
+        """Return the edits of the request.
 
         Raises:
-            RefusedError: As `read`.
+            RefusedError: 422 if an image is not base64 or did not come; 413 if it is too large.
         """
+        if isinstance(self._request, BatchRequest):
+            items = enumerate(self._request.items)
+            return tuple(self._edit(item, f"items[{index}].", item.group) for index, item in items)
+        assert isinstance(self._request, _Edit)
+        return (self._edit(self._request, "", None),)
+
+    def _edit(self, asked: _Edit, at: str, group: str | None) -> Edit:
         source = None if asked.source is None else self._media(asked.source, f"{at}source")
         assert not isinstance(source, RequestText)
-        given = tuple(self._media(media, f"{at}{place}") for media, place in zip(asked.media, places, strict=True))
-        references = tuple(self.read(image, f"{at}references[{index}]") for index, image in enumerate(asked.references))
-        return Edit(asked.instruction, source, given, asked.id, None, allow_ungradable, references)
+        return Edit(
+            asked.instruction,
+            source,
+            tuple(self._media(media, f"{at}{place}") for place, media in asked.media.items()),
+            asked.id,
+            group,
+            self._request.allow_ungradable,
+            tuple(self._image(image, f"{at}references[{index}]") for index, image in enumerate(asked.references)),
+            self.critique,
+        )
 
-    def _media(self, media: Base64 | Lifted | Named | Frames | Response, where: str) -> RequestMedia:
+    def _media(self, media: Given, where: str) -> RequestMedia:
         if isinstance(media, Response):
             return RequestText(str(media))
         if isinstance(media, Frames):
-            frames = (self.read(image, f"{where}.frames[{number}]") for number, image in enumerate(media.images))
+            frames = (self._image(image, f"{where}.frames[{number}]") for number, image in enumerate(media))
             return RequestFrames(tuple(frames))
-        return self.read(media, where)
+        return self._image(media, where)
 
-    def _encoded(self, image: Base64 | Lifted) -> Encoded:
-        return self._lifted[image] if isinstance(image, Lifted) else image
+    def _image(self, image: Base64 | Lifted | Named, where: str) -> RequestImage:
+        if isinstance(image, Named):
+            if image not in self._named:
+                raise invalid("An image is named that did not come with the request.", (where, "no such image"))
+            read = self._named[image]
+        else:
+            read = self._read(image, where)
+        if self._strict and read.pixels is not None and read.pixels > self._limits.pixels:
+            raise image_too_large(f"{self._limits.pixels} pixels", where)
+        return read
+
+    def _read(self, image: Base64 | Lifted | bytes, where: str) -> RequestImage:
+        encoded = self._lifted[image] if isinstance(image, Lifted) else image
+        read = read_image(encoded, self._limits, where)
+        return self._known.setdefault(read.sha256, read)  # what comes twice is kept once
 
 
-Model = TypeVar("Model", bound=Asked)
-
-
-def read_request(model: type[Model], parsed: Parsed, limits: Limits) -> Model:
+def read_request(model: type[RewardRequest], parsed: Parsed, limits: Limits) -> RewardRequest:
     """Check a request: the lengths of its lists, then field by field up to the first item that is wrong.
 
     Raises:
@@ -425,8 +393,8 @@ def _problem(error: Any) -> tuple[str, str]:
         if part == "[key]":
             return place, "not a name: letters, digits, dots, dashes and underscores, 100 at most"
         place += f"[{part}]" if isinstance(part, int) else f".{str(part)[:80]}" if place else str(part)[:80]
-    given = error.get("input")
-    if error["type"] == "string_type" and isinstance(given, dict) and LIFTED in given:
+    value = error.get("input")
+    if error["type"] == "string_type" and isinstance(value, dict) and LIFTED in value:
         return place, "too long"
     if error["type"] == "string_pattern_mismatch":  # only instructions have a pattern
         return place, "nothing visible in it"

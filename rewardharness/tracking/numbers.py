@@ -29,7 +29,7 @@ _IDENTITY = (
 )
 """Fields of a manifest whose text is tracked. `data` is a digest."""
 _RENAMED = {"judge_name": "judge", "judge_protocol": "protocol"}
-_CHOICES = ("protocol", "schedule", "parents", "operators", "objective", "scope", "groups", "method", "prompt_language")
+_CHOICES = ("protocol", "schedule", "parents", "operators", "objective", "groups", "method", "prompt_language")
 """Options of a job whose text is tracked: a choice from a fixed list."""
 _ODD = re.compile(r"[^\w.+-]+")
 
@@ -56,11 +56,11 @@ def run_config(manifest: Mapping[str, Any], options: Any = None) -> Config:
 
 def score_numbers(report: Mapping[str, Any]) -> dict[str, float]:
     """Return the result of judging a dataset; `report` is as `report_json` writes it."""
-    found = _kept({"final/n": report["n"], "final/judged": report["judged"], "final/coverage": report["coverage"]})
+    found = known_numbers({f"final/{name}": report[name] for name in ("n", "judged", "coverage")})
     found["final/failures"] = sum(report["failures"].values())
     for kind, accuracy in report["by_label_kind"].items():
-        found |= _share(f"final/{_word(kind or 'unnamed')}", accuracy, "accuracy")
-    return found | _share("final/groups", report["groups"], "best_accuracy")
+        found |= share_numbers(f"final/{_word(kind or 'unnamed')}", accuracy, "accuracy")
+    return found | share_numbers("final/groups", report["groups"], "best_accuracy")
 
 
 def benchmark_numbers(result: Mapping[str, Any]) -> dict[str, float]:
@@ -70,33 +70,11 @@ def benchmark_numbers(result: Mapping[str, Any]) -> dict[str, float]:
         row = next((row for row in result["rows"] if row["role"] == role), None)
         if row is None:
             continue
-        found |= _kept({f"{start}/coverage": row["coverage"], f"{start}/judged": row["judged"]})
+        found |= known_numbers({f"{start}/coverage": row["coverage"], f"{start}/judged": row["judged"]})
         for number in reversed(row["numbers"]):  # of several with one name, the first counts
             words = (number["part"], number["metric"], number["dimension"])
-            found |= _share("/".join((start, *(_word(word) for word in words if word))), number, "value")
+            found |= share_numbers("/".join((start, *(_word(word) for word in words if word))), number, "value")
     return found
-
-
-def evolution_numbers(report: Mapping[str, Any]) -> dict[str, float]:
-    """Return the result of an evolution: the content of `report.json`."""
-    held_out, train = report["audit"], report["pool"]
-    compared = held_out["final_against_start"]
-    found = _share("held_out/before", held_out["start"], "accuracy")
-    found |= _share("held_out/after", held_out["final"], "accuracy")
-    found |= _share("held_out/gain", compared, "gain") | _kept({"held_out/p_value": compared["p"]})
-    found |= _share("train/before", train["start"], "accuracy") | _share("train/after", train["final"], "accuracy")
-    return found
-
-
-def decision_numbers(event: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of an acceptance test: the event `Decided` as a mapping."""
-    evidence = event["evidence"]
-    numbers = {
-        "train/accuracy": event["accuracy"],
-        "evolve/net_gain": evidence["fixes"] - evidence["breaks"],
-        "evolve/version": event["version"],
-    }
-    return _kept(numbers) | spending_numbers(event["spent"])
 
 
 def spending_numbers(spent: Mapping[str, Any]) -> dict[str, float]:
@@ -141,16 +119,16 @@ class ResultCount:
         }
 
 
-def _share(name: str, score: Mapping[str, Any], key: str) -> dict[str, float]:
+def share_numbers(name: str, score: Mapping[str, Any], key: str) -> dict[str, float]:
     """Return a share with its numbers of examples and the bounds of its 95% CI; nothing if it is unknown."""
     if score[key] is None:
         return {}
     low, high = score["interval"] or (None, None)
     numbers = {"n": score["n"], "judged": score.get("judged"), "ci_low": low, "ci_high": high}
-    return _kept({name: score[key], **{f"{name}/{part}": value for part, value in numbers.items()}})
+    return known_numbers({name: score[key], **{f"{name}/{part}": value for part, value in numbers.items()}})
 
 
-def _kept(numbers: Mapping[str, Any]) -> dict[str, float]:
+def known_numbers(numbers: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers that are known."""
     return {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
 

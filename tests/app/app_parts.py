@@ -1,16 +1,27 @@
 """What the fixtures of this folder hand out."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
 from halting import Halt
 from hub_server import HubServer
 from model_server import own_port
+
+from app.run_panel.following import MOVING, FollowedRun
+from app.run_panel.service import RunService
+from app.score.comparisons import Draft
+from app.services import AppServices
+from rewardharness.files import write_text
+from rewardharness.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 """Root of the repository."""
@@ -42,6 +53,11 @@ class Pictures:
     good: Path
     bad: Path
     instruction: str
+
+    def draft(self, candidates: str = "bad good", **changes: Any) -> Draft:
+        """The inputs of a comparison: the source and candidates by their names."""
+        paths = tuple(str(getattr(self, name)) for name in candidates.split())
+        return replace(Draft(str(self.source), paths, (), self.instruction), **changes)
 
 
 @dataclass(frozen=True)
@@ -105,3 +121,40 @@ def running_app(folder: Path, settings: Mapping[str, str]) -> Iterator[Served]:
             # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
             process.terminate()
             process.communicate(timeout=300)
+
+
+def make_services(place: Path, *, local: bool = True, home: Path | None = None, **env: str) -> AppServices:
+    """The services of an app. `place`: a folder for its files, in which its home is unless that is given."""
+    settings = Settings.from_env({"RH_HOME": str(home or place / "home"), "RH_WORKERS": "1", **env})
+    return AppServices(settings, place / "scratch", local=local)
+
+
+S = TypeVar("S", bound=FollowedRun)
+
+
+def follow(services: RunService[S, Any], name: str, until: Callable[[S], bool] = lambda status: False) -> S:
+    """Look at a run until something is true of it, or it rests."""
+    while True:
+        status = services.look(name)
+        if until(status) or status.state not in MOVING:
+            return status
+        time.sleep(0.01)
+
+
+def draw_square(ground: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
+    """A picture with a square on it."""
+    drawn = ground.copy()
+    drawn[20:44, 20:44] = color
+    return drawn
+
+
+def draw_ground(random: np.random.Generator) -> np.ndarray:
+    """A textured ground of a random color."""
+    ground = np.full((64, 64, 3), random.integers(90, 200, 3), np.uint8)
+    return ground + random.integers(0, 12, ground.shape, dtype=np.uint8)
+
+
+def write_pairs(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write the table of a folder of pairs, and return the folder."""
+    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return folder

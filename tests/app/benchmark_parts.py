@@ -1,25 +1,20 @@
 """A small benchmark for tests of the app: squares to recolour or remove, two Libraries, and services to run them."""
 
-import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from app_parts import draw_ground, draw_square, make_services, write_pairs
 from PIL import Image
 
-from app.benchmark_runs import BenchmarkStatus
-from app.benchmark_services import BenchmarkServices
-from app.following import MOVING
-from app.judges import BY_MEASURING, JudgeChoice, Judges
-from app.new_jobs import NewJob, prepare
+from app.run_panel.new_jobs import NewJob, prepare
+from app.score.judges import BY_MEASURING, JudgeChoice, Judges
 from app.services import AppServices
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
 from rewardharness.codec import to_json
-from rewardharness.files import write_json, write_text
+from rewardharness.files import write_json
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
@@ -45,14 +40,9 @@ def make_labelled(folder: Path, *, hostile: str = "") -> Path:
     random = np.random.default_rng(0)
     rows = []
     for number in range(PAIRS):
-        ground = np.full((64, 64, 3), random.integers(90, 200, 3), np.uint8)
-        ground += random.integers(0, 12, ground.shape, dtype=np.uint8)
-        source = ground.copy()
-        source[20:44, 20:44] = (20, 20, 20)
-        removal = number % 5 == 4
-        edited = ground if removal else source.copy()
-        if not removal:
-            edited[20:44, 20:44] = (200, 30, 30)
+        ground, removal = draw_ground(random), number % 5 == 4
+        source = draw_square(ground, (20, 20, 20))
+        edited = ground if removal else draw_square(source, (200, 30, 30))
         better = "AB"[number % 2]
         shown = {"s": source, "a": edited if better == "A" else source, "b": edited if better == "B" else source}
         for letter, pixels in shown.items():
@@ -64,8 +54,7 @@ def make_labelled(folder: Path, *, hostile: str = "") -> Path:
             asked, kind = (f"{asked} {hostile}", hostile) if hostile else (asked, kind)
         row = {"id": name, "source": f"s{number}.png", "instruction": asked, "category": kind, "label_kind": "drawn"}
         rows.append(row | {f"candidate_{each}": f"{each}{number}.png" for each in "ab"} | {"preference": better})
-    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    return folder
+    return write_pairs(folder, rows)
 
 
 def make_timid(folder: Path) -> Path:
@@ -78,24 +67,12 @@ def make_timid(folder: Path) -> Path:
 
 def app_services(home: Path, scratch: Path, *, local: bool = True, **env: str) -> AppServices:
     """The services of an app."""
-    settings = Settings.from_env({"RH_HOME": str(home), "RH_WORKERS": "1", **env})
-    return AppServices(settings, scratch, local=local)
+    return make_services(scratch, local=local, home=home, **env)
 
 
 def on(data: Path | str, judge: JudgeChoice = BY_MEASURING, **options: Any) -> NewJob:
     """A benchmark on a folder."""
     return NewJob(BenchmarkConfig(str(data), **options), judge)
-
-
-def follow(
-    services: BenchmarkServices, name: str, until: Callable[[BenchmarkStatus], bool] = lambda progress: False
-) -> BenchmarkStatus:
-    """Look at a run until something is true of it, or it rests."""
-    while True:
-        progress = services.look(name)
-        if until(progress) or progress.state not in MOVING:
-            return progress
-        time.sleep(0.01)
 
 
 def judged(home: Path, job: NewJob, name: str) -> str:

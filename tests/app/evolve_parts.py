@@ -4,24 +4,19 @@ The Library's only criterion is how little was changed; the first proposals of t
 """
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from app_parts import draw_ground, draw_square, make_services, write_pairs
 from model_server import Call, completion
 from PIL import Image
 
-from app.evolve_runs import EvolutionStatus
-from app.evolve_services import EvolveServices
-from app.following import MOVING
-from app.services import AppServices
-from rewardharness.files import write_text
+from app.evolve.service import EvolveServices
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
-from rewardharness.settings import Settings
 
 PAIRS = 48
 COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200), "yellow": (220, 200, 40)}
@@ -35,13 +30,12 @@ def make_pairs(folder: Path) -> Path:
     random = np.random.default_rng(0)
     rows = []
     for number in range(PAIRS):
-        ground = np.full((64, 64, 3), random.integers(90, 200, 3), np.uint8)
-        ground += random.integers(0, 12, ground.shape, dtype=np.uint8)
+        ground = draw_ground(random)
         color, other = (list(COLORS)[(number + step) % len(COLORS)] for step in (0, 1))
-        source, good, bad = _with_square(ground, (20, 20, 20)), ground, _with_square(ground, COLORS[other])
+        source, good, bad = draw_square(ground, (20, 20, 20)), ground, draw_square(ground, COLORS[other])
         asked = "remove the square"
         if number % 4 < 2:
-            good, asked = _with_square(ground, COLORS[color]), f"make the square {color}"
+            good, asked = draw_square(ground, COLORS[color]), f"make the square {color}"
         name = f"p{number:02d}"
         pictures = [source, good, bad] if number % 2 else [source, bad, good]
         for letter, pixels in zip("sab", pictures, strict=True):
@@ -50,14 +44,7 @@ def make_pairs(folder: Path) -> Path:
         row = {"id": name, "source": f"s{number}.png", "candidate_a": f"a{number}.png"}
         row |= {"candidate_b": f"b{number}.png", "instruction": asked, "label_kind": "drawn"}
         rows.append(row | {"preference": "A" if right else "B"})
-    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
-def _with_square(ground: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
-    drawn = ground.copy()
-    drawn[20:44, 20:44] = color
-    return drawn
+    return write_pairs(folder, rows)
 
 
 def make_timid(folder: Path) -> Path:
@@ -75,7 +62,7 @@ def make_timid(folder: Path) -> Path:
 
 def prefer_by_bytes(call: Call) -> Mapping[str, Any] | None:
     """Answer as a model that always prefers the same picture, in whichever place it is shown."""
-    if len(call.images) < 3:
+    if len(call.images) < 3 or call.is_probe:
         return None  # a question of a check
     _, *shown = [str(uuid or url) for url, uuid in call.images]
     best = "AB"[shown[0] < shown[1]]
@@ -85,16 +72,4 @@ def prefer_by_bytes(call: Call) -> Mapping[str, Any] | None:
 
 def services_of(home: Path, scratch: Path, *, local: bool = True, **env: str) -> EvolveServices:
     """The services of an app."""
-    settings = Settings.from_env({"RH_HOME": str(home), "RH_WORKERS": "1", **env})
-    return AppServices(settings, scratch, local=local).evolve
-
-
-def follow(
-    services: EvolveServices, name: str, until: Callable[[EvolutionStatus], bool] = lambda sight: False
-) -> EvolutionStatus:
-    """Look at a run until something is true of it, or it rests."""
-    while True:
-        sight = services.look(name)
-        if until(sight) or sight.state not in MOVING:
-            return sight
-        time.sleep(0.01)
+    return make_services(scratch, local=local, home=home, **env).evolve

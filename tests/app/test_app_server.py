@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from app_parts import LAUNCH, ROOT, Pictures, Served
 
-from app import caching
+from app import page as caching
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
 

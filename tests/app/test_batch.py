@@ -15,11 +15,11 @@ from hostile import HOSTILE, OWN_TAGS, Reader
 from playwright.sync_api import BrowserContext, expect
 from visits import open_tab, visit
 
-from app import batch_views
-from app.batch_services import FILTERS, ORDERS, BatchServices
-from app.following import MOVING
-from app.judges import Judges
-from app.new_jobs import NewJob
+from app.batch import views as batch_views
+from app.batch.service import FILTERS, ORDERS, BatchServices
+from app.run_panel.following import MOVING
+from app.run_panel.new_jobs import NewJob
+from app.score.judges import Judges
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.settings import Settings

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app_parts import follow
 from benchmark_parts import (
     MISLABELLED,
     PAIRS,
     REMOVALS,
     app_services,
-    follow,
     judged,
     make_labelled,
     make_timid,
@@ -22,21 +22,20 @@ from halting import Halt
 from hostile import read_own
 from model_server import Call, ModelServer, completion
 
-from app import benchmark_case_views as case_views
-from app.benchmark_cases import pictures
-from app.benchmark_runs import short
-from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter, sizes
-from app.jobs import BusyError, Jobs
-from app.judges import ENDPOINT, JudgeChoice, Key
-from app.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
-from app.running import recorded_orders
+from app.benchmark import case_views
+from app.benchmark.runs import pictures, short_name
+from app.benchmark.service import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter, sizes
+from app.run_panel.jobs import BusyError, Jobs
+from app.run_panel.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
+from app.score.comparisons import recorded_orders
+from app.score.judges import ENDPOINT, JudgeChoice, Key
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.files import read_json, read_jsonl, write_json, write_text
 from rewardharness.jobs import read_config
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from rewardharness.judging.config import JudgeConfig
 from rewardharness.library.new import new_library
 from rewardharness.library.store import Library
 
@@ -55,8 +54,8 @@ class World:
     timid_run: str
 
     def key(self, name: str, role: str = "judge") -> str:
-        rows = self.services.open(name).result["rows"]
-        return next(str(row["key"]) for row in rows if row["role"] == role)
+        rows = self.services.open(name).result.rows
+        return next(row.key for row in rows if row.role == role)
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +81,13 @@ def test_a_benchmark_goes_from_its_cost_to_its_table(world: World) -> None:
     assert name == world.builtin_run == Path(told["folder"]).name, "it lies where the command line would put it"
     done = follow(services, name)
     assert (done.state, done.judged, done.wanted) == ("finished", 3 * PAIRS, 3 * PAIRS)
-    rows = services.open(name).result["rows"]
-    assert [row["name"] for row in rows] == [
+    rows = services.open(name).result.rows
+    assert [row.name for row in rows] == [
         "measured (no VLM)", "always-a (baseline)", "random (baseline)"
     ]  # fmt: skip
-    number = rows[0]["numbers"][0]
-    assert number["n"] == PAIRS and number["value"] > 0.9 and number["interval"][0] < number["value"]
+    number = rows[0].numbers[0]
+    assert number.n == PAIRS and number.value is not None and number.value > 0.9 and number.interval is not None
+    assert number.interval[0] < number.value
     listed = services.runs()
     assert {each.status.name for each in listed} >= {world.builtin_run, world.timid_run}
     assert all(each.row["numbers"] and not each.error for each in listed)
@@ -150,22 +150,23 @@ def test_two_libraries_are_compared_question_by_question(world: World) -> None:
     services = world.services
     first, second = (world.timid_run, world.key(world.timid_run)), (world.builtin_run, world.key(world.builtin_run))
     found = services.compare(first, second)
-    (part,) = found["parts"]
-    fixed = [flip["id"] for flip in part["flips"] if flip["better"]]
-    broken = [flip["id"] for flip in part["flips"] if not flip["better"]]
-    assert (part["judged_by_both"], part["judged_by_second_only"]) == (PAIRS - REMOVALS, REMOVALS)
-    assert part["gain"] > 0.5 and part["p"] < 0.01 and part["interval"][0] > 0
+    (part,) = found.parts
+    fixed = [flip.id for flip in part.flips if flip.better]
+    broken = [flip.id for flip in part.flips if not flip.better]
+    assert (part.judged_by_both, part.judged_by_second_only) == (PAIRS - REMOVALS, REMOVALS)
+    assert part.gain is not None and part.gain > 0.5 and part.p is not None and part.p < 0.01
+    assert part.interval is not None and part.interval[0] > 0
     assert len(fixed) == PAIRS - REMOVALS - 1 and broken == [f"drawn/{MISLABELLED}"]
-    assert (found["first"]["library"], found["second"]["library"]) == ("timid", "builtin"), "no path is named"
+    assert (found.first.library, found.second.library) == ("timid", "builtin"), "no path is named"
     case = services.flip(first, second, fixed[0])
     assert [side.credit for side in case.sides] == [0.0, 1.0]
     assert all(side.pieces[0].judgment is not None for side in case.sides)
     assert all(title for _, title in pictures(case))
-    assert services.compare(second, first)["parts"][0]["gain"] == -part["gain"]
+    assert services.compare(second, first).parts[0].gain == -part.gain
     with pytest.raises(InputError, match="the same row"):
         services.compare(first, first)
     same_run = services.compare((world.builtin_run, world.key(world.builtin_run, "baseline")), second)
-    assert same_run["parts"][0]["judged_by_both"] == PAIRS
+    assert same_run.parts[0].judged_by_both == PAIRS
 
 
 def test_what_does_not_compare_is_refused_with_the_reason(world: World, tmp_path: Path) -> None:
@@ -173,13 +174,10 @@ def test_what_does_not_compare_is_refused_with_the_reason(world: World, tmp_path
     whole = world.builtin_run, world.key(world.builtin_run)
     for new, reason in (
         (on(world.data, limit=6, no_baseline=True), "lacks"),
-        (
-            on(world.data, task_protocol="both-orders", limit=6, no_baseline=True),
-            "differ in the protocol: pairs and both-orders",
-        ),
+        (on(world.data, task_protocol="both-orders", limit=6, no_baseline=True), "the protocol .'pairs' and 'both-"),
         (on(_relabelled(world.data, tmp_path / "pairs"), no_baseline=True), "labels of 1 examples"),
         (on(_repainted(world.data, tmp_path / "painted" / "pairs"), no_baseline=True), "different data"),
-        (on(_renamed(world.data, tmp_path / "drawings"), no_baseline=True), "differ in the task: pairs and drawings"),
+        (on(_renamed(world.data, tmp_path / "drawings"), no_baseline=True), "the task .'pairs, drawn' and 'drawings"),
     ):
         other = judged(world.home, new, "other")
         with pytest.raises(InputError, match=reason) as caught:
@@ -249,8 +247,8 @@ def test_a_release_takes_the_place_of_a_library_and_a_judge(
     assert (first["release"], first["library"], coin["role"]) == (release, f"release {release[:12]}", "baseline")
     name = services.start(found)
     assert follow(services, name).state == "finished"
-    row = services.open(name).result["rows"][0]
-    assert (row["release"], row["judged"], row["numbers"][0]["n"]) == (release, 4, 4)
+    row = services.open(name).result.rows[0]
+    assert (row.release, row.judged, row.numbers[0].n) == (release, 4, 4)
     assert read_config(world.home / "runs" / name)[1].release == str(file) and services.models(name)[0] == ""  # type: ignore[union-attr]
     deployed = services.expect(NewJob(replace(chosen.config, release="deployed:prod")))
     assert Path(deployed.preview["folder"]).name == name and deployed.preview["known"] == 8, (
@@ -294,7 +292,7 @@ def test_a_release_gets_its_endpoints_and_no_address_with_a_password(world: Worl
 
 def prefer_the_edit(call: Call) -> Mapping[str, Any] | None:
     """Answer as a model that prefers the picture that is not the source."""
-    if len(call.images) < 3:
+    if len(call.images) < 3 or call.is_probe:
         return None  # a question of a check
     source, *shown = [uuid or url for url, uuid in call.images]
     best = "AB"[shown[0] == source]
@@ -306,7 +304,7 @@ def prefer_the_edit(call: Call) -> Mapping[str, Any] | None:
 def test_a_model_judges_with_a_key_that_is_kept_nowhere_and_its_chain_is_remembered(world: World) -> None:
     services = world.services
     with ModelServer(prefer_the_edit, key=CANARY) as server:
-        how = SubAgentSettings(protocol="direct", both_orders=False)
+        how = JudgeConfig(protocol="direct", one_order=True)
         judge = JudgeChoice(ENDPOINT, "vllm", server.url, "judge", Key(server.url.removesuffix("/v1"), CANARY), how)
         found = services.expect(on(world.data, judge=judge, no_baseline=True))
         assert found.preview["requests"] == PAIRS
@@ -314,9 +312,9 @@ def test_a_model_judges_with_a_key_that_is_kept_nowhere_and_its_chain_is_remembe
         assert follow(services, name).state == "finished"
         assert services.models(name)[0].startswith("vllm:judge@")
         key = world.key(name)
-        row = services.open(name).result["rows"][0]
-        assert row["failures"] == {}, [each.failure for each in services.open(name).judgments[key].values()]
-        assert row["judged"] == PAIRS and row["usage"]["calls"] == PAIRS and row["usage"]["input_tokens"] > 0
+        row = services.open(name).result.rows[0]
+        assert row.failures == {}, [each.failure for each in services.open(name).judgments[key].values()]
+        assert row.judged == PAIRS and row.usage.calls == PAIRS and row.usage.input_tokens > 0
         asked = services.asked(name, key)
         assert [each.reply.question.id for each in QuestionFilter(AGAINST).pick(asked)] == [f"drawn/{MISLABELLED}"]
         before = server.requests
@@ -350,7 +348,7 @@ def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
     process.resume()
     rests = follow(other, name)
     assert rests.state == "stopped" and rests.judged < 11 and rests.wanted == 11
-    missing = sum(row["missing"] for row in services.open(name).result["rows"])
+    missing = sum(row.missing for row in services.open(name).result.rows)
     assert missing == 11 - rests.judged and services.is_resumable(name)
     halt.at("results.jsonl", rests.judged + 1)
     services.resume(name)
@@ -443,9 +441,9 @@ def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(
     assert follow(services, names[0]).state == "finished"
     names.append(judged(home, on("demo", limit=4), f"visitor-{'0' * 32}"))
     assert [each.status.name for each in services.runs(names)] == names and services.runs() == []
-    first, second = ((name, services.open(name).result["rows"][0]["key"]) for name in names)
+    first, second = ((name, services.open(name).result.rows[0].key) for name in names)
     shown = services.compare(first, second)
-    assert shown["first"]["library"] == "shared-library"
+    assert shown.first.library == "shared-library"
     assert services.case(*first, services.asked(*first)[0].reply.question.id).sides[0].pieces[0].judgment
     for act in (services.look, services.open, services.stop, services.resume, services.report_file):
         with pytest.raises(RunError, match="no such run"):
@@ -482,7 +480,7 @@ def test_only_one_stranger_runs_at_a_time(world: World, tmp_path: Path, halt: Ha
     with pytest.raises(BusyError, match="Another visitor's run"):
         services.start(found)
     with pytest.raises(BusyError, match="Another visitor's run"):  # an evolution is a run too
-        Jobs(home).start(f"visitor-{'1' * 32}", "evolve", EvolveConfig("demo"), {}, visitor=True)
+        Jobs(home).start(f"visitor-{'1' * 32}", "evolve", EvolveConfig("demo"), {}, visitor="")
     assert services.stop(name).state == "stopping"
     process.resume()
     assert follow(services, name).state == "stopped"
@@ -498,8 +496,6 @@ def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:
 def test_rows_name_their_library_as_it_calls_itself_while_it_is_the_same(tmp_path: Path) -> None:
     place = tmp_path / "library"
     library = new_library(place, "my-library")
-    row = {"library": str(place), "library_id": library.id}
-    assert short(row) == {**row, "spec": str(place), "library": "my-library"}
-    assert short({**row, "library_id": "0" * 64})["library"] == "library", "it has changed since"
-    assert short({"library": "builtin", "library_id": library.id})["library"] == "builtin"
-    assert short({"library": "no Library", "library_id": library.id})["library"] == "no Library"
+    assert short_name(str(place), library.id) == "my-library"
+    assert short_name(str(place), "0" * 64) == "library", "it has changed since"
+    assert [short_name(name, library.id) for name in ("builtin", "no Library")] == ["builtin", "no Library"]

@@ -7,20 +7,29 @@ from benchmark_parts import MISLABELLED, PAIRS, app_services, judged, make_label
 from hostile import HOSTILE, read_own
 from hypothesis import strategies as st
 
-from app import benchmark_case_views, benchmark_cases, benchmark_tables, benchmark_views
-from app.benchmark_runs import BenchmarkStatus
-from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
-from app.benchmark_tables import section
-from app.following import State
-from app.jobs import CommandError
+from app.benchmark import case_views as benchmark_case_views
+from app.benchmark import runs as benchmark_cases
+from app.benchmark import views as benchmark_views
+from app.benchmark.runs import BenchmarkStatus
+from app.benchmark.service import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
+from app.benchmark.views import section
 from app.markup import plain
-from app.new_jobs import PLACE
 from app.run_panel import views as run_views
+from app.run_panel.following import State
+from app.run_panel.jobs import CommandError
+from app.run_panel.new_jobs import PLACE
 from app.run_panel.service import Listed
+from rewardharness.benchmark.cases import DataProblem
+from rewardharness.benchmark.comparison import ComparedRun, Flip, PartComparison, RunComparison, compare
+from rewardharness.benchmark.numbers import Detail
+from rewardharness.benchmark.published import Published, Setting, compare_published
+from rewardharness.benchmark.result import BenchmarkResult, CountedPart, PublishedNumber
+from rewardharness.benchmark.run import EntryRecord
 from rewardharness.benchmark.task import Task, list_tasks, read_task
+from rewardharness.codec import UNSET
 from rewardharness.data.opening import DEMO
 from rewardharness.library.store import Library
-from rewardharness.schema import Json, TextInput
+from rewardharness.schema import TextInput
 
 SHARES = st.floats(0, 1)
 EVIL = plain(HOSTILE)
@@ -38,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[BenchmarkServices, 
 
 
 @pytest.fixture(scope="module")
-def result(world: tuple[BenchmarkServices, str, str]) -> Json:
+def result(world: tuple[BenchmarkServices, str, str]) -> BenchmarkResult:
     services, _, timid = world
     return services.open(timid).result
 
@@ -52,66 +61,70 @@ def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
 ) -> None:
     services, builtin, _ = world
     found = services.open(builtin).result
-    shown = text_of(benchmark_tables.rows_table(found))
-    number = found["rows"][0]["numbers"][0]
-    low, high = (f"{100 * bound:.1f}" for bound in number["interval"])
-    assert f"{100 * number['value']:.1f} [{low}, {high}]" in shown and f"{PAIRS} of {PAIRS}" in shown
+    shown = text_of(benchmark_views.rows_table(found))
+    number = found.rows[0].numbers[0]
+    low, high = (f"{100 * bound:.1f}" for bound in number.interval or ())
+    assert f"{100 * (number.value or 0):.1f} [{low}, {high}]" in shown and f"{PAIRS} of {PAIRS}" in shown
     assert "random (baseline)" in shown and "50.0" in shown
     assert "drawn: exact among A, B" in shown and "Judge minus entry" in shown
     judging = text_of(section(found, "judging"))
     assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and "no requests to models" in judging
     assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
     assert "in percent" in text_of(benchmark_views.summary(found))
-    assert benchmark_views.summary({**found, "parts": found["parts"] * 9}) == ""
+    assert benchmark_views.summary(replace(found, parts=found.parts * 9)) == ""
 
 
 def test_a_library_that_was_evolved_on_the_data_is_named_below_the_table(
-    world: tuple[BenchmarkServices, str, str], result: Json
+    world: tuple[BenchmarkServices, str, str], result: BenchmarkResult
 ) -> None:
     caution = "was evolved on the same data, so expect lower accuracy on other data."
-    assert "was evolved on" not in text_of(benchmark_tables.rows_table(result))
-    known = {**result, "rows": [{**result["rows"][0], "evolved_on": True}, *result["rows"][1:]]}
-    assert f"The Library <img src=x> {caution}" in text_of(benchmark_tables.rows_table(known))
+    assert "was evolved on" not in text_of(benchmark_views.rows_table(result))
+    known = replace(result, rows=(replace(result.rows[0], evolved_on=True), *result.rows[1:]))
+    assert f"The Library <img src=x> {caution}" in text_of(benchmark_views.rows_table(known))
     services, builtin, timid = world
-    compared = services.compare(*((name, services.open(name).result["rows"][0]["key"]) for name in (builtin, timid)))
+    compared = services.compare(*((name, services.open(name).result.rows[0].key) for name in (builtin, timid)))
     assert caution not in text_of(benchmark_case_views.compared(compared))
-    second = {**compared["second"], "evolved_on": True}
-    assert f"The Library <img src=x> {caution}" in text_of(
-        benchmark_case_views.compared({**compared, "second": second})
-    )
+    compared = replace(compared, second=replace(compared.second, evolved_on=True))
+    assert f"The Library <img src=x> {caution}" in text_of(benchmark_case_views.compared(compared))
 
 
-def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, str], result: Json) -> None:
+def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, str], result: BenchmarkResult) -> None:
     services, _, timid = world
-    key = result["rows"][0]["key"]
-    evil = {**result, "task": {**result["task"], "title": HOSTILE, "notes": [HOSTILE]}}
-    evil |= {"revision": HOSTILE, "fitted": [HOSTILE], "references": {HOSTILE: 0.5}}
-    evil["problems"] = [{"code": HOSTILE, "message": HOSTILE, "part": HOSTILE, "n": 1, "consequence": HOSTILE}]
-    evil["counted"] = [{"part": HOSTILE, "rows": 2, "counted": 1, "left_out": {HOSTILE: 1}}]
-    evil["rows"] = [{**row, "name": HOSTILE, "library": HOSTILE, "failures": {HOSTILE: 1}} for row in evil["rows"]]
+    key = result.rows[0].key
+    evil = replace(
+        result,
+        task=replace(result.task, title=HOSTILE, notes=(HOSTILE,)),
+        revision=HOSTILE,
+        fitted=(HOSTILE,),
+        references={HOSTILE: 0.5},
+        problems=(DataProblem(HOSTILE, HOSTILE, HOSTILE, 1, HOSTILE),),
+        counted=(CountedPart(HOSTILE, 2, 1, {HOSTILE: 1}),),
+        rows=tuple(replace(row, name=HOSTILE, library=HOSTILE, failures={HOSTILE: 1}) for row in result.rows),
+        published=(_published(),),
+    )
     for markup in (
-        benchmark_tables.rows_table(evil),
+        benchmark_views.rows_table(evil),
         section(evil, "judging"),
-        benchmark_tables.about_data(evil),
+        benchmark_views.about_data(evil),
         section(evil, "categories", key),
-        section(evil | {"published": [_published()]}, "published"),
+        section(evil, "published"),
         benchmark_views.summary(evil),
         benchmark_views.about_run(replace(services.look(timid), manifest={"task": HOSTILE}), HOSTILE),
         benchmark_views.run_status(_progress("paused", reason=HOSTILE)),
         benchmark_views.run_status(_progress("paused", error=CommandError(HOSTILE, HOSTILE, next_step=HOSTILE))),
     ):
         assert EVIL in text_of(markup)
-    assert all(tag not in benchmark_tables.reliability(evil, key) for tag in ("<script", "<img"))
+    assert all(tag not in benchmark_views.reliability(evil, key) for tag in ("<script", "<img"))
 
 
-def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: Json) -> None:
-    assert "Thresholds of ties" not in text_of(benchmark_tables.rows_table(result))
-    first = result["rows"][0]
-    detail = {"threshold": 0.03125, "floor": 0.4, "fitted_on": 31, "fitted_right": 20, "fitted_digest": "a1b2c3d4e5f60"}
-    number = {**first["numbers"][0], "metric": "fitted", "name": "exact, fitted", "detail": detail}
-    rows = [{**first, "numbers": [*first["numbers"], number]}, *result["rows"][1:]]
+def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: BenchmarkResult) -> None:
+    assert "Thresholds of ties" not in text_of(benchmark_views.rows_table(result))
+    first = result.rows[0]
+    detail = Detail(threshold=0.03125, floor=0.4, fitted_on=31, fitted_right=20, fitted_digest="a1b2c3d4e5f60")
+    number = replace(first.numbers[0], metric="fitted", name="exact, fitted", detail=detail)
+    rows = (replace(first, numbers=(*first.numbers, number)), *result.rows[1:])
     said = "Thresholds of ties were fitted on My development pairs, 31 pairs."
-    shown = text_of(benchmark_tables.rows_table({**result, "rows": rows, "fitted": [said]}))
+    shown = text_of(benchmark_views.rows_table(replace(result, rows=rows, fitted=(said,))))
     for words in (
         "Thresholds of ties",
         said,
@@ -122,13 +135,13 @@ def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: J
         "not an estimate",
     ):
         assert words in shown, words
-    shown = text_of(benchmark_tables.rows_table({**result, "fitted": ["No threshold could be fitted."]}))
+    shown = text_of(benchmark_views.rows_table(replace(result, fitted=("No threshold could be fitted.",))))
     assert "No threshold could be fitted." in shown
 
 
 def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[BenchmarkServices, str, str]) -> None:
     services, builtin, timid = world
-    keys = {name: services.open(name).result["rows"][0]["key"] for name in (builtin, timid)}
+    keys = {name: services.open(name).result.rows[0].key for name in (builtin, timid)}
     question = f"drawn/{MISLABELLED}"
     case = services.case(builtin, keys[builtin], question)
     words = text_of(benchmark_case_views.words(case))
@@ -146,7 +159,7 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
     said = text_of(benchmark_case_views.compared(found))
     assert "Fixed / broken" in said and "better" in said and "<img src=x>" in said
     flips = benchmark_case_views.flip_choices(found)
-    assert len(flips) == len(found["parts"][0]["flips"]) > 5
+    assert len(flips) == len(found.parts[0].flips) > 5
     assert all("\n" in words and "\u202e" not in words for words, _ in flips)
     asked = services.asked(builtin, keys[builtin])
     kinds = dict(benchmark_case_views.category_choices(asked))
@@ -156,8 +169,12 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
 
 
 def test_what_differs_with_the_order_is_said_for_both_orders() -> None:
-    flip = {"better": True, "truth": "B", "first": "A and undecided", "second": "B", "instruction": HOSTILE, "id": "x"}
-    ((words, name),) = benchmark_case_views.flip_choices({"parts": [{"part": "all", "flips": [flip]}]})
+    run = ComparedRun("a", "t", "exact", "both-orders", ())
+    flip = Flip("x", HOSTILE, "B", "A and undecided", "B", better=True)
+    part = PartComparison(**{**vars(compare(run, run)[0]), "part": "all"}, flips=(flip,))
+    ((words, name),) = benchmark_case_views.flip_choices(
+        RunComparison("t", "p", *_progress("paused").entries * 2, True, (part,))
+    )
     assert name == "x" and words.startswith("Fixed · all\n")
     assert words.endswith("first: A is better, in reverse: undecided · second: B is better")
 
@@ -168,53 +185,56 @@ def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
     builtin = judged(tmp_path / "home", on(data, library=str(tmp_path / "bare")), "bare")
     services = app_services(tmp_path / "home", tmp_path / "scratch").benchmarks
     found = services.open(builtin).result
-    bare = found["rows"][0]["key"]
-    shown = text_of(benchmark_tables.rows_table(found))
+    bare = found.rows[0].key
+    shown = text_of(benchmark_views.rows_table(found))
     assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
     assert f"This Library has no criteria for this instruction: {PAIRS}" in text_of(section(found, "judging"))
     assert "reports no confidence" in text_of(section(found, "confidence", bare))
     assert "reports no margins" in text_of(section(found, "margins", bare))
     assert f"0 of {PAIRS - 4}" in text_of(section(found, "categories", bare))
-    assert benchmark_tables.reliability(found, bare) == ""
+    assert benchmark_views.reliability(found, bare) == ""
     case = services.case(builtin, bare, f"drawn/{MISLABELLED}")
     assert "No judgment: This Library has no criteria for this instruction" in text_of(benchmark_case_views.words(case))
     assert "never counted as a tie" in text_of(benchmark_case_views.chain(case.sides[0]))
-    empty = {**found, "rows": [{**row, "numbers": []} for row in found["rows"]]}
-    assert "no results yet" in text_of(benchmark_tables.rows_table(empty))
-    scores = {
-        **found,
-        "scores": True,
-        "rows": [{**found["rows"][0], "by_category": {}, "by_margin": [], "calibration": None}],
-    }
+    empty = replace(found, rows=tuple(replace(row, numbers=()) for row in found.rows))
+    assert "no results yet" in text_of(benchmark_views.rows_table(empty))
+    row = replace(found.rows[0], by_category=UNSET, by_margin=UNSET, calibration=UNSET)
+    scores = replace(found, scores=True, rows=(row,))
     for markup in (section(scores, "categories"), section(scores, "confidence")):
         assert "no answer is right or wrong" in text_of(markup)
 
 
-def _published(**more: Any) -> Json:
-    row = {
-        "judge": HOSTILE, "printed": "53.54", "n": 919, "n_inferred": True, "same_protocol": False, "mark": HOSTILE,
-        "unknown": [], "remarks": [HOSTILE], "table": HOSTILE, "source": HOSTILE,
-    }  # fmt: skip
-    number = {"part": HOSTILE, "dimension": "", "metric": "exact", "name": HOSTILE, "value": 0.5}
-    return {**number, "interval": [0.4, 0.6], "n": 10, "rows": [row | more]}
+def _published(times: int = 1, **more: Any) -> PublishedNumber:
+    setting = Setting("t", HOSTILE, "exact", n=919)
+    row = Published(
+        judge=HOSTILE, value=0.5, printed="53.54", setting=setting, inferred=True, table=HOSTILE, source=HOSTILE,
+        url=HOSTILE, remarks=(HOSTILE,),
+    )  # fmt: skip
+    [compared] = compare_published(replace(setting, n=10), [row])
+    rows = (replace(compared, **{"mark": HOSTILE, "unknown": (), **more}),) * times
+    span = (0.4, 0.6)
+    return PublishedNumber(part=HOSTILE, metric="exact", name=HOSTILE, value=0.5, interval=span, n=10, rows=rows)
 
 
-def test_published_numbers_are_marked_where_the_protocol_differs(result: Json) -> None:
-    shown = text_of(section({**result, "published": [_published(mark="labels: A/B, not A/B/tie")]}, "published"))
+def _shown(result: BenchmarkResult, *published: PublishedNumber) -> str:
+    return text_of(section(replace(result, published=published), "published"))
+
+
+def test_published_numbers_are_marked_where_the_protocol_differs(result: BenchmarkResult) -> None:
+    shown = _shown(result, _published(mark="labels: A/B, not A/B/tie"))
     assert "differs labels: A/B, not A/B/tie" in shown and "919 (derived)" in shown and "ours" in shown
-    same = text_of(section({**result, "published": [_published(same_protocol=True, unknown=["orders"])]}, "published"))
+    same = _shown(result, _published(same_protocol=True, unknown=("orders",)))
     assert "same not known: orders" in same and "differs" not in same
-    many = _published()
-    many["rows"] *= 12
-    assert "6 more" in text_of(section({**result, "published": [many]}, "published"))
-    folded = text_of(section({**result, "published": [many, _published(same_protocol=True)]}, "published"))
+    assert "6 more" in _shown(result, _published(12))
+    folded = _shown(result, _published(12), _published(same_protocol=True))
     assert "1 published, 1 with the same protocol" in folded
-    assert "There are no published numbers" in text_of(section({**result, "published": []}, "published"))
+    assert "There are no published numbers" in _shown(result)
 
 
 def _progress(state: State, **more: Any) -> BenchmarkStatus:
     manifest = {"task": "demo", "sampled": [4, 9, 0]}
-    entries = ({"name": "measured", "library": "builtin", "key": "k"},)
+    facts = dict.fromkeys(("key", "protocol", "revision", "library_id"), "k")
+    entries = (EntryRecord(name="measured", library="builtin", role="judge", **facts),)
     known: dict[str, Any] = {"manifest": manifest, "entries": entries, "judged": 3, "wanted": 12}
     return BenchmarkStatus("run", Path("/x"), state, **{**known, **more})
 
@@ -285,9 +305,9 @@ def test_words_for_what_is_not_there() -> None:
         benchmark_views.introduction(local=False),
         run_views.no_run(local=True),
         run_views.no_runs("benchmark", local=False),
-        run_views.preview_hint(),
-        run_views.previewing(),
-        benchmark_case_views.comparison_hint(),
+        run_views.PREVIEW_HINT,
+        run_views.PREVIEWING,
+        benchmark_case_views.COMPARISON_HINT,
         benchmark_case_views.no_flip("x"),
     ):
         assert len(text_of(markup)) > 20

@@ -2,19 +2,14 @@ import threading
 from copy import deepcopy
 from pathlib import Path
 
-from app_parts import Pictures
+from app_parts import Pictures, make_services
 
-from app.comparison_queue import ComparisonQueue, ComparisonRequest
-from app.libraries import Choice
-from app.running import Running
-from app.services import AppServices
-from rewardharness.settings import Settings
+from app.library.libraries import Choice
+from app.score.comparisons import ComparisonQueue, ComparisonRequest, Running
 
 
 def begin(tmp_path: Path, pictures: Pictures) -> Running:
-    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1"})
-    services = AppServices(settings, tmp_path / "scratch", local=True)
-    return services.start(str(pictures.source), (str(pictures.bad), str(pictures.good)), pictures.instruction, Choice())
+    return make_services(tmp_path).start(pictures.draft(), Choice())
 
 
 def taken(queue: ComparisonQueue, who: str) -> ComparisonRequest:

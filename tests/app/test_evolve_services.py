@@ -7,25 +7,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from evolve_parts import WRONG, follow, make_pairs, make_timid, services_of
+from app_parts import follow
+from evolve_parts import WRONG, make_pairs, make_timid, services_of
 from hostile import read_own
 from hub_parts import Hub, running_hub
 
-from app import evolve_views, example_views, proposal_views, version_views
-from app.cases import Case
-from app.evolve_services import EvolveServices
-from app.hub_services import ANONYMOUS, HubServices
-from app.new_jobs import NewJob, PreparedJob
-from app.proposal_views import Item
+from app.evolve import proposal_views
+from app.evolve import views as evolve_views
+from app.evolve.events import EvolveEvents
+from app.evolve.proposal_views import EditItem
+from app.evolve.runs import ExampleCase
+from app.evolve.service import EvolveServices
+from app.library.libraries import ANONYMOUS, HubServices
+from app.run_panel.new_jobs import NewJob, PreparedJob
 from app.run_panel.service import Expected
-from app.tabs.evolve.events import EvolveEvents
-from app.tabs.evolve.form import RunForm
+from app.viewer import example_views
 from rewardharness.data.corrections import read_corrections
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import split
 from rewardharness.errors import DataError, InputError, LibraryError, RunError
 from rewardharness.evolution.config import AUTO, EvolveConfig
 from rewardharness.evolution.events import Decided
+from rewardharness.evolution.regression import GroupScore, RegressionReport
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
@@ -46,7 +49,7 @@ class World:
     run: NewJob
     name: str
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[EditItem]:
         return proposal_views.items(self.services.look(self.name))
 
     def decided(self, *, kept: bool) -> list[Decided]:
@@ -76,14 +79,14 @@ def test_every_edit_shows_what_it_changed_kept_or_not(world: World) -> None:
         world.services.difference(world.name, old)
 
 
-def judgments(case: Case) -> list[str | None]:
+def judgments(case: ExampleCase) -> list[str | None]:
     return [seen.judgment.preference if seen.judgment else None for seen in case.seen]
 
 
 def test_fixes_and_breaks_are_shown_as_they_were_judged(world: World) -> None:
     flipped = 0
     for event in (*world.decided(kept=True), *world.decided(kept=False)):
-        evidence = event.read_evidence()
+        evidence = event.evidence
         for name in (*evidence.fixed[:3], *evidence.broken[:3]):
             case = world.services.case(world.name, event, name)
             before, after = (value == case.label for value in judgments(case))
@@ -114,7 +117,7 @@ def test_a_router_that_the_judge_does_not_use_is_no_part_of_a_question(
     jobs, used = world.services._jobs, []
     asked = {**jobs.asked(world.name), "router": "vllm:router@http://127.0.0.1:9/v1"}
     monkeypatch.setattr(jobs, "asked", lambda name: asked)
-    monkeypatch.setattr("app.cases.question_key", lambda library, example, router: used.append(router) or "")
+    monkeypatch.setattr("app.evolve.runs.question_key", lambda library, example, router: used.append(router) or "")
     world.services.queued_case(world.name, WRONG)
     assert used == [False]
 
@@ -142,8 +145,8 @@ def test_a_label_that_no_version_understands_is_corrected_for_the_next_run(world
     assert done.state == "finished" and WRONG not in dict(world.services.label_queue(name).left)
     assert world.services.queued_case(name, WRONG).label == "B"
     rows, comparable = world.services.compare([world.name, name])
-    assert comparable and [row["name"] for row in rows] == [world.name, name]
-    assert rows[0]["start"] == rows[1]["start"], "the audit keeps the labels that were given"
+    assert comparable and [row.name for row in rows] == [world.name, name]
+    assert rows[0].start == rows[1].start, "the audit keeps the labels that were given"
     read_own(evolve_views.compared(rows, comparable=False))
     file.unlink()
 
@@ -166,8 +169,8 @@ def test_data_that_changed_since_are_told(world: World, tmp_path: Path) -> None:
     sitting = record["sessions"][-1]
     sitting["arguments"]["data"], sitting["folder"] = "pairs", str(tmp_path)
     write_text(moved / "record.json", json.dumps(record))
-    event = next(each for each in world.decided(kept=True) if each.read_evidence().fixed)
-    example = event.read_evidence().fixed[0]
+    event = next(each for each in world.decided(kept=True) if each.evidence.fixed)
+    example = event.evidence.fixed[0]
     assert not world.services.case(name, event, example).changed
     rows = [row for _, row in read_jsonl(data / "pairs.jsonl")]
     write_text(data / "pairs.jsonl", "".join(json.dumps({**row, "category": "x"}) + "\n" for row in rows[:-1]))
@@ -184,13 +187,14 @@ def test_reports_and_versions_say_what_they_are_worth(world: World) -> None:
     report = services.report(world.name)
     assert report is not None
     text = read_own(evolve_views.report(report, "/place")).text
-    assert f"of {report['audit']['n']}" in text and "/place" in text and "expect less on others" in text
+    assert f"of {report.audit.n}" in text and "/place" in text and "expect less on others" in text
     skipped = {"n": 2, "first": [{"place": "row 2", "reason": "it is <b>bad</b>"}]}
-    told = read_own(evolve_views.report({**report, "skipped_rows": skipped})).text
+    told = read_own(evolve_views.report(replace(report, skipped_rows=skipped))).text
     assert "Neither in the training examples nor in the test set: 2 bad rows" in told and "<b>bad</b>" in told
     assert "2 bad rows" not in text
-    fault = {"name": "over edit", "start": report["audit"]["start"], "final": report["audit"]["final"]}
-    known = read_own(evolve_views.report({**report, "regression": {**fault, "n": 6, "kinds": [fault]}})).text
+    scores = report.audit.start, report.audit.final
+    regression = RegressionReport(6, 0.05, False, *scores, (GroupScore("over edit", *scores),))
+    known = read_own(evolve_views.report(replace(report, regression=regression))).text
     assert "Regression set" in known and "over edit" in known and "Regression set" not in text
     page = services.report_file(world.name)
     assert page is not None and page.read_text().startswith("<!doctype html>") and "<script" not in page.read_text()
@@ -198,12 +202,12 @@ def test_reports_and_versions_say_what_they_are_worth(world: World) -> None:
     assert [version.number for version in versions] == list(range(len(versions))) and len(versions) > 1
     last, library = versions[-1], services.library(world.name, versions[-1].number)
     assert library.id == last.library_id
-    audited = read_own(version_views.version(last, library, report["audit"]["final"], "/place")).text
+    audited = read_own(evolve_views.version(last, library, report.audit.final, "/place")).text
     assert "Held-out test set:" in audited and "/place" in audited
     assert (
-        "not evaluated on the held-out test set" in read_own(version_views.version(versions[1], library, None, "")).text
+        "not evaluated on the held-out test set" in read_own(evolve_views.version(versions[1], library, None, "")).text
     )
-    choices = proposal_views.version_choices([(each.number, each.accuracy, each.event) for each in versions])
+    choices = proposal_views.version_choices(versions)
     assert [number for _, number in choices] == [version.number for version in reversed(versions[1:])]
     with pytest.raises(LibraryError):
         services.library(world.name, 99)
@@ -238,9 +242,9 @@ def test_versions_are_published_one_after_the_other_with_their_evidence(
     done = on.publish(first, ANONYMOUS)
     report = services.report(name)
     assert report is not None and "on which nothing was decided" in done.card
-    assert f"{report['audit']['final']['accuracy']:.3f}" in done.card
+    assert f"{report.audit.final.accuracy:.3f}" in done.card
     pulled = pull(repo, done.version, access=hub.user("ann", "elsewhere"))
-    assert pulled.library.id == report["library"]["final_id"] and len(pulled.library.lineage) >= last
+    assert pulled.library.id == report.library.final_id and len(pulled.library.lineage) >= last
 
 
 def test_a_version_is_proposed_to_where_it_began_and_replaces_nothing_of_others(
@@ -255,7 +259,7 @@ def test_a_version_is_proposed_to_where_it_began_and_replaces_nothing_of_others(
     with pytest.raises(StaleError, match="has newer commits"):
         on.preview(services.order(world.name, 1, repo, PushOptions()), ANONYMOUS)
     merged = on.preview(services.order(world.name, 1, repo, PushOptions(rebase=True)), ANONYMOUS).pushed
-    assert "theirs" in merged.library and not merged.changes.deleted
+    assert "`theirs`" in merged.card and not merged.changes.deleted
 
 
 def test_runs_of_the_command_line_are_followed_and_odd_folders_do_no_harm(world: World) -> None:
@@ -269,8 +273,7 @@ def test_runs_of_the_command_line_are_followed_and_odd_folders_do_no_harm(world:
 
 
 def test_starting_a_run_clears_the_key_of_the_orchestrator() -> None:
-    form = SimpleNamespace(key="key field", start=SimpleNamespace(without_preview=dict))
-    form.secrets = RunForm.secrets.fget(form)  # type: ignore[attr-defined]
+    form = SimpleNamespace(secrets=("key field",), start=SimpleNamespace(without_preview=dict))
     service = SimpleNamespace(start=lambda expected: "run")
     events: Any = SimpleNamespace(form=form, service=service, open=lambda name, held: {"opened": name})
     assert EvolveEvents.start(events, Expected(PreparedJob(EvolveConfig("demo")), {}), None) == {

@@ -1,21 +1,23 @@
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hostile import HOSTILE, Reader, read_own
 
-from app import evolve_charts, evolve_views, example_views, proposal_views
-from app.cases import Case, Seen
-from app.evolve_runs import EvolutionStatus
-from app.jobs import CommandError
+from app.evolve import charts as evolve_charts
+from app.evolve import proposal_views
+from app.evolve import views as evolve_views
+from app.evolve.runs import EvolutionStatus, ExampleCase, Seen
 from app.run_panel import views as run_views
+from app.run_panel.jobs import CommandError
 from app.run_panel.service import Listed
+from app.viewer import example_views
 from rewardharness.evolution.events import (
     Concluding,
     Decided,
     Event,
+    EvidenceReport,
     Finished,
     Found,
     Judged,
@@ -24,14 +26,17 @@ from rewardharness.evolution.events import (
     Rehearsed,
     Skipped,
     Started,
+    event_of,
 )
 from rewardharness.evolution.gate import Evidence
+from rewardharness.evolution.held_out import EnsembleScore, HeldOutComparison, HeldOutReport, Score
 from rewardharness.evolution.progress import RunProgress
+from rewardharness.evolution.proposal import Finding
 from rewardharness.evolution.status import Status
-from rewardharness.evolution.stop import Spent
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
+from rewardharness.runs.spending import Spent
 from rewardharness.schema import ChainStep, Example, Failure, ImageInput, Judgment, Scores, TextInput
 
 STARTED = Started(
@@ -47,10 +52,10 @@ PROPOSED = Proposed("sig-b", "reweight", (HOSTILE,), HOSTILE, (HOSTILE,), HOSTIL
 def decided(decision: str = "accept", **about: Any) -> Decided:
     counts = {"policy": "sequential", "fixes": 3, "breaks": 1, "ties": 5, "judged": 9, "affected": 17, "calls": 12}
     known = {**counts, "p_value": 0.625, "failed": 1, "unsteady": 2, "fixed": (HOSTILE,), "broken": ("p2",), **about}
-    evidence = Evidence(decision, HOSTILE, **known).to_json()  # type: ignore[arg-type]
+    evidence = EvidenceReport.of(Evidence(decision, HOSTILE, **known))  # type: ignore[arg-type]
     return Decided(
         "sig-a", "add", (HOSTILE,), f"`{HOSTILE}` and more", (HOSTILE, "p3"), HOSTILE, evidence, 0.75, "id", 1,
-        Spent(120, seconds=300.0).to_json(), step=3,
+        Spent(120, seconds=300.0), step=3,
     )  # fmt: skip
 
 
@@ -63,11 +68,11 @@ def sight(*events: Event, state: Any = "running", **about: Any) -> EvolutionStat
     )  # fmt: skip
     status = replace(status, **about)
     return EvolutionStatus(
-        HOSTILE, Path("/runs/x"), state, status, events, 4, manifest=status.manifest, reason=status.reason
+        HOSTILE, Path("/runs/x"), state, status, events, judged=4, manifest=status.manifest, reason=status.reason
     )
 
 
-FOUND = Found(({"statement": f"`{HOSTILE}`", "cited": [HOSTILE]},))
+FOUND = Found((Finding(f"`{HOSTILE}`", (HOSTILE,), (), 2, 1),))
 BUSY = sight(STARTED, Judged(9, 1, 0.5), FOUND, PROPOSED, decided(), Skipped(HOSTILE, HOSTILE))
 
 
@@ -95,13 +100,13 @@ def test_it_says_what_it_is_at() -> None:
         "held-out examples"
         in read_own(evolve_views.run_status(sight(STARTED, Judged(9, 1, 0.5), Concluding("dry")))).text
     )
-    score = {"n": 5, "judged": 5, "accuracy": 0.8, "interval": [0.376, 0.964]}
+    score = Score(5, 5, 0.8, (0.376, 0.964))
     done = sight(STARTED, Judged(9, 1, 0.5), Finished("dry", 0.75, 0.8, "id"), state="finished", audit=score)
     told = read_own(evolve_views.run_status(done)).text
     assert "80.0%" in told and "95% CI: 37.6% to 96.4%, 5 of 5 judged: no edit was selected on these" in told
     ((line, _),) = evolve_views.run_choices([Listed(done)])
     assert "held-out 80.0% [37.6%, 96.4%]" in line
-    older = {"n": None, "judged": None, "accuracy": 0.8, "interval": None}
+    older = Score(0, 0, 0.8, None)
     earlier = sight(*done.events, state="finished", audit=older)
     assert "80.0%" in (told := read_own(evolve_views.run_status(earlier)).text) and "95%" not in told
 
@@ -156,7 +161,7 @@ def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
                  "1 example could not be judged", "2 examples were left out", "Acceptance test:"):  # fmt: skip
         assert said in text, said
     label, key = proposal_views.choices(items)[2]
-    assert key == items[2].key and "3 fixed, 1 broken · p 0.62 · pool 75.0%" in label and label.count("\n") == 2
+    assert key == items[2].key and "3 fixed, 1 broken · p 0.62 · training 75.0%" in label and label.count("\n") == 2
     assert proposal_views.example_choices(items[2])[1] == ("broken: p2", "p2")
     assert proposal_views.example_choices(items[2])[-1] == ("cited: p3", "p3")
     assert proposal_views.example_choices(items[0]) == [] == proposal_views.example_choices(None)
@@ -188,14 +193,16 @@ OWN_SHAPES = {"svg", "path", "circle", "text", "div", "h4", "p"}
 
 
 def test_charts_are_made_of_numbers_alone() -> None:
-    odd = replace(decided(), accuracy=None, spent={})
+    odd = replace(decided(), accuracy=None, spent=Spent())
     points = evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), decided(), odd))
     assert [(each.tried, each.accuracy, each.judgments) for each in points] == [
         (0, 0.5, 10),
         (1, 0.75, 120),
         (2, None, 0),
     ]
-    audit = {"start": {"accuracy": 0.5, "interval": [0.3, 0.7]}, "final": {"accuracy": 0.6, "interval": [0.4, 0.8]}}
+    none, nothing = Score.of(()), HeldOutComparison.of((), ())
+    scores = Score(9, 9, 0.5, (0.3, 0.7)), Score(9, 9, 0.6, (0.4, 0.8)), none
+    audit = HeldOutReport(9, *scores, nothing, nothing, EnsembleScore(skipped="not requested"))
     for markup in (
         evolve_charts.accuracy(points, audit),
         evolve_charts.accuracy(points),
@@ -210,8 +217,6 @@ def test_charts_are_made_of_numbers_alone() -> None:
     assert "held-out, 95%" in evolve_charts.accuracy(points, audit)
     assert evolve_charts.accuracy([]) == "" == evolve_charts.judgments([])
     assert evolve_charts.points(sight(STARTED)) == []
-    strange = {"start": {"accuracy": HOSTILE, "interval": [HOSTILE, 2]}, "final": None}
-    assert HOSTILE[:8] not in evolve_charts.accuracy(points, strange)
 
 
 def test_a_hostile_number_does_not_reach_a_chart() -> None:
@@ -219,13 +224,14 @@ def test_a_hostile_number_does_not_reach_a_chart() -> None:
         bad = replace(decided(), accuracy=value)  # type: ignore[arg-type]
         points = evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), bad))
         assert points[1].accuracy is None
-    with pytest.raises((TypeError, ValueError)):
-        evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), replace(decided(), spent={"judgments": HOSTILE})))
+    line = {"event": "decided", **asdict(decided())}
+    assert event_of(line) == decided()
+    assert event_of({**line, "spent": {"judgments": HOSTILE}}) is None, "the line of a foreign run is not an event"
 
 
-def case(*seen: Seen, label: str = "A") -> Case:
+def case(*seen: Seen, label: str = "A") -> ExampleCase:
     images = tuple(ImageInput(name, data=b"x") for name in "ab")
-    return Case(Example("e", HOSTILE, ImageInput("s", data=b"x"), images, "A"), label, seen)
+    return ExampleCase(Example("e", HOSTILE, ImageInput("s", data=b"x"), images, "A"), label, seen)
 
 
 def judgment(preference: str | None) -> Judgment:
@@ -262,13 +268,13 @@ def test_the_queue_of_labels() -> None:
         ("b · judged 3 times", "b"),
     ]
     assert "own computer" in read_own(example_views.queue(2, 1, local=False)).text
-    for words in (example_views.empty_queue(0), example_views.empty_queue(2), example_views.no_examples()):
+    for words in (example_views.empty_queue(0), example_views.empty_queue(2), example_views.NO_EXAMPLES):
         read_own(words)
 
 
 def test_texts_are_shown_as_text() -> None:
     candidates = (TextInput("a", HOSTILE), TextInput("b", "second\nline " + "x" * 9000))
-    shown = Case(Example("e", HOSTILE, None, candidates, "A"), "A", (Seen("version 1", judgment("A")),))
+    shown = ExampleCase(Example("e", HOSTILE, None, candidates, "A"), "A", (Seen("version 1", judgment("A")),))
     text = read_own(example_views.words(shown)).text
     assert "second" in text and "line" in text
     assert "x …" in text

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from hub_parts import running_hub
 
-from app.hub_services import ANONYMOUS, HubServices, Order, RightsError, Visitor
-from app.libraries import HUB, Choice
+from app.library.libraries import ANONYMOUS, HUB, Choice, HubServices, Order, RightsError, Visitor
 from app.services import AppServices
 from rewardharness.errors import InputError
 from rewardharness.library.hub import HubError, PushOptions, push

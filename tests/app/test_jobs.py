@@ -5,16 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from evolve_parts import WRONG, follow, make_pairs, make_timid, prefer_by_bytes, services_of
+from app_parts import follow
+from evolve_parts import WRONG, make_pairs, make_timid, prefer_by_bytes, services_of
 from halting import Halt
 from model_server import ModelServer
 
-from app.evolve_runs import EvolutionReader
-from app.evolve_services import EvolveServices
-from app.following import RunReaders, Tail
-from app.jobs import MAX_VISITOR_RUNS, BusyError, Jobs, _error_in
-from app.judges import ENDPOINT, GEMINI, JudgeChoice, Key
-from app.new_jobs import (
+from app.evolve.runs import EvolutionFollower
+from app.evolve.service import EvolveServices
+from app.run_panel.following import Followers
+from app.run_panel.jobs import MAX_VISITOR_RUNS, BusyError, Jobs, _error_in
+from app.run_panel.new_jobs import (
     FOLDER,
     HUB,
     NO_KEYS,
@@ -28,7 +28,8 @@ from app.new_jobs import (
     models_of,
     prepare,
 )
-from app.running import recorded_orders
+from app.score.comparisons import recorded_orders
+from app.score.judges import ENDPOINT, GEMINI, JudgeChoice, Key
 from app.services import AppServices
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.command import parse
@@ -37,7 +38,8 @@ from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Judged, Resumed, Started, write_event
 from rewardharness.files import append_jsonl, write_json, write_text
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from rewardharness.judging.config import JudgeConfig
+from rewardharness.runs.reader import Tail
 from rewardharness.runs.records import record_run
 from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
@@ -64,7 +66,7 @@ def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewJ
     assert name.startswith("pairs-")
     done = follow(services, name)
     assert done.state == "finished" and done.error is None and done.status is not None
-    assert done.status.kept and done.status.audit is not None and done.status.audit["interval"]
+    assert done.status.kept and done.status.audit is not None and done.status.audit.interval
     assert [run.status.name for run in services.runs()][:1] == [name]
     assert f"{name}/config.json" in services.command(name) and "--yes" not in services.command(name)
     with pytest.raises(HarnessError, match=r"no name|no such run"):
@@ -123,7 +125,7 @@ def test_what_cannot_be_run_is_said_before_anything_begins(world: tuple[EvolveSe
         ({"proposals": 0}, "--proposals 0"),
         ({"proposals": 10**6}, "out of range"),
         ({"budget_calls": -1}, "--budget-calls -1"),
-        ({"budget_money": -1.0}, "out of range"),
+        ({"budget_usd": -1.0}, "out of range"),
         ({"schedule": "other"}, "schedule"),
         ({"orchestrator": "vllm:m@http://me:secret@127.0.0.1/v1"}, "password"),
     ):
@@ -154,7 +156,7 @@ def test_a_refused_key_pauses_the_run_and_the_right_one_lets_it_go_on(
     services, run, home = world
     with ModelServer(prefer_by_bytes, key=CANARY) as server:
         wrong = Key(server.url.removesuffix("/v1"), "sk-wrong")
-        judge = JudgeChoice(ENDPOINT, "openai", server.url, "m", wrong, SubAgentSettings(protocol="direct"))
+        judge = JudgeChoice(ENDPOINT, "openai", server.url, "m", wrong, JudgeConfig(protocol="direct"))
         found = services.expect(NewJob(replace(run.config, proposals=1), judge))
         assert found.preview["expected"]["requests"] == 2
         name = services.start(found)
@@ -197,7 +199,7 @@ def test_keys_are_not_in_configurations_and_reach_their_own_model_only(tmp_path:
     assert resumed == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": ""}
     both = keys_of(EvolveConfig("demo", judge="gemini:a", orchestrator="vllm:b@http://c"), Keys("g", ""), settings())
     assert both == {"GEMINI_API_KEY": "g", "RH_API_KEY": "", "RH_ORCHESTRATOR_API_KEY": ""}
-    shown = JudgeChoice(ENDPOINT, "vllm", "http://a/v1", "m", how=SubAgentSettings(evidence=True))
+    shown = JudgeChoice(ENDPOINT, "vllm", "http://a/v1", "m", options=JudgeConfig(evidence=True))
     assert prepare(NewJob(EvolveConfig("demo"), shown), judges, known, local=True).config.evidence
     gemini = JudgeChoice(GEMINI, name="a", key=Key(GEMINI, "one"))
     with pytest.raises(InputError, match="Two keys of Gemini"):
@@ -252,7 +254,7 @@ def test_the_judge_of_the_environment_stays_out_of_the_configuration(tmp_path: P
         seed=7,
         price=(1.0, 2.5),
         budget_seconds=60.0,
-        budget_money=1.5,
+        budget_usd=1.5,
     )
     job = prepare(NewJob(config, JudgeChoice("environment")), judges, known, local=True)
     assert job.config.data == "hf:ann/pairs@v1" and "hidden" not in str(to_json(job.config))
@@ -291,7 +293,7 @@ def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path,
     jobs = Jobs(home)
     data, library = make_pairs(tmp_path / "pairs"), make_timid(tmp_path / "timid")
     config = EvolveConfig(str(data), library=str(library), proposals=2)
-    mine, other = (jobs.visitor_name() for _ in range(2))
+    mine, other = (jobs.new_name(None) for _ in range(2))
     assert mine != other and len(mine) == len("visitor-") + 32
     for number in range(MAX_VISITOR_RUNS + 2):
         old = home / "runs" / f"visitor-{number:032x}"
@@ -299,10 +301,10 @@ def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path,
     kept = home / "runs" / "the-owners"
     write_json(kept / "run.json", {"command": "evolve"})
     halt.at("events.jsonl", 1)
-    jobs.start(mine, "evolve", config, {}, visitor=True)
+    jobs.start(mine, "evolve", config, {}, visitor="")
     process = halt.reached()
     with pytest.raises(BusyError, match="Another visitor"):
-        Jobs(home).start(other, "evolve", config, {}, visitor=True)
+        Jobs(home).start(other, "evolve", config, {}, visitor="")
     assert not (home / "jobs" / f"{other}.json").exists()
     process.resume()
     assert len(list((home / "runs").glob("visitor-00000*"))) < MAX_VISITOR_RUNS and kept.is_dir()
@@ -343,7 +345,7 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     folder = jobs.folder("run")
     write_json(folder / "run.json", {"command": "evolve", "data": "d"})
-    trail = RunReaders(jobs, EvolutionReader)["run"]
+    trail = Followers(jobs, EvolutionFollower)["run"]
     write_event(folder, Started("j", "o", "default", "d", 3, 1, "id", 0, {}))
     write_event(folder, Judged(3, 0, 0.5))
     assert len(trail.look().events) == 2 and trail.look().state == "interrupted"
@@ -353,7 +355,7 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
     append_jsonl(folder / "results.jsonl", {"id": "k/b", "example": "b", "preference": "A", "credit": 0.0})
     write_json(folder / "checkpoint.json", {"pool": {"a": {}}})
     assert trail.never_right() == [("a", 1)], "what the audit holds is not spoken of"
-    assert trail.look().judgments == 2
+    assert trail.look().judged == 2
 
 
 def keep_record(folder: Path, config: EvolveConfig | None) -> None:
@@ -391,3 +393,21 @@ def test_what_a_command_prints_about_its_arguments_is_shown(tmp_path: Path) -> N
     error = _error_in(f"an earlier line\n{done.stderr}")
     assert done.returncode == 2 and error is not None
     assert error.title == "Wrong arguments" and "--proposals 0 is out of range" in error.message and error.next_step
+
+
+def test_a_foreign_run_is_not_resumed_at_its_address_unasked(tmp_path: Path) -> None:
+    services = services_of(tmp_path / "home", tmp_path / "scratch", RH_JUDGE="vllm:own@http://127.0.0.1:8/v1")
+    jobs = Jobs(tmp_path / "home")
+    foreign = {"judge": "vllm:m@http://127.0.0.1:9/v1", "orchestrator": "openai:o@http://127.0.0.1:7/v1"}
+    keep_record(jobs.folder("foreign"), EvolveConfig("/nowhere", **foreign))
+    assert services.foreign_places("foreign") == ["http://127.0.0.1:7/v1", "http://127.0.0.1:9/v1"]
+    with pytest.raises(RunError, match=r"names http://127\.0\.0\.1:7/v1, http://127\.0\.0\.1:9/v1"):
+        services.resume("foreign", Keys(CANARY))
+    assert not jobs.log("foreign").exists()
+    told = {"job": "evolve", "data": "/nowhere", **foreign, "orchestrator": "builtin"}
+    write_json(tmp_path / "home" / "jobs" / "foreign.json", told)
+    assert services.foreign_places("foreign") == ["http://127.0.0.1:7/v1"], "what the app was told is known"
+    keep_record(jobs.folder("own"), EvolveConfig("/nowhere", judge="vllm:own@http://127.0.0.1:8/v1"))
+    assert services.foreign_places("own") == []
+    services.resume("foreign", confirmed=True)
+    assert follow(services, "foreign").state == "failed" or jobs.log("foreign").exists()

@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_parts import Pictures
+from app_parts import Pictures, make_services
 from judging_model import judging
 from model_server import Call, Fault, ModelServer, refused_url
 
-from app.comparisons import Comparison
-from app.judges import (
-    ATTEMPTS,
+from app.library.libraries import Choice
+from app.score.comparisons import Comparison
+from app.score.judges import (
     BY_MEASURING,
     ENDPOINT,
     ENVIRONMENT,
     GEMINI,
     HUGGING_FACE,
+    RETRIES,
     JudgeChoice,
     Key,
     Spent,
     Used,
+    judge_options,
     place_of,
-    subagent_settings,
 )
-from app.libraries import Choice
-from app.releases import RELEASE, Fixed, Places
+from app.score.releases import RELEASE, Fixed, Places
+from app.score.sharing import record
 from app.services import AppServices
-from app.sharing import record
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.release import make_release
 from rewardharness.judging.release_file import save_release
 from rewardharness.judging.subagent import SubAgent
@@ -47,15 +47,10 @@ from rewardharness.settings import Settings
 CANARY = "sk-canary-of-the-services"
 
 
-def make(tmp_path: Path, *, local: bool = True, **environ: str) -> AppServices:
-    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1", **environ})
-    return AppServices(settings, tmp_path / "scratch", local=local)
-
-
 def endpoint(url: str, key: str = "", **asked: object) -> JudgeChoice:
     given = {"protocol": "chain", "both_orders": True, "samples": 1, "max_pixels": None, **asked}
     kept = Key(place_of(ENDPOINT, url), key) if key else None
-    return JudgeChoice(ENDPOINT, "vllm", url, "judge", kept, subagent_settings(**given))  # type: ignore[arg-type]
+    return JudgeChoice(ENDPOINT, "vllm", url, "judge", kept, judge_options(**given))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -90,20 +85,19 @@ def test_whoever_asks_again_after_a_refused_key_is_answered_at_once(
         settings = Settings.from_env({"RH_HOME": str(tmp_path), "RH_RELEASE": str(tmp_path / "release.json")})
         release = Fixed(settings, Places(server.url), local=True)
         judge = JudgeChoice(RELEASE) if fixed else endpoint(server.url)
-        opened = release.open if fixed else partial(make(tmp_path).judges.open, judge)
+        opened = release.open if fixed else partial(make_services(tmp_path).judges.open, judge)
         agent = opened()
         assert isinstance(agent, SubAgent) and asyncio.run(ask(agent, opened, judge))
 
 
 def compare(services: AppServices, pictures: Pictures, judge: JudgeChoice) -> Comparison:
-    candidates = (str(pictures.bad), str(pictures.good))
-    return services.compare(str(pictures.source), candidates, pictures.instruction, Choice(), judge)
+    return services.compare(pictures.draft(), Choice(), judge)
 
 
 def test_a_model_judges_and_every_step_of_every_showing_is_told(
     tmp_path: Path, pictures: Pictures, server: ModelServer
 ) -> None:
-    done = compare(make(tmp_path), pictures, endpoint(server.url))
+    done = compare(make_services(tmp_path), pictures, endpoint(server.url))
     assert done.judgment.preference == "B" and done.judgment.position_consistent
     assert done.judgment.judge == "vllm:judge" and done.model is not None
     assert [seen.showing.labels for seen in done.model.showings] == [("A", "B"), ("B", "A")]
@@ -125,7 +119,7 @@ def test_a_model_judges_and_every_step_of_every_showing_is_told(
 def test_what_is_remembered_costs_nothing_and_a_known_model_is_not_examined_again(
     tmp_path: Path, pictures: Pictures, server: ModelServer
 ) -> None:
-    services = make(tmp_path, RH_PRICE_INPUT="2", RH_PRICE_OUTPUT="0")
+    services = make_services(tmp_path, RH_PRICE_INPUT="2", RH_PRICE_OUTPUT="0")
     first = compare(services, pictures, endpoint(server.url))
     assert first.model is not None and first.model.spent.cost == pytest.approx(0.008)
     again = compare(services, pictures, endpoint(server.url))
@@ -133,12 +127,12 @@ def test_what_is_remembered_costs_nothing_and_a_known_model_is_not_examined_agai
     assert (again.model.spent.remembered, again.model.spent.usage.calls, again.model.spent.cost) == (2, 0, 0.0)
     assert all(seen.answered for seen in again.model.showings)
     asked = server.requests
-    given = (str(pictures.source), (str(pictures.bad), str(pictures.good)), "Make it darker.", Choice())
+    given = (pictures.draft(instruction="Make it darker."), Choice())
     running = services.start(*given, endpoint(server.url))
     list(running.follow())
     examined = server.requests - asked
     used = running.used(endpoint(server.url))
-    fresh = dataclasses.replace(endpoint(server.url), remember=False)
+    fresh = endpoint(server.url, remember=False)
     running = services.start(*given, fresh, used)
     list(running.follow())
     assert server.requests - asked - examined == 4 < examined
@@ -148,12 +142,12 @@ def test_what_is_remembered_costs_nothing_and_a_known_model_is_not_examined_agai
 def test_a_key_goes_where_it_was_typed_for_and_nowhere_else(
     tmp_path: Path, pictures: Pictures, caplog: pytest.LogCaptureFixture
 ) -> None:
-    services = make(tmp_path)
+    services = make_services(tmp_path)
     with ModelServer(judging(pictures.good), key=CANARY) as server:
         good = endpoint(server.url, CANARY)
         assert compare(services, pictures, good).judgment.preference == "B"
         elsewhere = dataclasses.replace(good, key=Key(place_of(ENDPOINT, "https://other.example/v1"), CANARY))
-        failed = compare(services, pictures, dataclasses.replace(elsewhere, remember=False))
+        failed = compare(services, pictures, dataclasses.replace(elsewhere, options=JudgeConfig(no_cache=True)))
         assert failed.judgment.failure is not None and failed.judgment.failure.code == "unauthorized"
         said = json.dumps(record(failed)) + repr(failed) + repr(good) + caplog.text
     assert CANARY not in said
@@ -168,23 +162,20 @@ def test_trouble_with_a_model_is_a_failure_and_never_a_tie(
     tmp_path: Path, pictures: Pictures, fault: str, code: str
 ) -> None:
     with ModelServer(lambda call: Fault(fault)) as server:
-        judgment = compare(make(tmp_path), pictures, endpoint(server.url)).judgment
+        judgment = compare(make_services(tmp_path), pictures, endpoint(server.url)).judgment
     assert judgment.failure is not None and judgment.failure.code == code
     assert judgment.preference is None and not judgment.scores
 
 
 def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path, pictures: Pictures) -> None:
-    judgment = compare(make(tmp_path), pictures, endpoint(refused_url())).judgment
+    judgment = compare(make_services(tmp_path), pictures, endpoint(refused_url())).judgment
     assert judgment.failure is not None and judgment.failure.code == "unreachable"
-    assert f"Requests sent: {ATTEMPTS}" in judgment.failure.message
+    assert f"Requests sent: {1 + RETRIES}" in judgment.failure.message
 
 
 def test_stop_gives_up_what_hangs(tmp_path: Path, pictures: Pictures) -> None:
-    candidates = (str(pictures.bad), str(pictures.good))
     with ModelServer(lambda call: Fault("hang")) as server:
-        running = make(tmp_path).start(
-            str(pictures.source), candidates, pictures.instruction, Choice(), endpoint(server.url)
-        )
+        running = make_services(tmp_path).start(pictures.draft(), Choice(), endpoint(server.url))
         assert server.wait_for(lambda: server.in_flight > 0)
         assert running.used(endpoint(server.url)) is None
         running.stop()
@@ -195,8 +186,7 @@ def test_stop_gives_up_what_hangs(tmp_path: Path, pictures: Pictures) -> None:
 
 
 def test_what_is_forgotten_has_no_result_even_after_its_end(tmp_path: Path, pictures: Pictures) -> None:
-    candidates = (str(pictures.bad), str(pictures.good))
-    running = make(tmp_path).start(str(pictures.source), candidates, pictures.instruction, Choice())
+    running = make_services(tmp_path).start(pictures.draft(), Choice())
     list(running.follow())
     assert running.result() is not None
     running.forget()
@@ -207,7 +197,7 @@ def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_own
     tmp_path: Path, pictures: Pictures
 ) -> None:
     owner = {"RH_API_KEY": CANARY, "GEMINI_API_KEY": CANARY, "GOOGLE_CLOUD_PROJECT": "p", "HF_TOKEN": CANARY}
-    services = make(tmp_path, local=False, **owner)
+    services = make_services(tmp_path, local=False, **owner)
     with pytest.raises(InputError, match="https"):
         compare(services, pictures, endpoint("http://example.org/v1"))
     refused = compare(services, pictures, endpoint("https://127.0.0.1:9/v1")).judgment.failure
@@ -218,15 +208,15 @@ def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_own
         assert not settings.service_keys and not settings.hf_login
     with pytest.raises(InputError, match="key for Gemini is missing"):
         services.judges.open(JudgeChoice(GEMINI, name="gemini-2.5-pro"))
-    assert services.judges.asks_key(GEMINI) and not make(tmp_path, **owner).judges.asks_key(GEMINI)
-    assert not services.judges.remembers(ENDPOINT) and make(tmp_path).judges.remembers(ENDPOINT)
+    assert services.judges.asks_key(GEMINI) and not make_services(tmp_path, **owner).judges.asks_key(GEMINI)
+    assert not services.judges.remembers(ENDPOINT) and make_services(tmp_path).judges.remembers(ENDPOINT)
 
 
 def test_the_judge_of_the_settings_is_offered_first_without_its_address(tmp_path: Path, pictures: Pictures) -> None:
     url = refused_url()
     port = url.split(":")[2].removesuffix("/v1")
     environ = {"RH_JUDGE": f"vllm:org/judge@{url}", "RH_API_KEY": CANARY, "RH_PRICE_INPUT": "1", "RH_PRICE_OUTPUT": "2"}
-    here, public = make(tmp_path, **environ), make(tmp_path, local=False, **environ)
+    here, public = make_services(tmp_path, **environ), make_services(tmp_path, local=False, **environ)
     assert here.judges.choices()[0] == ("From RH_JUDGE: org/judge", ENVIRONMENT)
     assert here.judges.default == here.api_judge().kind == ENVIRONMENT
     assert public.api_judge() == BY_MEASURING, "strangers' programs never spend the owner's money"
@@ -239,7 +229,7 @@ def test_the_judge_of_the_settings_is_offered_first_without_its_address(tmp_path
     with pytest.raises(InputError, match="owner of the app"):
         public.judges.check(mine)
     with pytest.raises(InputError, match="Unknown judge"):
-        make(tmp_path).judges.open(mine)
+        make_services(tmp_path).judges.open(mine)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +247,7 @@ def test_the_judge_of_the_settings_is_offered_first_without_its_address(tmp_path
 )
 def test_an_incomplete_judge_is_named(tmp_path: Path, choice: JudgeChoice, said: str) -> None:
     with pytest.raises(HarnessError, match=said):
-        make(tmp_path).judges.open(choice)
+        make_services(tmp_path).judges.open(choice)
 
 
 def test_a_key_belongs_to_scheme_host_and_port() -> None:
@@ -272,12 +262,12 @@ def test_a_key_belongs_to_scheme_host_and_port() -> None:
 )
 def test_how_a_model_is_asked_has_bounds(values: tuple[str, bool, int, int | None]) -> None:
     with pytest.raises(InputError) as caught:
-        subagent_settings(*values)
+        judge_options(*values)
     assert caught.value.next_step
 
 
 def test_a_protocol_without_ties_is_asked_without_them(tmp_path: Path) -> None:
-    judges = make(tmp_path).judges
+    judges = make_services(tmp_path).judges
     for protocol, ties in (("chain", True), ("logprob", False)):
         judge = judges.open(endpoint("http://a/v1", protocol=protocol, max_pixels=1000, evidence=True))
         assert isinstance(judge, SubAgent) and judge.settings.ties == ties and judge.settings.max_pixels == 1000
@@ -285,7 +275,7 @@ def test_a_protocol_without_ties_is_asked_without_them(tmp_path: Path) -> None:
 
 
 def test_the_check_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
-    judges = make(tmp_path).judges
+    judges = make_services(tmp_path).judges
     with ModelServer(model="judge", key=CANARY) as server:
         [found] = judges.check(endpoint(server.url, CANARY))  # type: ignore[misc]
         assert found.capabilities is not None and found.capabilities.vision and found.capabilities.models == ("judge",)
@@ -304,7 +294,7 @@ def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
 
 
 def test_the_measured_judge_is_the_default_and_needs_nothing(tmp_path: Path, pictures: Pictures) -> None:
-    services = make(tmp_path)
+    services = make_services(tmp_path)
     assert services.judges.default == MEASURED == services.judges.choices()[0][1]
     done = compare(services, pictures, BY_MEASURING)
     assert done.model is None and done.judgment.preference == "B"
@@ -320,8 +310,7 @@ def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
 
     def judged(services: AppServices, critique: bool, used: Used | None = None) -> tuple[Comparison, Used | None]:
         choice, judge = Choice(), JudgeChoice(ENVIRONMENT)
-        given = (str(pictures.source), (str(pictures.bad), str(pictures.good)), pictures.instruction, choice, judge)
-        running = services.start(*given, used, critique=critique)
+        running = services.start(pictures.draft(), choice, judge, used, critique=critique)
         list(running.follow())
         done = services.finish(running, choice, judge)
         assert done is not None
@@ -329,9 +318,9 @@ def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
 
     with ModelServer(respond) as model:
         environ = {"RH_JUDGE": f"vllm:judge@{model.url}"}
-        shown, used = judged(make(tmp_path, **environ), True)
-        hidden, _ = judged(make(tmp_path, local=False, **environ), True)
-        later, _ = judged(make(tmp_path, **environ), False, used)
+        shown, used = judged(make_services(tmp_path, **environ), True)
+        hidden, _ = judged(make_services(tmp_path, local=False, **environ), True)
+        later, _ = judged(make_services(tmp_path, **environ), False, used)
     assert shown.judgment.preference == hidden.judgment.preference == "B"
     missing = [note for note in shown.judgment.notes if note.startswith("No critique of ")]
     assert len(missing) == 2 and str(model.port) in missing[0]
@@ -341,7 +330,7 @@ def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
 
 
 def test_a_model_of_hugging_face_needs_this_computer_or_the_login_of_the_visitor(tmp_path: Path) -> None:
-    here, public = make(tmp_path, HF_TOKEN=CANARY), make(tmp_path, local=False, HF_TOKEN=CANARY)
+    here, public = make_services(tmp_path, HF_TOKEN=CANARY), make_services(tmp_path, local=False, HF_TOKEN=CANARY)
     choice = JudgeChoice(HUGGING_FACE, name="Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic")
     assert here.judges.open(choice).name == "hf:Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic"
     assert HUGGING_FACE in [kind for _, kind in here.judges.choices()] and not here.judges.asks_key(HUGGING_FACE)
@@ -350,7 +339,7 @@ def test_a_model_of_hugging_face_needs_this_computer_or_the_login_of_the_visitor
         public.judges.open(choice)
     with pytest.raises(InputError, match="name of the model is missing"):
         here.judges.open(JudgeChoice(HUGGING_FACE))
-    space = make(tmp_path, local=False, HF_TOKEN=CANARY, SYSTEM="spaces", OAUTH_CLIENT_ID="app").judges
+    space = make_services(tmp_path, local=False, HF_TOKEN=CANARY, SYSTEM="spaces", OAUTH_CLIENT_ID="app").judges
     assert HUGGING_FACE in [kind for _, kind in space.choices()] and not space.remembers(HUGGING_FACE)
     for key in (None, Key(GEMINI, "hf_visitor"), Key("https://router.huggingface.co", "hf_visitor")):
         with pytest.raises(InputError, match="You are not logged in"):
@@ -364,6 +353,10 @@ def test_servers_of_this_computer_are_never_looked_for_in_a_public_app(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [LocalServer("vLLM", "http://127.0.0.1:8000/v1", ())]
-    monkeypatch.setattr("app.judges.find_local_servers", lambda: found)
-    assert make(tmp_path).judges.near() == found
-    assert make(tmp_path, local=False).judges.near() == make(tmp_path, SYSTEM="spaces").judges.near() == []
+    monkeypatch.setattr("app.score.judges.find_local_servers", lambda: found)
+    assert make_services(tmp_path).judges.near() == found
+    assert (
+        make_services(tmp_path, local=False).judges.near()
+        == make_services(tmp_path, SYSTEM="spaces").judges.near()
+        == []
+    )

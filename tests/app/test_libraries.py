@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from hostile import read_own
 
-from app.libraries import BUILTIN, DEFAULT, FOLDER, HUB, Choice, Libraries
-from app.library_views import summary
+from app.library.libraries import BUILTIN, DEFAULT, FOLDER, HUB, Choice, Libraries
+from app.library.views import summary
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.new import new_library

@@ -6,13 +6,13 @@ from typing import get_args
 import pytest
 from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
 
-from app import chain_views, model_views
 from app.failures import failure
-from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
-from app.running import ModelRun, OrderProgress
-from rewardharness.judging.config import PROTOCOLS
-from rewardharness.judging.subagent import PresentationOrder
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from app.score import model_views
+from app.score.comparisons import ModelRun, OrderProgress
+from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
+from app.viewer import chain_views
+from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
+from rewardharness.judging.presentation import PresentationOrder
 from rewardharness.models.base import ErrorCode, ModelError, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import Capabilities
@@ -36,7 +36,7 @@ FIRST = OrderProgress(
     ),
 )
 SECOND = OrderProgress(PresentationOrder(("B", "A")), (ChainStep("think", "Shown as: B as A, A as B."), answer("A")))
-RUN = ModelRun(SubAgentSettings(), (FIRST, SECOND), Spent(Usage(3, 12345, 678, 4.2)))
+RUN = ModelRun(ModelJudgeConfig(), (FIRST, SECOND), Spent(Usage(3, 12345, 678, 4.2)))
 JUDGED = Judgment(
     "x",
     "vllm:m",
@@ -137,7 +137,7 @@ def test_an_answer_that_changed_with_the_order_is_not_to_be_trusted() -> None:
     assert "no difference" not in text and "The answers differ" in shown(model_views.reasons(torn, RUN))
     leaning = replace(JUDGED, margin=0.1, position_consistent=False)
     assert "The answer changed with the order, so trust it little" in shown(model_views.verdict(leaning, RUN))
-    several = replace(RUN, how=SubAgentSettings(samples=3))
+    several = replace(RUN, how=ModelJudgeConfig(samples=3))
     assert "not the same in all orders and samples" in shown(model_views.verdict(leaning, several))
 
 
@@ -155,7 +155,7 @@ def test_an_answer_that_changed_with_the_order_is_not_to_be_trusted() -> None:
     ],
 )
 def test_a_lead_means_something_else_in_each_protocol(protocol: str, consistent: bool | None, words: str) -> None:
-    run = replace(RUN, how=SubAgentSettings(protocol=protocol))  # type: ignore[arg-type]
+    run = replace(RUN, how=ModelJudgeConfig(protocol=protocol))  # type: ignore[arg-type]
     judgment = replace(JUDGED, margin=0.4, position_consistent=consistent)
     assert words in shown(model_views.verdict(judgment, run))
 

@@ -11,11 +11,11 @@ from evolve_parts import make_pairs, make_timid, services_of
 from hostile import read_own
 from hub_parts import Hub, running_hub
 
-from app import evolve_views
-from app.following import MOVING
-from app.hub_services import ANONYMOUS, RightsError, Visitor
-from app.new_jobs import NewJob
-from app.remote_jobs import expect_remote
+from app.evolve import views as evolve_views
+from app.library.libraries import ANONYMOUS, RightsError, Visitor
+from app.run_panel.following import MOVING
+from app.run_panel.new_jobs import NewJob
+from app.run_panel.remote_jobs import expect_remote
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.remote.config import RemoteConfig

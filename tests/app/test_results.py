@@ -5,34 +5,31 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import Pictures
+from app_parts import Pictures, make_services
 from PIL import Image
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app import results as results_module
-from app.comparisons import Comparison
-from app.libraries import Choice
-from app.results import PICTURE, RECORD, REPORT, Results, address
+from app.library.libraries import Choice
+from app.score.comparisons import Comparison
 from app.services import AppServices
-from app.viewer import viewer
-from rewardharness.settings import Settings
+from app.viewer import results as results_module
+from app.viewer.results import PICTURE, RECORD, REPORT, ResultFiles, address, viewer
 
 
 @pytest.fixture
 def services(tmp_path: Path) -> AppServices:
-    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1"})
-    return AppServices(settings, tmp_path / "scratch", local=True)
+    return make_services(tmp_path)
 
 
 @pytest.fixture
 def done(services: AppServices, pictures: Pictures, tmp_path: Path) -> Comparison:
     source = tmp_path / "source.png"
     source.write_bytes(pictures.source.read_bytes())
-    return services.compare(str(source), (str(pictures.bad), str(pictures.good)), pictures.instruction, Choice())
+    return services.compare(pictures.draft(source=str(source)), Choice())
 
 
-def client(results: Results) -> TestClient:
+def client(results: ResultFiles) -> TestClient:
     return TestClient(Starlette(routes=results.routes()))
 
 

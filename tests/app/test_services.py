@@ -1,13 +1,16 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app_parts import Pictures
+from app_parts import Pictures, make_services
 from hostile import read_own
 
-from app import chain_views, views
-from app.judges import BY_MEASURING, ENDPOINT, JudgeChoice
-from app.libraries import FOLDER, HUB, Choice
+from app.library.libraries import FOLDER, HUB, Choice
+from app.score import views
+from app.score.comparisons import Draft
+from app.score.judges import BY_MEASURING, ENDPOINT, JudgeChoice
 from app.services import AppServices, is_local
+from app.viewer import chain_views
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.settings import Settings
@@ -15,18 +18,11 @@ from rewardharness.settings import Settings
 
 @pytest.fixture
 def services(tmp_path: Path) -> AppServices:
-    return make(tmp_path)
-
-
-def make(tmp_path: Path, *, local: bool = True, library: str = "") -> AppServices:
-    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_LIBRARY": library, "RH_WORKERS": "1"})
-    return AppServices(settings, tmp_path / "scratch", local=local)
+    return make_services(tmp_path)
 
 
 def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictures: Pictures) -> None:
-    done = services.compare(
-        str(pictures.source), (str(pictures.bad), str(pictures.good), None, None), pictures.instruction, Choice()
-    )
+    done = services.compare(pictures.draft(), Choice())
     assert done.judgment.preference == "B" and done.library == "the built-in Library"
     assert done.model is None and not chain_views.pictures(done.judgment, "B")
     drawn, label = services.draw(done, "B")
@@ -34,22 +30,18 @@ def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictur
 
 
 def test_swapping_the_candidates_swaps_the_answer(services: AppServices, pictures: Pictures) -> None:
-    good, bad = str(pictures.good), str(pictures.bad)
-    one = services.compare(str(pictures.source), (good, bad), pictures.instruction, Choice()).judgment
-    other = services.compare(str(pictures.source), (bad, good), pictures.instruction, Choice()).judgment
+    one, other = (services.compare(pictures.draft(order), Choice()).judgment for order in ("good bad", "bad good"))
     assert (one.preference, other.preference) == ("A", "B") and one.margin == other.margin
 
 
 def test_the_same_picture_twice_is_level_and_says_so(services: AppServices, pictures: Pictures) -> None:
-    good = str(pictures.good)
-    judgment = services.compare(str(pictures.source), (good, good), pictures.instruction, Choice()).judgment
+    judgment = services.compare(pictures.draft("good good"), Choice()).judgment
     text = read_own(views.verdict(judgment)).text
     assert "A and B are level." in text and "A and B are the same image." in text
 
 
 def test_what_cannot_be_measured_is_said_next_to_the_verdict(services: AppServices, pictures: Pictures) -> None:
-    candidates = (str(pictures.good), str(pictures.bad))
-    judgment = services.compare(str(pictures.source), candidates, "Let the dog smile.", Choice()).judgment
+    judgment = services.compare(pictures.draft(instruction="Let the dog smile."), Choice()).judgment
     assert "has low confidence" in read_own(views.verdict(judgment)).text
 
 
@@ -68,14 +60,13 @@ def test_what_is_missing_is_named(
     source = str(pictures.source) if given[0] else None
     paths = [str(getattr(pictures, name)) if isinstance(name, str) else None for name in given[1:]]
     with pytest.raises(InputError, match=missing) as caught:
-        services.compare(source, paths, "Make it blue.", Choice())
+        services.compare(Draft(source, tuple(paths), (), "Make it blue."), Choice())
     assert caught.value.next_step
 
 
 def test_an_instruction_is_needed(services: AppServices, pictures: Pictures) -> None:
-    paths = (str(pictures.good), str(pictures.bad))
     with pytest.raises(InputError, match="instruction is missing"):
-        services.compare(str(pictures.source), paths, "  ", Choice())
+        services.compare(pictures.draft(instruction="  "), Choice())
 
 
 def test_a_broken_picture_is_a_failure_that_names_the_candidate(
@@ -84,16 +75,14 @@ def test_a_broken_picture_is_a_failure_that_names_the_candidate(
     broken = tmp_path / "secret-name.png"
     broken.write_bytes(b"<svg onload=alert(1)>")
     judgment = services.compare(
-        str(pictures.source), (str(pictures.good), str(broken)), pictures.instruction, Choice()
+        replace(pictures.draft(), candidates=(str(pictures.good), str(broken))), Choice()
     ).judgment
     text = read_own(views.verdict(judgment)).text
     assert judgment.preference is None and "Candidate B is not a PNG" in text and "secret" not in text
 
 
 def test_feedback_becomes_an_example_and_the_last_answer_counts(services: AppServices, pictures: Pictures) -> None:
-    done = services.compare(
-        str(pictures.source), (str(pictures.bad), str(pictures.good)), pictures.instruction, Choice()
-    )
+    done = services.compare(pictures.draft(), Choice())
     assert not services.settings.feedback.exists()
     assert services.give_feedback(done, "A").count == 1
     assert services.give_feedback(done, "B").count == 1
@@ -113,42 +102,42 @@ def test_the_samples_give_what_their_makers_meant(services: AppServices) -> None
     samples = services.samples()
     winners = {}
     for sample in samples:
-        candidates = [str(path) for path in sample.candidates]
-        done = services.compare(str(sample.source), candidates, sample.instruction, Choice())
+        candidates = tuple(str(path) for path in sample.candidates)
+        done = services.compare(Draft(str(sample.source), candidates, (), sample.instruction), Choice())
         winners[sample.title] = done.judgment.preference
     assert winners == {"Blue space suit": "A", "A red balloon": "B", "Brighter picture": "C", "Black and white": "A"}
 
 
 def test_a_result_is_about_what_was_compared(services: AppServices, pictures: Pictures, tmp_path: Path) -> None:
-    source, good, bad = str(pictures.source), str(pictures.good), str(pictures.bad)
-    asked = (source, (good, bad, None, None), pictures.instruction, Choice(), BY_MEASURING)
+    draft, good, bad = pictures.draft("good bad"), str(pictures.good), str(pictures.bad)
+    asked = (replace(draft, candidates=(good, bad, None, None)), Choice(), BY_MEASURING)
     done = services.compare(*asked)
     assert services.is_current(done, *asked)
     untouched = Choice(folder="/somewhere", spec="not/loaded"), JudgeChoice(url="http://not.chosen")
-    assert services.is_current(done, *asked[:2], f" {pictures.instruction} ", *untouched)
+    assert services.is_current(done, replace(draft, instruction=f" {pictures.instruction} "), *untouched)
     for changed in (
-        (source, (bad, good), *asked[2:]),
-        (source, (good, bad, good), *asked[2:]),
-        (source, (good, None), *asked[2:]),
-        (None, *asked[1:]),
-        (*asked[:2], "", *asked[3:]),
-        (*asked[:3], Choice(FOLDER, str(tmp_path)), BY_MEASURING),
-        (*asked[:3], Choice(HUB, "", "not/loaded"), BY_MEASURING),
-        (*asked[:4], JudgeChoice(ENDPOINT)),
+        {"candidates": (bad, good)},
+        {"candidates": (good, bad, good)},
+        {"candidates": (good, None)},
+        {"source": None},
+        {"instruction": ""},
     ):
-        assert not services.is_current(done, *changed)
+        assert not services.is_current(done, replace(draft, **changed), *asked[1:])
+    for choice in (Choice(FOLDER, str(tmp_path)), Choice(HUB, "", "not/loaded")):
+        assert not services.is_current(done, draft, choice, BY_MEASURING)
+    assert not services.is_current(done, draft, Choice(), JudgeChoice(ENDPOINT))
 
 
 def test_references_belong_to_a_comparison_and_can_be_looked_at(services: AppServices, pictures: Pictures) -> None:
-    source, good, bad = str(pictures.source), str(pictures.good), str(pictures.bad)
-    asked = (source, (bad, good, None, None), "Like image 2.", Choice(), BY_MEASURING)
-    done = services.compare(*asked, references=(good, bad, None))
+    good, bad = str(pictures.good), str(pictures.bad)
+    draft = pictures.draft(instruction="Like image 2.", references=(good, bad, None))
+    done = services.compare(draft, Choice())
     assert [image.path for image in done.example.references] == [pictures.good, pictures.bad]
-    assert services.is_current(done, *asked, references=(good, bad, None))
+    assert services.is_current(done, draft, Choice(), BY_MEASURING)
     for references in ((), (good, None, None), (bad, good, None)):
-        assert not services.is_current(done, *asked, references=references)
+        assert not services.is_current(done, replace(draft, references=references), Choice(), BY_MEASURING)
     with pytest.raises(HarnessError, match="Image 2 is missing"):
-        services.compare(*asked, references=(None, good, None))
+        services.compare(replace(draft, references=(None, good, None)), Choice())
     services.give_feedback(done, "B")
     [stored] = read_folder(services.settings.feedback).examples
     assert [image.path.read_bytes() for image in stored.references if image.path] == [

@@ -2,30 +2,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app_parts import Pictures
+from app_parts import Pictures, make_services
 
-from app import sessions as sessions_module
-from app.comparisons import Comparison
-from app.libraries import Choice
+from app.library.libraries import Choice
+from app.score import sessions as sessions_module
+from app.score.comparisons import Comparison, uploaded
+from app.score.sessions import SHOWN, Draft, Session, Sessions
 from app.services import AppServices
-from app.sessions import SHOWN, Draft, Session, Sessions
-from app.uploaded import uploaded
 from rewardharness.errors import InputError
-from rewardharness.settings import Settings
 
 ME, YOU = "0" * 32, "f" * 32
 
 
 @pytest.fixture
 def services(tmp_path: Path) -> AppServices:
-    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1"})
-    return AppServices(settings, tmp_path / "scratch", local=False)
+    return make_services(tmp_path, local=False)
 
 
 @pytest.fixture
 def done(services: AppServices, pictures: Pictures) -> Comparison:
-    paths = (str(pictures.good), str(pictures.bad))
-    return services.compare(str(pictures.source), paths, pictures.instruction, Choice())
+    return services.compare(pictures.draft("good bad"), Choice())
 
 
 def test_a_visit_is_kept_under_its_name_alone(done: Comparison) -> None:

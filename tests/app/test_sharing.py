@@ -4,25 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app_parts import Pictures
+from app_parts import Pictures, make_services
 from hostile import HOSTILE, Reader
 from PIL import Image
 
-from app import sharing
-from app.comparisons import Comparison
-from app.libraries import Choice
-from app.services import AppServices
+from app.library.libraries import Choice
+from app.score import sharing
+from app.score.comparisons import Comparison
 from rewardharness.errors import HarnessError
-from rewardharness.settings import Settings
 
 
 @pytest.fixture
 def done(tmp_path: Path, pictures: Pictures) -> Comparison:
-    services = AppServices(Settings.from_env({"RH_HOME": str(tmp_path), "RH_WORKERS": "1"}), tmp_path, local=True)
-    paths = (str(pictures.bad), str(pictures.good))
-    return services.compare(
-        str(pictures.source), paths, pictures.instruction, Choice(), references=(str(pictures.good),)
-    )
+    return make_services(tmp_path).compare(pictures.draft(references=(str(pictures.good),)), Choice())
 
 
 def read_page(page: str) -> Reader:

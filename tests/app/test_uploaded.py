@@ -1,13 +1,11 @@
 from pathlib import Path
 
 import pytest
-from app_parts import Pictures
+from app_parts import Pictures, make_services
 from PIL import Image
 
-from app.libraries import Choice
-from app.services import AppServices
-from app.uploaded import scalings
-from rewardharness.settings import Settings
+from app.library.libraries import Choice
+from app.score.comparisons import Draft, scalings
 
 
 @pytest.fixture
@@ -32,8 +30,9 @@ def test_a_name_alone_makes_no_scaling(photograph: Path) -> None:
 
 
 def test_the_record_of_a_comparison_names_scaled_images(photograph: Path, tmp_path: Path, pictures: Pictures) -> None:
-    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1"})
-    services = AppServices(settings, tmp_path / "scratch", local=True)
-    done = services.compare(str(photograph), (str(pictures.good), str(photograph)), "Make it blue.", Choice())
+    services = make_services(tmp_path)
+    done = services.compare(
+        Draft(str(photograph), (str(pictures.good), str(photograph)), (), "Make it blue."), Choice()
+    )
     notes = [note for note in done.judgment.notes if "before the upload" in note]
     assert [note.partition(":")[0] for note in notes] == ["The source", "Candidate B"]

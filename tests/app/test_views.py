@@ -7,10 +7,14 @@ import pytest
 from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
 from PIL import Image
 
-from app import chain_views, gallery_views, library_views, views, vote_views
-from app.failures import failure
-from app.feedback import Stored
-from app.running import recorded_orders
+from app.failures import error_message, failure
+from app.library import hub_views
+from app.library import views as library_views
+from app.score import views
+from app.score.comparisons import recorded_orders
+from app.viewer import chain_views
+from app.vote import views as vote_views
+from app.vote.feedback import Stored
 from rewardharness.critique import Critique
 from rewardharness.errors import Description
 from rewardharness.judging.router import route
@@ -95,7 +99,7 @@ FOREIGN = ListedLibrary(
         lambda: views.judge_line(HOSTILE, local=True),
         lambda: views.about_judge(True),
         lambda: views.about_judge(False),
-        lambda: views.error_message(Description(HOSTILE, HOSTILE, HOSTILE)),
+        lambda: error_message(Description(HOSTILE, HOSTILE, HOSTILE)),
         lambda: failure(Failure(HOSTILE, HOSTILE)),
         lambda: views.verdict(EVIL),
         lambda: views.verdict(replace(EVIL, failure=Failure("image", HOSTILE))),
@@ -108,7 +112,7 @@ FOREIGN = ListedLibrary(
         lambda: views.feedback_stored("A", Stored(HOSTILE, HOSTILE), lasting=True),
         lambda: views.feedback_hint(HOSTILE, repo=None, lasting=True),
         lambda: views.feedback_hint("", repo=HOSTILE, lasting=True),
-        lambda: gallery_views.gallery([], HOSTILE),
+        lambda: hub_views.gallery([], HOSTILE),
         lambda: vote_views.about(HOSTILE, HOSTILE, lasting=True),
         lambda: vote_views.revealed("A", Stored(HOSTILE, HOSTILE), None, lasting=True),
     ],
@@ -250,7 +254,7 @@ EVIL_LIBRARY = Library((EVIL_ENTRY,))
         lambda: library_views.entry_document(EVIL_ENTRY),
         lambda: library_views.entry_rubric(EVIL_ENTRY),
         lambda: library_views.entry_tool(EVIL_ENTRY),
-        lambda: library_views.routed(route(EVIL_LIBRARY, HOSTILE), 1),
+        lambda: library_views.routed(route(EVIL_LIBRARY, HOSTILE), EVIL_LIBRARY),
         lambda: library_views.problems([Problem("error", HOSTILE, 3, HOSTILE, HOSTILE)]),
         lambda: library_views.differences(diff_libraries(Library(), EVIL_LIBRARY), HOSTILE, HOSTILE),
         lambda: library_views.differences(
@@ -294,9 +298,13 @@ def test_a_tool_shows_what_it_runs() -> None:
 
 
 def test_routing_says_which_and_why() -> None:
-    text = shown(library_views.routed(route(LIBRARY, "Make the car red."), 3))
+    text = shown(library_views.routed(route(LIBRARY, "Make the car red."), LIBRARY))
     assert "2 of 3 entries" in text and "the instruction says 'red'" in text
-    assert "No entry would be consulted" in shown(library_views.routed(route(Library((SKILL,)), "hello"), 1))
+    assert "decides itself on entries without triggers: reader. 0 of them" in text, (
+        "a word of its description is missing"
+    )
+    one = Library((SKILL,))
+    assert "No entry would be consulted" in shown(library_views.routed(route(one, "hello"), one))
 
 
 def test_problems_are_listed_gravest_first() -> None:
@@ -342,6 +350,6 @@ def test_critiques_are_shown_by_candidate_as_text() -> None:
 
 
 def test_the_gallery_links_to_the_library_alone() -> None:
-    reader = read_own(gallery_views.gallery([FOREIGN], ""))
+    reader = read_own(hub_views.gallery([FOREIGN], ""))
     assert reader.links == ["?library=ann/odd@v1.0.0", "?library=ann/odd@v1.0.0&before=builtin"]
     assert HOSTILE.split()[0] in reader.text and "Claims 50% [20%, 80%], n 10" in reader.text

@@ -7,13 +7,13 @@ from synthetic import MAKERS, Pixels
 
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import read_result
+from rewardharness.benchmark.numbers import Number
+from rewardharness.benchmark.result import BenchmarkResult, read_result
 from rewardharness.benchmark.run import BenchmarkEntry, judge_benchmark, manifest
 from rewardharness.benchmark.task import open_task
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.runs.store import RunFolder
-from rewardharness.schema import Json
 from rewardharness.settings import Settings
 
 
@@ -42,19 +42,15 @@ def entry(
     return BenchmarkEntry(role, library, name, open_judge)  # type: ignore[arg-type]
 
 
-def judged(data: BenchmarkData, entries: Sequence[BenchmarkEntry], folder: Path) -> Json:
+def judged(data: BenchmarkData, entries: Sequence[BenchmarkEntry], folder: Path) -> BenchmarkResult:
     """Judge a benchmark and count."""
     with RunFolder(folder, manifest(data, entries[0])) as run:
-        judge_benchmark(run, data, entries, concurrency=lambda judge: 8)
+        judge_benchmark(run, data, entries, concurrency=8)
     return read_result(folder)
 
 
-def number(result: Json, part: str, metric: str, row: int = 0, **more: object) -> Json:
+def number(result: BenchmarkResult, part: str, metric: str, row: int = 0, **more: object) -> Number:
     """The one number that fits."""
-    found = [
-        each
-        for each in result["rows"][row]["numbers"]
-        if (each["part"], each["metric"]) == (part, metric) and all(each[name] == value for name, value in more.items())
-    ]
-    assert len(found) == 1, [each["name"] for each in found]
-    return dict(found[0])
+    wanted = {"part": part, "metric": metric, **more}
+    [found] = [each for each in result.rows[row].numbers if wanted.items() <= vars(each).items()]
+    return found

@@ -7,7 +7,7 @@ Images are few and tiny; instructions tell rows apart.
 import io
 import json
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -17,12 +17,14 @@ from PIL import Image
 
 from rewardharness.files import sha256, write_bytes
 from rewardharness.judging.baselines import ranked
-from rewardharness.judging.judge import Judge, unjudged
+from rewardharness.judging.interface import unjudged
+from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.measure.images import load_picture
 from rewardharness.schema import SCALE, Example, Failure, ImageInput, Judgment, Scores
 
 LEVELS = 20
+FAILED = Failure("timeout", "No answer.")
 """Different qualities, from 0 to 1."""
 EDITORS = ("Alpha", "Beta", "Gamma")
 
@@ -61,7 +63,7 @@ class Pixels(Judge):
     async def judge(self, example: Example, library: Library) -> Judgment:
         self.seen.append(example)
         if example.id in self._fails:
-            return unjudged(example, self, library, Failure("timeout", "No answer."))
+            return unjudged(example, self, library, FAILED)
         seen = {
             label: quality(image, self._upside_down)
             for label, image in zip(example.labels, example.candidates, strict=True)
@@ -146,27 +148,34 @@ def editreward_rows(k: int, groups: int, seed: int = 0) -> list[dict[str, Any]]:
     return rows
 
 
-def editreward_bench(folder: Path, sizes: tuple[int, int, int] = (20, 6, 5)) -> Path:
+def editreward_bench(
+    folder: Path, sizes: tuple[int, int, int] = (20, 6, 5), **changed: Sequence[dict[str, Any]]
+) -> Path:
+    """A copy with as many groups of each size. `changed`: rows to write instead, as in `k3=rows`."""
     for k, groups in zip((2, 3, 4), sizes, strict=True):
-        write_parquet(folder / f"{k}pair" / "train-00000-of-00001.parquet", editreward_rows(k, groups))
+        rows = changed.get(f"k{k}", editreward_rows(k, groups))
+        write_parquet(folder / f"{k}pair" / "train-00000-of-00001.parquet", rows)
     return folder
 
 
+def drawn(n: int, seed: int) -> Iterator[tuple[int, int, int]]:
+    """Numbers of pairs, and the different qualities of their candidates."""
+    chance = random.Random(seed)
+    return ((number, *levels(chance, 2)) for number in range(n))  # type: ignore[misc]
+
+
 def editscore_bench(folder: Path, n: int = 24) -> Path:
-    chance = random.Random(1)
-    rows = []
-    for number in range(n):
-        worse, better = sorted(levels(chance, 2))
-        rows.append(
-            {
-                "key": [f"{number}_x", f"{number}_y"],
-                "instruction": f"do {number}",
-                "input_image": source(number),
-                "output_images": [edit(better), edit(worse)],
-                "task_type": ("subject_add", "text_change", "style_change", "extract")[number % 4],
-                "dimension": ("prompt_following", "consistency", "overall")[number % 3],
-            }
-        )
+    rows = [
+        {
+            "key": [f"{number}_x", f"{number}_y"],
+            "instruction": f"do {number}",
+            "input_image": source(number),
+            "output_images": [edit(max(pair)), edit(min(pair))],
+            "task_type": ("subject_add", "text_change", "style_change", "extract")[number % 4],
+            "dimension": ("prompt_following", "consistency", "overall")[number % 3],
+        }
+        for number, *pair in drawn(n, 1)
+    ]
     write_parquet(folder / "train.parquet", rows)
     return folder / "train.parquet"
 
@@ -201,22 +210,11 @@ def genai_bench(folder: Path, n: int = 40) -> Path:
 
 
 def aurora_pairs(folder: Path, n: int = 30) -> Path:
-    chance = random.Random(3)
     rows = []
-    for number in range(n):
-        first, second = levels(chance, 2)
-        if number % 3 == 0:
-            second = first
-        rows.append(
-            {
-                "prompt": f"move {number}",
-                "path_src": source(number),
-                "path1": edit(first),
-                "path2": edit(second),
-                "model1_dim1_score": first / LEVELS,
-                "model2_dim1_score": second / LEVELS,
-            }
-        )
+    for number, first, other in drawn(n, 3):
+        second = other if number % 3 else first
+        row = {"prompt": f"move {number}", "path_src": source(number), "path1": edit(first), "path2": edit(second)}
+        rows.append({**row, "model1_dim1_score": first / LEVELS, "model2_dim1_score": second / LEVELS})
     write_json(folder / "valid_aurora_human_ratings_pairwise.json", rows)
     return folder
 
@@ -265,66 +263,51 @@ def imagenhub(folder: Path, items: int = 9) -> Path:
 
 
 def mmrb2(folder: Path, n: int = 20) -> Path:
-    chance = random.Random(5)
     rows = []
-    for number in range(n):
-        first, second = levels(chance, 2)
-        rows.append(
-            {
-                "pair_id": f"emu-edit_{number}",
-                "prompt_source": "emu-edit",
-                "prompt_text": f"<image_1> paint it {number}{' like <image_2>' if number == 7 else ''}",
-                "prompt_images": [source(number + more) for more in range({7: 2, 8: 5}.get(number, 1))],
-                "prompt_metadata": "{}",
-                "response_a_text": "<image_1>",
-                "response_a_images": [edit(first)],
-                "response_a_model": EDITORS[0],
-                "response_b_text": "<image_1>",
-                "response_b_images": [edit(second)],
-                "response_b_model": EDITORS[1],
-                "chosen": "A" if first > second else "B",
-                "human_annotations": "",
-            }
-        )
+    for number, first, second in drawn(n, 5):
+        row = {
+            "pair_id": f"emu-edit_{number}",
+            "prompt_source": "emu-edit",
+            "prompt_text": f"<image_1> paint it {number}{' like <image_2>' if number == 7 else ''}",
+            "prompt_images": [source(number + more) for more in range({7: 2, 8: 5}.get(number, 1))],
+            "prompt_metadata": "{}",
+        }
+        for letter, level, editor in (("a", first, EDITORS[0]), ("b", second, EDITORS[1])):
+            response = {"text": "<image_1>", "images": [edit(level)], "model": editor}
+            row |= {f"response_{letter}_{name}": value for name, value in response.items()}
+        rows.append({**row, "chosen": "A" if first > second else "B", "human_annotations": ""})
     write_parquet(folder / "edit" / "test-00000-of-00001.parquet", rows)
     return folder
 
 
 def compass(folder: Path, n: int = 30) -> Path:
-    chance = random.Random(6)
-    rows = []
-    for number in range(n):
-        loser, winner = sorted(levels(chance, 2))
-        label = "tie" if number % 5 == 0 else "preference"
-        rows.append(
-            {
-                "source_image": source(number),
-                "prompt": f"draw {number}",
-                "winner": edit(winner),
-                "loser": edit(winner if label == "tie" else loser),
-                "label": label,
-                "dimension": ("IA", "VC", "VQ")[number % 3],
-            }
-        )
+    rows = [
+        {
+            "source_image": source(number),
+            "prompt": f"draw {number}",
+            "winner": edit(max(pair)),
+            "loser": edit(min(pair) if number % 5 else max(pair)),
+            "label": "preference" if number % 5 else "tie",
+            "dimension": ("IA", "VC", "VQ")[number % 3],
+        }
+        for number, *pair in drawn(n, 6)
+    ]
     write_json(folder / "reward_eval.json", rows)
     return folder
 
 
 def vcreward(folder: Path, n: int = 20) -> Path:
-    chance = random.Random(7)
-    rows = []
-    for number in range(n):
-        first, second = levels(chance, 2)
-        rows.append(
-            {
-                "key": f"vc{number}",
-                "instruction": f"keep {number}",
-                "source_image": source(number),
-                "edited_images": [edit(first), edit(second)],
-                "winner": "Image A" if first > second else "Image B",
-                "task": ("subject_add", "color_alter")[number % 2],
-            }
-        )
+    rows = [
+        {
+            "key": f"vc{number}",
+            "instruction": f"keep {number}",
+            "source_image": source(number),
+            "edited_images": [edit(first), edit(second)],
+            "winner": "Image A" if first > second else "Image B",
+            "task": ("subject_add", "color_alter")[number % 2],
+        }
+        for number, first, second in drawn(n, 7)
+    ]
     write_json(folder / "metadata.jsonl", rows, lines=True)
     return folder
 

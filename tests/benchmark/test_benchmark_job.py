@@ -4,7 +4,7 @@ import pytest
 from bench_parts import made, settings
 
 from rewardharness.benchmark.config import BenchmarkConfig
-from rewardharness.benchmark.job import open_job, run
+from rewardharness.benchmark.job import open_job
 from rewardharness.files import read_json
 from rewardharness.runs.records import read_record
 from rewardharness.runs.stop import Stopped, StopRequest
@@ -23,14 +23,14 @@ def test_a_configuration_runs_stops_and_resumes(tmp_path: Path) -> None:
         stop.asked = stop.asked or (done == 3 and label.startswith("judging"))
 
     with pytest.raises(Stopped):
-        run(config, settings_, folder=folder, stop=stop, progress=progress)
+        open_job(config, settings_, folder=folder).run(stop, progress, arguments={"words": ("benchmark",)})
     assert steps[-1] == ("judging with random (baseline)", 3, 40)
     assert read_record(folder)["sessions"][-1]["condition"] == "stopped"
     job = open_job(config, settings_, folder=folder)
     assert (job.cost().known, job.cost(restart=True).known) == (3, 0)
     assert job.preview()["judgments"] == 40
-    report = run(config, settings_, folder=folder)
-    assert [row["judged"] for row in report.rows] == [20, 20]
+    report = open_job(config, settings_, folder=folder).run(arguments={"words": ("benchmark",)})
+    assert [row.judged for row in report.rows] == [20, 20]
     assert [path.suffix for path in report.files] == [".json", ".md", ".html"]
     assert read_json(folder / "config.json")["judge"] == "random"
     assert [session["condition"] for session in read_record(folder)["sessions"]] == ["stopped", "done"]

@@ -8,27 +8,29 @@ from pathlib import Path
 import pytest
 from bench_parts import entry, judged, made, number, settings
 from markdown_it import MarkdownIt
-from synthetic import Pixels, editreward_rows, vcreward, write_parquet
+from synthetic import Pixels, editreward_bench, editreward_rows
 
+from rewardharness.benchmark.comparison import compare_runs
 from rewardharness.benchmark.facts import make_facts, write_for_library
 from rewardharness.benchmark.figures import figure, headline
-from rewardharness.benchmark.flips import compare_runs
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import markdown, read_result, report_page, write_report
+from rewardharness.benchmark.numbers import NumberFacts
+from rewardharness.benchmark.report import markdown, report_page, write_report
+from rewardharness.benchmark.result import BenchmarkResult, CountedPart, OrderConsistency, parse_result, read_result
 from rewardharness.benchmark.task import open_task
 from rewardharness.errors import InputError, LibraryError, RunError
 from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.library.card import CardSubject, known_facts, make_card, read_config
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
-from rewardharness.schema import Accuracy, Json
+from rewardharness.schema import Accuracy
 
 HOSTILE = '<script>alert("x")</script>[link](https://evil.example) | `cell`'
 WORDS = {"text", "text_special", "softbreak"}
 CELL = re.compile(r"(?<!\\)\|")
 
 
-def run(folder: Path, name: str = "editreward-bench", protocol: str | None = None, fails: int = 0) -> Json:
+def run(folder: Path, name: str = "editreward-bench", protocol: str | None = None, fails: int = 0) -> BenchmarkResult:
     """A run with a judge, the same without a Library, and two baselines."""
     data = made(name, folder, protocol)
     failing = list(data.items)[:fails]
@@ -67,55 +69,53 @@ def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
     assert again == whole
     written = write_report(tmp_path / "run", again)
     assert [path.name for path in written] == ["report.json", "report.md", "report.html"]
-    assert json.loads(written[0].read_text("utf-8"))["rows"][0]["name"] == "pixels"
+    assert parse_result(json.loads(written[0].read_text("utf-8"))) == whole
 
 
 def test_every_number_says_n_coverage_interval_protocol_and_failures(tmp_path: Path) -> None:
     result = run(tmp_path, fails=4)
-    assert result["protocol"] == "pairs" and result["digest"] and result["revision"] == "a local copy"
-    for row in result["rows"]:
-        assert row["protocols"] and row["coverage"] is not None and isinstance(row["failures"], dict)
-        for each in row["numbers"]:
-            assert each["n"] and each["coverage"] == each["judged"] / each["n"]
-            assert each["interval"] or each["metric"] == "tuned"
+    assert result.protocol == "pairs" and result.digest and result.revision == "a local copy"
+    for row in result.rows:
+        assert row.protocols and row.coverage is not None and isinstance(row.failures, dict)
+        for each in row.numbers:
+            assert each.n and each.coverage == each.judged / each.n
+            assert each.interval or each.metric == "tuned"
     first = number(result, "K=2", "exact")
-    assert first["judged"] == first["n"] - 4
+    assert first.judged == first.n - 4
     text = markdown(result)
     assert "timeout: 4" in text and "16 of 20" in text
 
 
 def test_the_judge_is_compared_with_everybody_else_question_by_question(tmp_path: Path) -> None:
     result = run(tmp_path)
-    against = {each["part"]: each for each in result["rows"][3]["against"]}
-    assert against["K=4"]["better"] == against["K=4"]["n"] == 30
-    assert against["K=4"]["worse"] == 0 and against["K=4"]["gain"] == 1.0
-    assert against["K=4"]["p"] == pytest.approx(2 / 2**30)
-    assert all(each["gain"] == 0.0 and each["p"] is None for each in result["rows"][1]["against"])
+    [test] = [test for test in result.rows[3].against if test.part == "K=4"]
+    assert (test.n, test.better, test.worse, test.gain, test.p) == (30, 30, 0, 1.0, pytest.approx(2 / 2**30))
+    assert all(test.gain == 0.0 and test.p is None for test in result.rows[1].against)
+    said = headline(result)
+    assert said.startswith("pixels, builtin, in percent: K=2 100.0 [")
+    assert "K=4 100.0 [" in said and "(5 of 5 judged)" in said, "of K=4 the groups are what counts"
 
 
 def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path) -> None:
     result = run(tmp_path)
-    beside = {(each["part"], each["metric"]): each for each in result["published"]}
-    rows = {row["judge"]: row for row in beside["K=3", "groups"]["rows"]}
-    assert rows["GPT-4o"]["printed"] == "27.33"
-    assert "n: 150 (derived), not 6" in rows["GPT-4o"]["mark"]
-    assert not rows["GPT-4o"]["same_protocol"]
+    beside = {(each.part, each.metric): each for each in result.published}
+    rows = {row.judge: row for row in beside["K=3", "groups"].rows}
+    assert rows["GPT-4o"].printed == "27.33"
+    assert "n: 150 (derived), not 6" in rows["GPT-4o"].mark
+    assert not rows["GPT-4o"].same_protocol
     page = report_page(result)
     assert "27.33" in page and "n: 150" in page
     pointwise = run(tmp_path / "other", protocol="pointwise")
-    tuned = next(each for each in pointwise["published"] if each["part"] == "K=2" and each["metric"] == "tuned")
-    marks = {row["judge"]: row["mark"] for row in tuned["rows"] if row["metric"] == "tuned"}
+    tuned = next(each for each in pointwise.published if each.part == "K=2" and each.metric == "tuned")
+    marks = {row.judge: row.mark for row in tuned.rows if row.metric == "tuned"}
     assert marks and all("protocol" not in mark.split("(not known")[0] for mark in marks.values())
 
 
 def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) -> None:
     rows = [{**row, "instruction": f"{HOSTILE} {place}"} for place, row in enumerate(editreward_rows(2, 6))]
     rows.append({**rows[0], "instruction": HOSTILE})
-    for k in (3, 4):
-        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
-    write_parquet(tmp_path / "copy" / "2pair" / "a.parquet", rows)
     task = replace(open_task("editreward-bench"), title=HOSTILE, notes=(HOSTILE,))
-    data = open_benchmark(task, settings(tmp_path), source=tmp_path / "copy")
+    data = open_benchmark(task, settings(tmp_path), source=editreward_bench(tmp_path / "copy", k2=rows))
     result = judged(data, [entry(name=HOSTILE)], tmp_path / "run")
     text = markdown(result)
     assert "&#" not in text and "https://" not in text
@@ -134,7 +134,7 @@ def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
     page = report_page(result)
     tags = Tags(page)
     assert not tags.loaded and "script" not in tags.opened
-    values = sum(each["value"] is not None for row in result["rows"] for each in row["numbers"])
+    values = sum(each.value is not None for row in result.rows for each in row.numbers)
     results = page.partition("<h2>Results</h2>")[2].partition("<h2>")[0]
     assert results.count('class="dot"') == values
     assert not re.search(r"NaN|None|nan\b", page)
@@ -143,16 +143,10 @@ def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
 
 
 def test_numbers_are_written_with_their_intervals() -> None:
-    share = {"metric": "exact", "value": 0.57912, "interval": [0.5, 0.65]}
+    share = NumberFacts(part="all", metric="exact", name="exact", value=0.57912, interval=(0.5, 0.65), n=9)
     assert figure(share) == "57.9 [50.0, 65.0]"
-    assert figure({**share, "metric": "spearman", "interval": None}) == "0.579"
-    assert figure({**share, "value": None}) == "-"
-
-
-def test_the_headline_says_what_each_part_is_about(tmp_path: Path) -> None:
-    said = headline(run(tmp_path))
-    assert said.startswith("pixels, builtin, in percent: K=2 100.0 [")
-    assert "K=4 100.0 [" in said and "(5 of 5 judged)" in said, "of K=4 the groups are what counts"
+    assert figure(replace(share, metric="spearman", interval=None)) == "0.579"
+    assert figure(replace(share, value=None)) == "-"
 
 
 def test_a_run_in_which_nothing_was_judged_says_so(tmp_path: Path) -> None:
@@ -164,22 +158,21 @@ def test_a_run_in_which_nothing_was_judged_says_so(tmp_path: Path) -> None:
 
 def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
     rows = editreward_rows(3, 4)
-    for k in (2, 4):
-        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 2))
-    write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", [{**rows[0], "ranking": "?"}, *rows[1:], rows[5]])
-    data = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    copy = editreward_bench(tmp_path / "copy", k3=[{**rows[0], "ranking": "?"}, *rows[1:], rows[5]])
+    data = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=copy)
     result = judged(data, [entry()], tmp_path / "run")
-    [counted] = [each for each in result["counted"] if each["part"] == "K=3"]
-    assert counted == {"part": "K=3", "rows": 12, "counted": 11, "left_out": {"label not understood": 1}}
+    [counted] = [each for each in result.counted if each.part == "K=3"]
+    assert counted == CountedPart("K=3", rows=12, counted=11, left_out={"label not understood": 1})
     groups = number(result, "K=3", "groups")
-    assert groups["n"] == 3 and "1 incomplete groups left out" in groups["name"]
+    assert groups.n == 3 and "1 incomplete groups left out" in groups.name
     assert "repeated row" in markdown(result) and "label not understood 1" in markdown(result)
 
 
 def test_a_headline_of_many_parts_is_not_cut(tmp_path: Path) -> None:
     result = judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
-    [row] = result["rows"]
-    row["numbers"] = [{**each, "part": f"kind {place} of label"} for each in row["numbers"] for place in range(60)]
+    [row] = result.rows
+    numbers = [replace(each, part=f"kind {place} of label") for each in row.numbers for place in range(60)]
+    result = replace(result, rows=(replace(row, numbers=tuple(numbers)),))
     assert len(headline(result)) > 2000
     assert markdown(result).splitlines()[2].count("kind ") == 60
 
@@ -196,12 +189,12 @@ def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None
     judged(data, [entry(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
     judged(data, [entry()], tmp_path / "good")
     found = compare_runs(tmp_path / "bad", tmp_path / "good")
-    [part] = found["parts"]
-    assert (part["n"], part["gain"], part["p"]) == (20, 1.0, pytest.approx(2 / 2**20))
-    assert part["interval"] == [1.0, 1.0] and found["same_data"]
-    assert len(part["flips"]) == 20 and all(flip["better"] for flip in part["flips"])
-    first = part["flips"][0]
-    assert first["instruction"].startswith("keep ") and first["second"] == first["truth"] != first["first"]
+    [part] = found.parts
+    assert (part.n, part.gain, part.p) == (20, 1.0, pytest.approx(2 / 2**20))
+    assert part.interval == (1.0, 1.0) and found.same_data
+    assert len(part.flips) == 20 and all(flip.better for flip in part.flips)
+    first = part.flips[0]
+    assert first.instruction.startswith("keep ") and first.second == first.truth != first.first
 
 
 @pytest.mark.parametrize("name", ["vcreward-bench", "genai-bench", "editreward-bench"])
@@ -209,12 +202,12 @@ def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_ali
     rows = []
     for protocol in ("pairs", "both-orders"):
         data = made(name, tmp_path, protocol)
-        rows.append(judged(data, [entry(lambda ties: BaselineJudge("closer", ties))], tmp_path / protocol)["rows"])
+        rows.append(judged(data, [entry(lambda ties: BaselineJudge("closer", ties))], tmp_path / protocol).rows)
     [once], [twice] = rows
-    assert len(once["numbers"]) == len(twice["numbers"]) > 0
-    for one, two in zip(once["numbers"], twice["numbers"], strict=True):
-        assert (two["n"], two["value"]) == (2 * one["n"], pytest.approx(one["value"])), one["name"]
-        assert two["interval"] == (one["interval"] and pytest.approx(one["interval"])), one["name"]
+    assert len(once.numbers) == len(twice.numbers) > 0
+    for one, two in zip(once.numbers, twice.numbers, strict=True):
+        assert (two.n, two.value) == (2 * one.n, pytest.approx(one.value)), one.name
+        assert two.interval == (one.interval and pytest.approx(one.interval)), one.name
 
 
 def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
@@ -223,29 +216,32 @@ def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
     judged(data, [entry(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
     judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "first")
     judged(data, [entry(lambda ties: Pixels(fails=[lost]))], tmp_path / "good")
-    [part] = compare_runs(tmp_path / "bad", tmp_path / "good")["parts"]
-    assert (part["n"], part["judged_by_both"], part["judged_by_first_only"]) == (20, 19, 1)
-    assert (part["gain"], part["p"]) == (1.0, pytest.approx(2 / 2**19))
-    [part] = compare_runs(tmp_path / "first", tmp_path / "good")["parts"]
-    assert part["gain"] == 0.5 and {flip["first"] for flip in part["flips"]} == {"A and B"}
+    [part] = compare_runs(tmp_path / "bad", tmp_path / "good").parts
+    assert (part.n, part.judged_by_both, part.judged_by_first_only) == (20, 19, 1)
+    assert (part.gain, part.p) == (1.0, pytest.approx(2 / 2**19))
+    [part] = compare_runs(tmp_path / "first", tmp_path / "good").parts
+    assert part.gain == 0.5 and {flip.first for flip in part.flips} == {"A and B"}
     known = {question.id for question in data.questions}
-    assert all(flip["id"] in known for flip in part["flips"])
+    assert all(flip.id in known for flip in part.flips)
 
 
 def test_runs_that_differ_are_not_compared(tmp_path: Path) -> None:
-    judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "one")
-    judged(made("vcreward-bench", tmp_path, "pointwise"), [entry()], tmp_path / "two")
-    judged(made("vcreward-bench", tmp_path, limit=5), [entry()], tmp_path / "few")
-    judged(made("rated-edits", tmp_path), [entry()], tmp_path / "rated")
-    with pytest.raises(InputError, match="differ in the protocol"):
-        compare_runs(tmp_path / "one", tmp_path / "two")
-    with pytest.raises(InputError, match="the examples"):
-        compare_runs(tmp_path / "one", tmp_path / "few")
-    with pytest.raises(InputError, match="Correlations"):
-        compare_runs(tmp_path / "rated", tmp_path / "rated")
+    for folder, data in (
+        ("one", made("vcreward-bench", tmp_path)),
+        ("two", made("vcreward-bench", tmp_path, "pointwise")),
+        ("few", made("vcreward-bench", tmp_path, limit=5)),
+        ("rated", made("rated-edits", tmp_path)),
+    ):
+        judged(data, [entry()], tmp_path / folder)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match="holds no benchmark"):
-        compare_runs(tmp_path / "one", tmp_path / "empty")
+    for first, second, problem in (
+        ("one", "two", "differ in the protocol"),
+        ("one", "few", "the examples"),
+        ("rated", "rated", "Correlations"),
+        ("one", "empty", "holds no benchmark"),
+    ):
+        with pytest.raises((InputError, RunError), match=problem):
+            compare_runs(tmp_path / first, tmp_path / second)
 
 
 def test_a_library_gets_its_facts_with_and_without_it(tmp_path: Path) -> None:
@@ -297,15 +293,14 @@ def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path:
 def test_both_orders_report_how_often_the_answer_is_the_same(tmp_path: Path) -> None:
     data = made("mmrb2-editing", tmp_path)
     result = judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")
-    assert result["rows"][0]["both_orders"] == {"same": 0, "tried": 19, "consistency": 0.0}
+    assert result.rows[0].both_orders == OrderConsistency(same=0, tried=19, consistency=0.0)
     assert "0.0%" in report_page(result)
 
 
 def test_categories_and_confidence_are_reported(tmp_path: Path) -> None:
-    vcreward(tmp_path / "vcreward-bench")
     result = judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
-    row = result["rows"][0]
-    assert set(row["by_category"]) == {"color_alter", "subject_add"}
-    assert sum(each["n"] for each in row["by_margin"]) == 20
-    assert row["calibration"]["used"] == 0, "this judge says nothing of its confidence"
+    row = result.rows[0]
+    assert set(row.by_category) == {"color_alter", "subject_add"}
+    assert sum(each.n for each in row.by_margin) == 20
+    assert row.calibration.used == 0, "this judge says nothing of its confidence"
     assert "color_alter" in report_page(result)

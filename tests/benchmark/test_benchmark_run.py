@@ -2,28 +2,28 @@ import json
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bench_parts import entry, judged, made, number, settings
-from synthetic import MAKERS, Pixels, edit, editreward_rows, png, vcreward, write_parquet
+from synthetic import MAKERS, Pixels, edit, editreward_bench, editreward_rows, png, vcreward
 
-from rewardharness.benchmark.figures import thresholds
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import markdown, read_result, report_page
+from rewardharness.benchmark.report import markdown, report_page
+from rewardharness.benchmark.result import read_result
 from rewardharness.benchmark.run import estimate, judge_benchmark, line_id, manifest, read_judgments
 from rewardharness.benchmark.task import list_tasks, open_task
 from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import append_jsonl, read_json
 from rewardharness.judging.baselines import BaselineJudge
-from rewardharness.judging.judge import unjudged
+from rewardharness.judging.interface import unjudged
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.scripted import ScriptedModel
+from rewardharness.runs.results import Results
 from rewardharness.runs.store import RESULTS, RunFolder, results_of
 from rewardharness.schema import TIE, Example, Failure, Judgment
 
@@ -36,41 +36,41 @@ def test_a_perfect_judge_gets_all_and_one_upside_down_nothing(name: str, protoco
     result = judged(
         data, [entry(), entry(lambda ties: Pixels(ties=ties, upside_down=True), "baseline")], tmp_path / "run"
     )
-    right, wrong = result["rows"]
-    assert right["coverage"] == wrong["coverage"] == 1.0
-    assert {each["metric"] for each in right["numbers"]} == set(data.task.metrics)
-    for each in right["numbers"]:
-        assert each["value"] == 1.0, each["name"]
-        assert each["judged"] == each["n"] > 0
-        assert each["interval"] is None or each["interval"][0] < 1.0, "an interval of nothing but right answers"
-    for each in wrong["numbers"]:
-        if each["metric"] == "spearman":
-            assert each["value"] == -1.0
-        elif TIE not in each["labels"]:
-            assert each["value"] == 0.0 or (each["part"] == "all" and each["value"] < 0.5), each["name"]
-        elif each["metric"] == "exact" and "both bad" not in each["labels"]:  # a tie is a tie upside down too
+    right, wrong = result.rows
+    assert right.coverage == wrong.coverage == 1.0
+    assert {each.metric for each in right.numbers} == set(data.task.metrics)
+    for each in right.numbers:
+        assert each.value == 1.0, each.name
+        assert each.judged == each.n > 0
+        assert each.interval is None or each.interval[0] < 1.0, "an interval of nothing but right answers"
+    for each in wrong.numbers:
+        if each.metric == "spearman":
+            assert each.value == -1.0
+        elif TIE not in each.labels:
+            assert each.value == 0.0 or (each.part == "all" and each.value < 0.5), each.name
+        elif each.metric == "exact" and "both bad" not in each.labels:  # a tie is a tie upside down too
             ties = [
                 q.id
                 for q in data.questions
-                if q.part == each["part"] and q.truth in (TIE, "both bad") and each["dimension"] in ("", q.dimension)
+                if q.part == each.part and q.truth in (TIE, "both bad") and each.dimension in ("", q.dimension)
             ]
-            assert each["value"] == pytest.approx(len(ties) / each["n"])
+            assert each.value == pytest.approx(len(ties) / each.n)
 
 
 @pytest.mark.parametrize("name", [name for name, protocol in ALL if protocol == "both-orders"])
 def test_whoever_always_prefers_the_first_gets_chance_when_both_orders_are_asked(name: str, tmp_path: Path) -> None:
     data = made(name, tmp_path, "both-orders")
-    [row] = judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")["rows"]
-    assert row["both_orders"]["consistency"] == 0.0
+    [row] = judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run").rows
+    assert row.both_orders.consistency == 0.0
     preferred = [each for each in data.questions if each.truth in ("A", "B")]
     for part in data.parts:
         n = sum(each.part == part.name for each in data.questions)
         half = sum(each.part == part.name for each in preferred) / 2
-        mine = [each for each in row["numbers"] if each["part"] == part.name and not each["dimension"]]
-        exact = [each for each in mine if each["metric"] == "exact"]
+        mine = [each for each in row.numbers if each.part == part.name and not each.dimension]
+        exact = [each for each in mine if each.metric == "exact"]
         assert exact
         for each in exact:
-            assert each["value"] * n == pytest.approx(half)
+            assert each.value * n == pytest.approx(half)
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ def test_random_judges_get_the_published_random_rows_within_their_intervals(tmp_
     who = [entry(lambda ties, seed=seed: Drawn("random", ties, seed), "baseline") for seed in seeds]  # type: ignore[misc]
     result = judged(made("editreward-bench", tmp_path), who, tmp_path / "run")
     for part, metric, wanted in (("K=2", "exact", 1 / 3), ("K=3", "groups", 0.1133), ("K=4", "groups", 0.0135)):
-        spans = [number(result, part, metric, row)["interval"] for row in seeds]
+        spans = [number(result, part, metric, row).interval for row in seeds]
         assert sum(low <= wanted <= high for low, high in spans) >= 3, part
-    rows = {row["judge"]: row["value"] for each in result["published"] if each["part"] == "K=3" for row in each["rows"]}
+    rows = {row.judge: row.value for each in result.published if each.part == "K=3" for row in each.rows}
     assert rows["random"] == pytest.approx(0.1133)
 
 
@@ -125,7 +125,7 @@ def test_a_random_judge_gets_the_published_random_row_on_pairs(
 
     result = judged(data, [entry(lambda ties: AnyLabel("random", ties))], tmp_path / "run")
     part = data.parts[0]
-    low, high = number(result, part.name, "exact", labels=list(part.labels))["interval"]
+    low, high = number(result, part.name, "exact", labels=part.labels).interval
     assert low <= published / 100 <= high
 
 
@@ -136,17 +136,17 @@ def test_a_judge_that_fails_on_a_tenth_has_coverage_of_nine_tenths_and_no_group_
     data = made("editreward-bench", tmp_path)
     failing = list(data.items)[::10]
     result = judged(data, [entry(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
-    [row] = result["rows"]
-    assert (len(data.items), row["items"], row["coverage"]) == (80, 80, 0.9)
-    assert row["failures"] == {"timeout": 8}
+    [row] = result.rows
+    assert (len(data.items), row.items, row.coverage) == (80, 80, 0.9)
+    assert row.failures == {"timeout": 8}
     torn = {question.group for question in data.questions if question.asks[0][0] in failing and question.group}
     for part, n in (("K=3", 10), ("K=4", 5)):
         each = number(result, part, "groups")
         lost = sum(group.startswith(part) for group in torn)
         assert 0 < lost < n
-        assert (each["n"], each["judged"]) == (n, n - lost)
-        assert each["value"] == pytest.approx((n - lost) / n), "a failed pair never makes its group right"
-        assert number(result, part, "exact")["value"] == 1.0, "nor is it a wrong answer or a tie"
+        assert (each.n, each.judged) == (n, n - lost)
+        assert each.value == pytest.approx((n - lost) / n), "a failed pair never makes its group right"
+        assert number(result, part, "exact").value == 1.0, "nor is it a wrong answer or a tie"
 
 
 def test_ties_are_offered_where_the_labels_have_them_and_nowhere_else(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_ranking_protocol_reads_pairs_off_one_ranking(tmp_path: Path) -> None:
     judge = Pixels()
     result = judged(data, [entry(lambda ties: judge)], tmp_path / "run")
     assert sum(len(each.candidates) == 4 for each in judge.seen) == 5
-    assert number(result, "K=4", "groups")["chance"] == pytest.approx(1 / 24)
+    assert number(result, "K=4", "groups").chance == pytest.approx(1 / 24)
 
 
 def test_candidates_of_many_rows_are_judged_once_where_each_is_judged_alone(tmp_path: Path) -> None:
@@ -184,14 +184,7 @@ def test_a_run_that_was_cut_short_goes_on_and_comes_to_the_same(tmp_path: Path) 
     file.write_text("".join(lines[:30]) + lines[30][:40], encoding="utf-8")  # as a kill leaves it: a torn line
     again = judged(data, [entry(lambda ties: judge)], tmp_path / "cut")
     assert len(judge.seen) == len(data.items) - 30
-    assert comparable(again) == comparable(whole)
-
-
-def comparable(result: Any) -> Any:
-    """A result without how long it took."""
-    if isinstance(result, dict):
-        return {key: comparable(value) for key, value in result.items() if key not in {"seconds"}}
-    return [comparable(value) for value in result] if isinstance(result, list) else result
+    assert again == replace(whole, rows=(replace(whole.rows[0], usage=again.rows[0].usage),))
 
 
 def test_others_are_added_to_a_run_without_judging_again(tmp_path: Path) -> None:
@@ -204,9 +197,9 @@ def test_others_are_added_to_a_run_without_judging_again(tmp_path: Path) -> None
         tmp_path / "run",
     )
     assert not judge.seen
-    assert [row["name"] for row in two["rows"]] == ["pixels", "random (baseline)"]
+    assert [row.name for row in two.rows] == ["pixels", "random (baseline)"]
     three = judged(data, [entry(), entry(lambda ties: BaselineJudge("always-a", ties), "baseline")], tmp_path / "run")
-    assert [row["name"] for row in three["rows"]] == ["pixels", "always-a (baseline)", "random (baseline)"]
+    assert [row.name for row in three.rows] == ["pixels", "always-a (baseline)", "random (baseline)"]
 
 
 def test_a_run_folder_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -217,7 +210,10 @@ def test_a_run_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         judged(made("mmrb2-editing", tmp_path), [entry()], tmp_path / "run")
 
 
-def test_what_failed_is_judged_again_only_when_asked(tmp_path: Path) -> None:
+def test_what_failed_because_of_its_input_is_judged_again_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synthetic.FAILED", Failure("refused", "No."))
     data = made("vcreward-bench", tmp_path)
     failing = list(data.items)[:3]
     judged(data, [entry(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
@@ -225,21 +221,22 @@ def test_what_failed_is_judged_again_only_when_asked(tmp_path: Path) -> None:
     well.name = "pixels failing"  # the same judge, whose server is back
     for retry, asked, coverage in ((False, 0, 17 / 20), (True, 3, 1.0)):
         with RunFolder(tmp_path / "run", manifest(data, entry(lambda ties: well))) as run:
-            judge_benchmark(run, data, [entry(lambda ties: well)], concurrency=lambda judge: 1, retry=retry)
+            judge_benchmark(run, data, [entry(lambda ties: well)], concurrency=1, retry_failed=retry)
         assert len(well.seen) == asked
-        assert read_result(tmp_path / "run")["rows"][0]["coverage"] == coverage
+        assert read_result(tmp_path / "run").rows[0].coverage == coverage
 
 
 def test_the_cost_is_counted_before_anything_is_spent(tmp_path: Path) -> None:
     data = made("editreward-bench", tmp_path)
-    model = SubAgent(ScriptedModel([]), SubAgentSettings(both_orders=True, samples=2))
+    model = SubAgent(ScriptedModel([]), ModelJudgeConfig(samples=2))
     who = entry(lambda ties: replace(model, settings=replace(model.settings, ties=ties)))
-    cost = estimate(data, [who, entry()], {})
+    cost = estimate(data, [who, entry()], Results())
     assert (cost.judgments, cost.known, cost.requests) == (2 * 68, 0, 68 * 2 * 2)
-    known = {line_id(who.key, name): {} for name in list(data.items)[:8]}
+    known = Results()
+    known.update((line_id(who.key, name), {}) for name in list(data.items)[:8])
     assert estimate(data, [who], known).requests == 60 * 2 * 2
     ranking = made("editreward-bench", tmp_path, "ranking")
-    assert estimate(ranking, [who], {}).requests == (20 * 1 + 6 * 3 + 5 * 6) * 2 * 2
+    assert estimate(ranking, [who], Results()).requests == (20 * 1 + 6 * 3 + 5 * 6) * 2 * 2
 
 
 def test_the_same_judge_without_a_library_stands_beside_it(tmp_path: Path) -> None:
@@ -255,19 +252,19 @@ def test_the_same_judge_without_a_library_stands_beside_it(tmp_path: Path) -> No
     library = open_library("builtin")
     who = entry(lambda ties: Reader(), library=library, name="builtin")
     result = judged(data, [who, entry(lambda ties: Reader(), "empty")], tmp_path / "run")
-    with_it, without = result["rows"]
-    assert (with_it["coverage"], without["coverage"]) == (1.0, 0.0)
-    assert with_it["library_id"] == library.id and without["library_id"] == EMPTY.id
-    assert number(result, "all", "exact", 1)["value"] is None, "no judgment is no wrong answer"
-    [against] = without["against"]
-    assert against["judged_by_both"] == 0 and against["gain"] is None
+    with_it, without = result.rows
+    assert (with_it.coverage, without.coverage) == (1.0, 0.0)
+    assert with_it.library_id == library.id and without.library_id == EMPTY.id
+    assert number(result, "all", "exact", 1).value is None, "no judgment is no wrong answer"
+    [against] = without.against
+    assert against.judged_by_both == 0 and against.gain is None
 
 
 def test_human_scores_are_correlated_per_editor_and_people_stand_beside(tmp_path: Path) -> None:
     result = judged(made("imagenhub", tmp_path), [entry()], tmp_path / "run")
-    [each] = result["rows"][0]["numbers"]
-    assert set(each["detail"]["editors"]) == {"Alpha", "Beta", "Gamma"}
-    assert each["n"] == 27 and result["references"]["rater 1 against the others"] == 1.0
+    [each] = result.rows[0].numbers
+    assert set(each.detail.editors) == {"Alpha", "Beta", "Gamma"}
+    assert each.n == 27 and result.references["rater 1 against the others"] == 1.0
 
 
 def test_a_dimension_is_compared_with_the_score_that_speaks_to_it(tmp_path: Path) -> None:
@@ -282,8 +279,8 @@ def test_a_dimension_is_compared_with_the_score_that_speaks_to_it(tmp_path: Path
             return replace(judgment, scores=turned)
 
     result = judged(made("editscore-bench", tmp_path), [entry(lambda ties: Backwards())], tmp_path / "run")
-    assert number(result, "all", "macro", dimension="prompt_following")["value"] == 0.0
-    assert number(result, "all", "macro", dimension="overall")["value"] == 1.0
+    assert number(result, "all", "macro", dimension="prompt_following").value == 0.0
+    assert number(result, "all", "macro", dimension="overall").value == 1.0
 
 
 def development(tmp_path: Path, first: int, n: int) -> Path:
@@ -302,11 +299,7 @@ def development(tmp_path: Path, first: int, n: int) -> Path:
                 "ranking": "A=B" if place % 2 else "B>A",
             }
         )
-    path = tmp_path / f"from-{first}"
-    write_parquet(path / "2pair" / "a.parquet", rows)
-    for k in (3, 4):
-        write_parquet(path / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
-    return path
+    return editreward_bench(tmp_path / f"from-{first}", k2=rows)
 
 
 def opened(tmp_path: Path, source: Path) -> BenchmarkData:
@@ -318,22 +311,21 @@ def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) ->
     other = opened(tmp_path, development(tmp_path, 50, 30))
     who = [entry()]
     plain = judged(data, who, tmp_path / "run")
-    assert number(plain, "K=2", "exact")["value"] == 0.5, "its own ties are only what is exactly level"
+    assert number(plain, "K=2", "exact").value == 0.5, "its own ties are only what is exactly level"
     judged(other, who, tmp_path / "run" / "development")
     rules, notes = fit_rules(data, other, who, read_judgments(tmp_path / "run" / "development"))
     write_rules(tmp_path / "run", rules, notes)
     assert read_rules(tmp_path / "run") == (rules, notes)
     result = read_result(tmp_path / "run")
     fitted = number(result, "K=2", "fitted")
-    assert fitted["value"] == 1.0 and "threshold of ties fitted on other pairs" in fitted["name"]
-    assert result["fitted"][0].startswith("Thresholds of ties were fitted on")
-    [rule] = rules[result["rows"][0]["key"]].values()
-    [row] = [row for row in thresholds(result) if row[1] == "K=2"]
-    assert row[2:] == (f"{rule.threshold:.4g}", "none", f"30 pairs, {rule.digest[:12]}", "30 of 30")
+    assert fitted.value == 1.0 and "threshold of ties fitted on other pairs" in fitted.name
+    assert result.fitted[0].startswith("Thresholds of ties were fitted on")
+    [rule] = rules[result.rows[0].key].values()
+    row = ("K=2", f"{rule.threshold:.4g}", f"30 pairs, {rule.digest[:12]}", "30 of 30")
     for text in (markdown(result), report_page(result)):
-        assert [each for each in ("Thresholds of ties", *row, result["fitted"][0]) if each not in text] == []
+        assert [each for each in ("Thresholds of ties", *row, result.fitted[0]) if each not in text] == []
     assert "Thresholds of ties" not in markdown(plain) + report_page(plain)
-    assert number(result, "K=2", "tuned")["value"] == 1.0
+    assert number(result, "K=2", "tuned").value == 1.0
 
 
 def test_development_pairs_of_the_same_source_image_are_left_out(tmp_path: Path) -> None:
@@ -362,7 +354,7 @@ def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: 
     assert {each["item"] for each in results_of(tmp_path / "run").values()} == set(data.items)
     assert read_json(tmp_path / "run" / "contenders.json")[0]["library"] == "no Library"
     append_jsonl(tmp_path / "run" / RESULTS, {"id": "stray"})
-    assert read_result(tmp_path / "run")["rows"][0]["coverage"] == 1.0
+    assert read_result(tmp_path / "run").rows[0].coverage == 1.0
 
 
 def test_an_image_that_is_missing_is_a_failure_of_its_pair_alone(tmp_path: Path) -> None:
@@ -375,5 +367,5 @@ def test_an_image_that_is_missing_is_a_failure_of_its_pair_alone(tmp_path: Path)
     data = open_benchmark(open_task("vcreward-bench"), settings(tmp_path), source=place)
     assert [(each.code, each.n) for each in data.problems if each.part == "all"] == [("missing image", 1)]
     result = judged(data, [entry(lambda ties: BaselineJudge("closer", ties))], tmp_path / "run")
-    assert result["rows"][0]["failures"] == {"image": 1}
-    assert number(result, "all", "exact")["judged"] == 19
+    assert result.rows[0].failures == {"image": 1}
+    assert number(result, "all", "exact").judged == 19

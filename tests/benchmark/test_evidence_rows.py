@@ -11,7 +11,7 @@ from model_server import Call, ModelServer
 from PIL import Image
 
 from rewardharness.benchmark.config import BenchmarkConfig, split_judges
-from rewardharness.benchmark.job import open_job, run
+from rewardharness.benchmark.job import open_job
 from rewardharness.errors import InputError
 
 
@@ -76,14 +76,14 @@ def test_one_run_compares_them_pairwise(tmp_path: Path) -> None:
             str(data), judges=(f"{spec},{spec}+evidence",), protocol="direct", one_order=True, library="empty"
         )
         cost = open_job(config, settings(tmp_path)).cost()
-        report = run(config, settings(tmp_path), folder=tmp_path / "run")
+        report = open_job(config, settings(tmp_path), folder=tmp_path / "run").run()
         asked = [call for call in server.calls if "Candidates: A, B" in call.text]
     assert (cost.requests, cost.crops) == (12, 6 * 2 * 4)
     assert len(asked) == 12
     plain, given = report.rows
-    assert given["protocol"] == f"{plain['protocol']}, measured evidence"
-    assert plain["revision"] != given["revision"]
-    [compared] = given["against"]
-    assert (compared["n"], compared["better"], compared["worse"]) == (6, 0, 6)  # of the judge against this row
-    assert compared["p"] == pytest.approx(2 * 0.5**6)
+    assert given.protocol == f"{plain.protocol}, measured evidence"
+    assert plain.revision != given.revision
+    [compared] = given.against
+    assert (compared.n, compared.better, compared.worse) == (6, 0, 6)  # of the judge against this row
+    assert compared.p == pytest.approx(2 * 0.5**6)
     assert "vllm:judge+evidence" in str(report)

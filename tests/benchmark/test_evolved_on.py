@@ -13,16 +13,17 @@ from rewardharness.benchmark.facts import make_facts
 from rewardharness.benchmark.figures import cautions
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import markdown, read_result, report_page, write_report
+from rewardharness.benchmark.report import markdown, report_page, write_report
+from rewardharness.benchmark.result import BenchmarkResult, read_result
 from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, judge_benchmark, manifest
 from rewardharness.benchmark.task import open_task
+from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
 from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.release_card import read_report
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RunFolder
-from rewardharness.schema import Json
 
 CAUTION = "The Library mine was evolved on the same data, so expect lower accuracy on other"
 
@@ -60,10 +61,10 @@ def table(library: Library) -> list[BenchmarkEntry]:
     ]
 
 
-def judged(opened_task: BenchmarkData, library: Library, run: Path) -> Json:
+def judged(opened_task: BenchmarkData, library: Library, run: Path) -> BenchmarkResult:
     who = table(library)
     with RunFolder(run, manifest(opened_task, who[0])) as folder:
-        judge_benchmark(folder, opened_task, who, concurrency=lambda judge: 4)
+        judge_benchmark(folder, opened_task, who, concurrency=4)
     return read_result(run)
 
 
@@ -72,10 +73,8 @@ def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_ar
     digest = open_data(str(data), settings(tmp_path)).digest
     opened_task, library = opened_data(data), evolved("0" * 64, digest)
     result = judged(opened_task, library, tmp_path / "run")
-    assert [row.get("evolved_on") for row in result["rows"]] == [True, None, None]
-    assert result["dataset_digest"] == opened_task.dataset == digest and cautions(result["rows"]) == [
-        f"{CAUTION} data."
-    ]
+    assert [bool(row.evolved_on) for row in result.rows] == [True, False, False]
+    assert result.dataset_digest == opened_task.dataset == digest and cautions(result.rows) == [f"{CAUTION} data."]
     written = write_report(tmp_path / "run", result)
     assert json.loads(written[0].read_text("utf-8"))["rows"][0]["evolved_on"] is True
     for text in (markdown(result), report_page(result)):
@@ -89,7 +88,7 @@ def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_ar
 @pytest.mark.parametrize("lines", [(), ("f" * 64,), ("", 7, None, ["0" * 64], {"a": 1}, "x" * 64, "0" * 65)])
 def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, lines: tuple[Any, ...]) -> None:
     result = judged(opened_data(drawn(tmp_path / "data")), evolved(*lines), tmp_path / "run")
-    assert not any("evolved_on" in row for row in result["rows"]) and cautions(result["rows"]) == []
+    assert not any(row.evolved_on for row in result.rows) and cautions(result.rows) == []
     assert "was evolved on" not in markdown(result) + report_page(result)
     assert not any(each.evolved_on for each in make_facts(result, evolved()))
 
@@ -97,14 +96,14 @@ def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, 
 def test_another_dataset_gives_no_caution(tmp_path: Path) -> None:
     one, other = drawn(tmp_path / "one"), drawn(tmp_path / "other", shade=1)
     library = evolved(open_data(str(one), settings(tmp_path)).digest)
-    assert cautions(judged(opened_data(one), library, tmp_path / "run")["rows"])
-    assert not cautions(judged(opened_data(other), library, tmp_path / "run2")["rows"])
+    assert cautions(judged(opened_data(one), library, tmp_path / "run").rows)
+    assert not cautions(judged(opened_data(other), library, tmp_path / "run2").rows)
 
 
 def test_the_rows_of_a_task_have_no_such_digest_and_nothing_empty_is_one(tmp_path: Path) -> None:
     opened_task = made("editreward-bench", tmp_path)
-    assert opened_task.dataset == "" and "dataset_digest" not in opened_task.to_json()
-    assert not cautions(judged(opened_task, evolved(""), tmp_path / "run")["rows"])
+    assert opened_task.dataset == "" and "dataset_digest" not in to_json(opened_task.record)
+    assert not cautions(judged(opened_task, evolved(""), tmp_path / "run").rows)
 
 
 def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
@@ -118,17 +117,16 @@ def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
     )
     assert [each.key for each in plain] == [each.key for each in known]
     old = judged(replace(opened_task, dataset=""), evolved(opened_task.dataset), tmp_path / "run")
-    assert "dataset_digest" not in old and not cautions(old["rows"]), "as older versions left it"
-    assert not cautions(read_result(tmp_path / "run")["rows"])
-    assert cautions(judged(opened_task, evolved(opened_task.dataset), tmp_path / "run")["rows"])
+    assert not old.dataset_digest and not cautions(old.rows), "as older versions left it"
+    assert not cautions(read_result(tmp_path / "run").rows)
+    assert cautions(judged(opened_task, evolved(opened_task.dataset), tmp_path / "run").rows)
     before = (tmp_path / "run" / ENTRIES_FILE).read_text("utf-8")
-    assert cautions(judged(opened_task, evolved(), tmp_path / "run")["rows"]), "the same entries without their lineage"
+    assert cautions(judged(opened_task, evolved(), tmp_path / "run").rows), "the same entries without their lineage"
     assert (tmp_path / "run" / ENTRIES_FILE).read_text("utf-8") == before
 
 
 def test_a_library_is_named_once_and_that_of_a_release_as_such() -> None:
-    row = {"library": "mine", "library_id": "1", "evolved_on": True}
-    assert len(cautions([row, {**row, "name": "another judge"}, {**row, "library_id": "2", "library": "yours"}])) == 2
-    assert cautions([{**row, "release": "abc", "library": "release abc"}])[0].startswith(
-        "The Library of release abc was"
-    )
+    row = replace(entry(name="mine").record, evolved_on=True)
+    assert len(cautions([row, replace(row, name="another"), replace(row, library_id="2", library="yours")])) == 2
+    [released] = cautions([replace(row, release="abc", library="release abc")])
+    assert released.startswith("The Library of release abc was")

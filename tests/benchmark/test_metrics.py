@@ -12,17 +12,13 @@ from rewardharness.benchmark.metrics import (
     TWO_WAY,
     UNDECIDED,
     LabeledAnswer,
-    MacroScore,
-    ScoredPair,
+    Share,
     Treatment,
     chance,
     choice_of,
     collapse,
-    coverage,
     macro,
-    of_all,
     pair_accuracy,
-    share_json,
     split,
 )
 from rewardharness.benchmark.task import BOTH_BAD
@@ -58,19 +54,19 @@ many_answers = st.lists(
 def test_each_treatment_of_ties_gives_the_number_worked_out_by_hand() -> None:
     rows = answers(("A", "A"), ("A", "B"), ("B", TIE), (TIE, TIE), (TIE, "A"), ("B", None), ("B", UNDECIDED))
     exact = pair_accuracy(rows, "exact")
-    assert exact.accuracy == Accuracy(7, 6, 2.5)  # two right, and half for the undecided one
+    assert exact.count == Accuracy(7, 6, 2.5)  # two right, and half for the undecided one
     free = pair_accuracy(rows, "no-tie")
-    assert (free.accuracy, free.left_out) == (Accuracy(5, 4, 1.5), 2)
+    assert (free.count, free.left_out) == (Accuracy(5, 4, 1.5), 2)
     strict = pair_accuracy([row for row in rows if row.truth != TIE], "strict")
-    assert strict.accuracy == Accuracy(5, 4, 1.0)
-    assert coverage(exact.accuracy) == 6 / 7 and of_all(exact.accuracy) == 2.5 / 7
-    assert exact.to_json()["treatment"] == "exact" and free.to_json()["left_out"] == 2
+    assert strict.count == Accuracy(5, 4, 1.0)
+    assert exact.coverage == 6 / 7 and exact.of_all == 2.5 / 7
+    assert exact.treatment == "exact"
 
 
 def test_four_labels_keep_the_kinds_of_tie_apart_and_three_do_not() -> None:
     rows = answers((TIE, BOTH_BAD), (BOTH_BAD, BOTH_BAD), (BOTH_BAD, TIE), ("A", "A"))
-    assert pair_accuracy(rows, "exact", FOUR_WAY).accuracy.correct == 2
-    assert pair_accuracy([collapse(row) for row in rows], "exact").accuracy.correct == 4
+    assert pair_accuracy(rows, "exact", FOUR_WAY).correct == 2
+    assert pair_accuracy([collapse(row) for row in rows], "exact").correct == 4
     assert pair_accuracy(rows, "no-tie", FOUR_WAY).left_out == 3
 
 
@@ -89,15 +85,15 @@ def test_a_label_from_another_set_is_refused_and_named() -> None:
 def test_perfect_inverted_failing_and_blind_judges_get_what_they_must(n: int) -> None:
     source = random.Random(5)
     truths = [source.choice(TWO_WAY) for _ in range(n)]
-    perfect = pair_accuracy(answers(*((truth, truth) for truth in truths)), "exact").accuracy
-    inverted = pair_accuracy(answers(*((truth, SWAP[truth]) for truth in truths)), "exact").accuracy
-    assert (perfect.value, inverted.value) == (1.0, 0.0)
+    perfect = pair_accuracy(answers(*((truth, truth) for truth in truths)), "exact")
+    inverted = pair_accuracy(answers(*((truth, SWAP[truth]) for truth in truths)), "exact")
+    assert (perfect.accuracy, inverted.accuracy) == (1.0, 0.0)
     failing = [(truth, None if place % 10 == 0 else truth) for place, truth in enumerate(truths)]
-    found = pair_accuracy(answers(*failing), "exact").accuracy
-    assert (coverage(found), found.value, of_all(found)) == (0.9, 1.0, 0.9)
-    level = pair_accuracy(answers(*((truth, UNDECIDED) for truth in truths)), "no-tie").accuracy
-    assert level.value == 0.5
-    coin = pair_accuracy(answers(*((truth, source.choice(TWO_WAY)) for truth in truths)), "exact").accuracy
+    found = pair_accuracy(answers(*failing), "exact")
+    assert (found.coverage, found.accuracy, found.of_all) == (0.9, 1.0, 0.9)
+    level = pair_accuracy(answers(*((truth, UNDECIDED) for truth in truths)), "no-tie")
+    assert level.accuracy == 0.5
+    coin = pair_accuracy(answers(*((truth, source.choice(TWO_WAY)) for truth in truths)), "exact")
     interval = wilson(coin.correct, coin.judged)
     assert interval is not None and interval.low < 0.5 < interval.high
 
@@ -105,41 +101,50 @@ def test_perfect_inverted_failing_and_blind_judges_get_what_they_must(n: int) ->
 @given(many_answers, st.sampled_from(["exact", "no-tie"]))
 def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[LabeledAnswer], treatment: Treatment) -> None:
     score = pair_accuracy(rows, treatment)
-    count = score.accuracy
+    count = score.count
     assert 0 <= count.correct <= count.judged <= count.n == len(rows) - score.left_out
     swapped = [
         replace(row, truth=SWAP.get(row.truth, row.truth), choice=row.choice and SWAP.get(row.choice, row.choice))
         for row in rows
     ]
-    assert pair_accuracy(swapped, treatment).accuracy == count
-    assert pair_accuracy(rows[::-1], treatment).accuracy == count
+    assert pair_accuracy(swapped, treatment).count == count
+    assert pair_accuracy(rows[::-1], treatment).count == count
 
 
 @given(many_answers)
 def test_parts_add_up_to_the_whole(rows: list[LabeledAnswer]) -> None:
     score = macro(rows)
     assert list(score.parts) == sorted({row.category for row in rows})
-    assert score.pooled == pair_accuracy(rows, "exact").accuracy
+    assert score.pooled.count == pair_accuracy(rows, "exact").count
     assert sum(len(part) for part in split(rows, lambda row: row.category).values()) == len(rows)
 
 
 def test_a_macro_mean_weighs_categories_alike_and_is_none_where_one_has_nothing_judged() -> None:
-    score = MacroScore({"big": Accuracy(100, 100, 90), "small": Accuracy(2, 1, 0)})
-    assert score.mean == pytest.approx(0.45)
-    assert score.mean_of_all == pytest.approx(0.45)
-    assert score.pooled == Accuracy(102, 101, 90)
-    unjudged = MacroScore({"big": Accuracy(100, 100, 90), "small": Accuracy(2, 0, 0)})
+    big = [LabeledAnswer(str(n), "A", "A" if n < 90 else "B", "big") for n in range(100)]
+    score = macro([*big, LabeledAnswer("x", "A", "B", "small"), LabeledAnswer("y", "A", None, "small")])
+    assert (score.mean, score.mean_of_all) == (pytest.approx(0.45), pytest.approx(0.45))
+    assert score.pooled.count == Accuracy(102, 101, 90)
+    unjudged = macro([*big, LabeledAnswer("x", "A", None, "small")])
     assert (unjudged.mean, unjudged.mean_of_all) == (None, 0.45)
-    assert MacroScore({}).mean is None and MacroScore({}).to_json()["pooled"]["accuracy"] is None
+    assert macro([]).mean is macro([]).pooled.accuracy is None
+
+
+def test_editscore_takes_the_strict_mean_over_task_types() -> None:
+    scores = {"color": [("A", 9, 5), ("A", 5, 5)], "text": [("B", 5, 9), ("A", None, 9)]}
+    pairs = [LabeledAnswer("p", t, None, kind, first=a, second=b) for kind, rows in scores.items() for t, a, b in rows]
+    score = macro([replace(pair, choice=pair.leader) for pair in pairs], "strict", TWO_WAY)
+    assert {kind: share.count for kind, share in score.parts.items()} == {
+        "color": Accuracy(2, 2, 1), "text": Accuracy(2, 1, 1),
+    }  # fmt: skip
+    assert (score.mean, score.mean_of_all) == (pytest.approx((0.5 + 1.0) / 2), pytest.approx((0.5 + 0.5) / 2))
 
 
 def test_shares_say_both_bases_with_their_intervals() -> None:
-    shares = share_json(Accuracy(10, 5, 4))
-    assert (shares["coverage"], shares["accuracy"], shares["of_all"]) == (0.5, 0.8, 0.4)
-    interval = wilson(4, 5)
-    assert interval is not None and shares["interval"] == [interval.low, interval.high]
-    empty = share_json(Accuracy(0, 0, 0))
-    assert [empty[key] for key in ("coverage", "accuracy", "of_all", "interval")] == [None] * 4
+    share, interval = Share.of(Accuracy(10, 5, 4)), wilson(4, 5)
+    assert (share.coverage, share.accuracy, share.of_all) == (0.5, 0.8, 0.4)
+    assert interval is not None and share.interval == (interval.low, interval.high)
+    empty = Share.of(Accuracy(0, 0, 0))
+    assert empty.coverage is empty.accuracy is empty.of_all is empty.interval is None
 
 
 @pytest.mark.parametrize(
@@ -152,18 +157,18 @@ def test_an_answer_is_read_off_a_judgment_as_the_report_counts_it(
     given = judgment(preference, ties=ties)
     assert choice_of(given) == wanted
     example = Example("x", "do", IMAGE, (IMAGE, IMAGE), preference="A")
-    assert pair_accuracy([LabeledAnswer("x", "A", choice_of(given))], "exact").accuracy.correct == credit(
-        example, given
-    )
+    assert pair_accuracy([LabeledAnswer("x", "A", choice_of(given))], "exact").correct == credit(example, given)
 
 
-def test_scores_say_who_leads_and_a_missing_one_is_no_answer() -> None:
-    assert ScoredPair("p", "A", 2.0, 1.0).answer().choice == "A"
-    assert ScoredPair("p", "A", 1.0, 2.0).answer().choice == "B"
-    assert ScoredPair("p", "A", 1.0, 1.0).answer().choice == TIE
-    assert ScoredPair("p", "A", None, 1.0).answer().choice is None
+@pytest.mark.parametrize(
+    ("first", "second", "leader"), [(2.0, 1.0, "A"), (1.0, 2.0, "B"), (1.0, 1.0, TIE), (None, 1.0, None)]
+)
+def test_scores_say_who_leads_and_a_missing_one_is_no_answer(
+    first: float | None, second: float, leader: str | None
+) -> None:
+    assert LabeledAnswer("p", "A", first=first, second=second).leader == leader
     with pytest.raises(InputError, match="p: the score nan is not a finite number"):
-        ScoredPair("p", "A", math.nan, 1.0)
+        LabeledAnswer("p", "A", first=math.nan, second=second)
 
 
 def test_chance_is_computed_from_the_labels_at_hand() -> None:

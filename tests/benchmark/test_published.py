@@ -89,7 +89,7 @@ def test_a_judge_twice_in_one_column_is_refused() -> None:
 
 
 def marks(run: Setting, rows: tuple[Published, ...] | None = None) -> dict[str, str]:
-    return {each.row.judge: each.mark for each in compare_published(run, rows)}
+    return {row.judge: row.mark for row in compare_published(run, rows)}
 
 
 def test_a_row_is_marked_with_what_sets_it_apart() -> None:
@@ -121,9 +121,9 @@ def test_commits_are_compared_and_words_about_a_revision_are_told() -> None:
 
 def test_rows_of_the_same_protocol_come_first() -> None:
     found = compare_published(RUN, parse_published(TEXT, "f"))
-    assert [each.same for each in found] == [True, False]
-    shown = found[1].to_json()
-    assert (shown["printed"], shown["same_protocol"], shown["n_inferred"]) == ("50.0", False, True)
+    assert [(row.printed, row.same_protocol, row.n_inferred) for row in found] == [
+        ("45.69", True, True), ("50.0", False, True),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from rewardharness.benchmark.ratings import STEPS, Cell, Ratings, parse_cell, read_ratings
 from rewardharness.errors import DataError
-from rewardharness.schema import Json
 
 HEADER = "uid\tMagic\tPix"
 
@@ -19,6 +18,10 @@ def write(folder: Path, *tables: str, ending: str = "\n") -> Path:
     for number, table in enumerate(tables, 1):
         (folder / f"IE_rater{number}.tsv").write_bytes(table.replace("\n", ending).encode())
     return folder
+
+
+def mean(ratings: Ratings, editor: str) -> float | None:
+    return ratings.summary().mean_overall[editor].mean
 
 
 GOOD = (
@@ -40,7 +43,7 @@ def test_columns_about_the_table_are_no_editors_and_a_table_needs_no_task_in_its
         (folder / f"rater{number}.tsv").write_text(f"{header}\n{row}\n", encoding="utf-8")
     ratings = read_ratings(folder)
     assert (ratings.task, ratings.editors, ratings.items) == ("Text-Guided", ("Magic", "Pix"), ("a.jpg",))
-    assert ratings.means() == {"Magic": 1.0, "Pix": 0.0} and not ratings.broken
+    assert (mean(ratings, "Magic"), mean(ratings, "Pix")) == (1.0, 0.0) and not ratings.broken
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_three_raters_are_averaged_per_edit(tmp_path: Path, ending: str) -> None
     assert human["Magic", "a.jpg"] == pytest.approx((1 + math.sqrt(0.5) + 1) / 3)
     assert human["Magic", "b.jpg"] == pytest.approx(0.5)
     assert human["Magic", "c.jpg"] == 0
-    assert ratings.means()["Magic"] == pytest.approx(((2 + math.sqrt(0.5)) / 3 + 0.5) / 3)
+    assert mean(ratings, "Magic") == pytest.approx(((2 + math.sqrt(0.5)) / 3 + 0.5) / 3)
     assert ratings.broken == ()
 
 
@@ -105,41 +108,38 @@ def test_broken_cells_are_named_and_their_edits_left_out(tmp_path: Path) -> None
         "IE_rater3.tsv, row 4 (a.jpg), column number 4, which has no editor: '[1,1]' is not [SC, PQ]",
     ]
     assert set(ratings.human()) == {("Magic", item) for item in ratings.items} | {("Pix", "a.jpg")}
-    assert ratings.means()["Pix"] == 0
-    shown = ratings.to_json()
-    assert (shown["rated"], shown["edits"], len(shown["broken"])) == (4, 6, 3)
+    assert mean(ratings, "Pix") == 0
+    summary = ratings.summary()
+    assert (summary.rated, summary.edits, len(summary.broken)) == (4, 6, 3)
     assert ratings.between_humans()["rater 1 against 3"].editors["Pix"].n == 3
-    assert shown["mean_overall"]["Pix"]["n"] == 1 and shown["mean_overall"]["Magic"]["n"] == 3
-    assert shown["between_humans"]["rater 1 against 3"]["n"] == 6
+    assert (summary.mean_overall["Pix"].n, summary.mean_overall["Magic"].n) == (1, 3)
+    assert summary.between_humans["rater 1 against 3"].n == 6
 
 
 def test_means_and_agreement_have_intervals_over_items(tmp_path: Path) -> None:
-    few, many = (
-        synthetic(tmp_path / name, random.Random(3), slips=0.3, count=count).to_json()
-        for name, count in (("few", 12), ("many", 120))
-    )
-    for key in ("mean_overall", "between_humans"):
-        for name, each in many[key].items():
-            low, high = each["interval"]
-            assert low <= each["mean"] <= high and high - low > 0, name
-        assert sum(map(_width, many[key].values())) < sum(map(_width, few[key].values()))
-
-
-def _width(each: Json) -> float:
-    return float(each["interval"][1] - each["interval"][0])
+    widths = []
+    for name, count in (("few", 12), ("many", 120)):
+        summary = synthetic(tmp_path / name, random.Random(3), slips=0.3, count=count).summary()
+        for rows in (summary.mean_overall, summary.between_humans):
+            spans = [(row.interval, row.mean) for row in rows.values()]
+            assert all(span and value and span[0] <= value <= span[1] for span, value in spans) or name == "few"
+            widths.append(sum(span[1] - span[0] for span, _ in spans if span))
+    assert 0 < widths[2] < widths[0] and 0 < widths[3] < widths[1]
 
 
 def test_a_mean_of_scores_that_are_all_alike_is_not_certain(tmp_path: Path) -> None:
     rows = "".join(f"{name}.jpg\t[1,1]\t[0,0]\n" for name in "abcde")
-    shown = read_ratings(write(tmp_path / "IE", *[f"{HEADER}\n{rows}"] * 3)).to_json()
-    assert (shown["mean_overall"]["Magic"]["mean"], shown["mean_overall"]["Pix"]["mean"]) == (1.0, 0.0)
-    assert shown["mean_overall"]["Magic"]["interval"][0] < 0.6 and shown["mean_overall"]["Pix"]["interval"][1] > 0.4
-    assert all(each["mean"] is None and each["interval"] is None for each in shown["between_humans"].values())
+    summary = read_ratings(write(tmp_path / "IE", *[f"{HEADER}\n{rows}"] * 3)).summary()
+    magic, pix = summary.mean_overall["Magic"], summary.mean_overall["Pix"]
+    assert (magic.mean, pix.mean) == (1.0, 0.0) and magic.interval and pix.interval
+    assert magic.interval[0] < 0.6 and pix.interval[1] > 0.4
+    assert all(row.mean is row.interval is None for row in summary.between_humans.values())
 
 
 def test_an_editor_without_any_human_score_has_no_mean(tmp_path: Path) -> None:
     tables = [f"{HEADER}\na.jpg\t[1,1]\t?\n"] * 3
-    assert read_ratings(write(tmp_path / "IE", *tables)).means() == {"Magic": 1.0, "Pix": None}
+    ratings = read_ratings(write(tmp_path / "IE", *tables))
+    assert (mean(ratings, "Magic"), mean(ratings, "Pix")) == (1.0, None)
 
 
 @pytest.mark.parametrize(
@@ -192,18 +192,6 @@ def synthetic(folder: Path, source: random.Random, *, slips: float, count: int =
     return read_ratings(write(folder, *tables))
 
 
-def test_a_judge_that_agrees_correlates_and_one_that_is_upside_down_does_not(tmp_path: Path) -> None:
-    ratings = synthetic(tmp_path / "IE", random.Random(3), slips=0.3)
-    human = ratings.human()
-    assert ratings.correlate({edit: 5 * value for edit, value in human.items()}).mean == 1.0
-    assert ratings.correlate({edit: -value for edit, value in human.items()}).mean == -1.0
-    source = random.Random(4)
-    blind = ratings.correlate({edit: source.random() for edit in human}).mean
-    assert blind is not None and abs(blind) < 0.15
-    some = ratings.correlate({edit: None if place % 10 == 0 else human[edit] for place, edit in enumerate(human)})
-    assert some.counts.judged / some.counts.n == 0.9 and some.mean == 1.0
-
-
 def test_people_agree_less_with_one_another_the_more_they_slip(tmp_path: Path) -> None:
     careful = synthetic(tmp_path / "careful", random.Random(3), slips=0.1).between_humans()
     careless = synthetic(tmp_path / "careless", random.Random(3), slips=0.6).between_humans()
@@ -221,15 +209,14 @@ def test_the_published_means_of_editors_come_out(real_data: Path) -> None:
     ratings = read_ratings(real_data / "text" / "imagenhub" / "Text-Guided_IE")
     assert (len(ratings.editors), len(ratings.items), len(ratings.raters)) == (9, 179, 3)
     assert ratings.broken == () and len(ratings.human()) == 1611
-    means = {editor: round(mean or 0, 2) for editor, mean in ratings.means().items()}
+    summary = ratings.summary()
+    means = {editor: round(row.mean or 0, 2) for editor, row in summary.mean_overall.items()}
     assert (means["MagicBrush"], means["InstructPix2Pix"], means["Prompt2prompt"]) == (0.47, 0.27, 0.15)
-    spans = ratings.between_intervals()
     sparse = {"DiffEdit", "Imagic", "Pix2PixZero", "Text2Live"}  # one rater or another gave nearly all edits a zero
-    for name, found in ratings.between_humans().items():
-        span = spans[name]
+    for found in summary.between_humans.values():
         assert "Imagic" in found.undefined and set(found.undefined) <= sparse
         assert found.mean is not None and 0.5 < found.mean < 0.65
-        assert span is not None and 0.4 < span.low < found.mean < span.high < 0.7
+        assert found.interval is not None and 0.4 < found.interval[0] < found.mean < found.interval[1] < 0.7
 
 
 @pytest.mark.real_data

@@ -9,10 +9,10 @@ from bench_parts import made, settings
 from hub_parts import running_hub
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import MAKERS, editreward_rows, png, write_json, write_parquet
+from synthetic import MAKERS, editreward_bench, editreward_rows, png, write_json, write_parquet
 
 from rewardharness.benchmark.cases import read_part
-from rewardharness.benchmark.checks import check
+from rewardharness.benchmark.checks import INCOMPLETE, TWICE, check
 from rewardharness.benchmark.items import Question, sample
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.task import (
@@ -27,6 +27,7 @@ from rewardharness.benchmark.task import (
     read_task,
 )
 from rewardharness.errors import DataError, InputError
+from rewardharness.files import write_bytes
 from rewardharness.hub.errors import HubError
 from rewardharness.schema import ImageInput
 
@@ -213,10 +214,8 @@ def test_groups_are_put_together_from_rows_by_the_beginning_of_the_id(tmp_path: 
 
 def test_ids_without_a_mark_are_grouped_by_their_first_ten_characters(tmp_path: Path) -> None:
     rows = [{**row, "id": f"group{row['id'][:5]}-{place}"} for place, row in enumerate(editreward_rows(3, 2))]
-    for k in (2, 4):
-        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
-    write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", rows)
-    opened_task = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    copy = editreward_bench(tmp_path / "copy", k3=rows)
+    opened_task = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=copy)
     assert {question.group for question in opened_task.questions if question.part == "K=3"} == {
         "K=3/group00000",
         "K=3/group00001",
@@ -246,10 +245,8 @@ def broken(
     tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 ) -> dict[str, tuple[int, str]]:
     """Open EditReward-Bench with some rows of K=3 changed; what is said of that part."""
-    for k in (2, 4):
-        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
-    write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", change(editreward_rows(3, 4)))
-    opened_task = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    copy = editreward_bench(tmp_path / "copy", k3=change(editreward_rows(3, 4)))
+    opened_task = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=copy)
     return {each.code: (each.n, each.consequence) for each in opened_task.problems if each.part == "K=3"}
 
 
@@ -258,50 +255,35 @@ def turned(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "ranking": f"{second}>{first}" if row["ranking"].startswith(first) else f"{first}>{second}"}
 
 
+TORN = {INCOMPLETE: (1, "its pairs count, the group does not")}
+
+
 @pytest.mark.parametrize(
-    "change, found",
+    "change, problems",
     [
         (lambda rows: rows, {}),
-        (lambda rows: rows[1:], {"incomplete group": (1, "its pairs count, the group does not")}),
+        (lambda rows: rows[1:], TORN),
         (lambda rows: [*rows, rows[0]], {"repeated row": (1, "counted once")}),
         (
             lambda rows: [*rows, {**rows[0], "instruction": "else"}],
-            {
-                "duplicate id": (1, "counted, with new ids"),
-                "pair twice in its group": (2, "judged, not counted"),
-                "incomplete group": (1, "its pairs count, the group does not"),
-            },
+            {"duplicate id": (1, "counted, with new ids"), TWICE: (2, "judged, not counted"), **TORN},
         ),
         (
             lambda rows: [*rows, {**turned(rows[0]), "id": "elsewhere_0"}],
-            {
-                "contradicting labels": (2, "judged, not counted"),
-                "incomplete group": (2, "its pairs count, the group does not"),
-            },
+            {"contradicting labels": (2, "judged, not counted"), INCOMPLETE: (2, TORN[INCOMPLETE][1])},
         ),
-        (
-            lambda rows: [{**rows[0], "ranking": "A?B"}, *rows[1:]],
-            {"label not understood": (1, "not judged"), "incomplete group": (1, "its pairs count, the group does not")},
-        ),
-        (
-            lambda rows: [{**rows[0], "instruction": " "}, *rows[1:]],
-            {"no instruction": (1, "not judged"), "incomplete group": (1, "its pairs count, the group does not")},
-        ),
+        (lambda rows: [{**rows[0], "ranking": "A?B"}, *rows[1:]], {"label not understood": (1, "not judged"), **TORN}),
+        (lambda rows: [{**rows[0], "instruction": " "}, *rows[1:]], {"no instruction": (1, "not judged"), **TORN}),
         (
             lambda rows: [{**rows[0], "source_image": None}, *rows[1:]],
-            {
-                "wrong number of source images": (1, "not judged"),
-                "incomplete group": (1, "its pairs count, the group does not"),
-            },
+            {"wrong number of source images": (1, "not judged"), **TORN},
         ),
     ],
 )
 def test_what_is_odd_in_the_data_is_named_and_counted(
-    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
-    found: dict[str, tuple[int, str]],
-    tmp_path: Path,
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], problems: dict[str, tuple[int, str]], tmp_path: Path
 ) -> None:
-    assert broken(tmp_path, change) == found
+    assert broken(tmp_path, change) == problems
 
 
 def test_labels_that_go_round_in_a_circle_are_named(tmp_path: Path) -> None:
@@ -376,6 +358,55 @@ def test_data_are_read_from_the_hub_at_the_revision_that_is_named(
             open_benchmark(task, hub.settings())
 
 
+def layouts(place: Path, name: str) -> dict[str, dict[str, bytes]]:
+    """The files of a dataset as it may be laid out on the Hub, by what tells its parts apart."""
+    root = place if place.is_dir() else place.parent
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    if name == "genai-bench":  # the other configs of the dataset
+        files = {f"image_edition/{path}": data for path, data in files.items()}
+        files["image_generation/test_v1-00000-of-00001.parquet"] = next(iter(files.values()))
+        configs = "".join(
+            f"- config_name: {config}\n  data_files:\n  - split: test_v1\n    path: {config}/test_v1*\n"
+            for config in ("image_edition", "image_generation")
+        )
+        files["README.md"] = f"---\nconfigs:\n{configs}---\n".encode()
+    if name != "editreward-bench":
+        return {"files": files}
+    one: dict[str, bytes] = {}
+    write_parquet(place / "all.parquet", [row for k, n in ((2, 20), (3, 6), (4, 5)) for row in editreward_rows(k, n)])
+    one["data/train-00000-of-00001.parquet"] = (place / "all.parquet").read_bytes()
+    return {"configs": {**files, "README.md": f"{CARD}---\n".encode()}, "folders": files, "column": one}
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["Hub", "copy"])
+@pytest.mark.parametrize("name", sorted(each.name for each in list_tasks() if each.name != "attacks"))
+def test_every_declaration_fits_the_files_of_its_dataset(
+    name: str, local: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, made_there = open_task(name), MAKERS[name](tmp_path / "made")
+    expected = made(name, tmp_path / "again")
+    for layout, files in layouts(made_there, name).items() if task.data.hub else ():
+        if local:
+            for path, data in files.items():
+                write_bytes(tmp_path / layout / path, data)
+            opened_task = open_benchmark(task, settings(tmp_path), source=tmp_path / layout)
+        else:
+            with running_hub(tmp_path / layout, monkeypatch) as hub:
+                repo = hub.server.store.create(task.data.hub, kind="datasets")
+                repo.put(files)
+                opened_task = open_benchmark(task, hub.settings(), revision="main")
+        assert [part.name for part in opened_task.parts] == [part.name for part in expected.parts]
+        assert len(opened_task.questions) == len(expected.questions), layout
+    assert expected.questions
+
+
+def test_parts_with_the_same_rows_are_no_benchmark(tmp_path: Path) -> None:
+    rows = [{key: row[key] for key in row if key != "dataset"} for row in editreward_rows(2, 4)]
+    write_parquet(tmp_path / "copy" / "train.parquet", rows)
+    with pytest.raises(DataError, match="have the same rows, as the data have neither a config or folder '3pair'"):
+        open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+
+
 def test_data_that_nobody_serves_are_asked_for_in_words(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         open_benchmark(open_task("imagenhub"), settings(tmp_path))
@@ -438,7 +469,7 @@ def test_a_sample_gives_every_stratum_its_share_and_grows(tmp_path: Path) -> Non
 
 def test_a_sample_has_as_much_of_each_part_where_every_category_is_rare() -> None:
     questions = tuple(
-        Question(f"{part}-{number}", part, (), "AB"[number % 2], category=f"{number}")
+        Question(id=f"{part}-{number}", part=part, asks=(), truth="AB"[number % 2], category=f"{number}")
         for part in ("many", "few", "some")
         for number in range({"many": 40, "few": 4, "some": 20}[part])
     )
@@ -450,7 +481,14 @@ def test_a_sample_has_as_much_of_each_part_where_every_category_is_rare() -> Non
 def test_a_sample_of_attacks_has_whole_edits() -> None:
     attacks = ("unchanged", "caption", "wrong-color")
     questions = tuple(
-        Question(f"{name}/{name}-{number:03d}|{order}", name, (), "A", category=f"{number % 3}", order=order)
+        Question(
+            id=f"{name}/{name}-{number:03d}|{order}",
+            part=name,
+            asks=(),
+            truth="A",
+            category=f"{number % 3}",
+            order=order,
+        )
         for number in range(12)
         for name in attacks
         for order in ("forward", "reverse")

@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
-from rewardharness.bulk.filtering import Rules, count, decide
+from rewardharness.bulk.config import FilterConfig
+from rewardharness.bulk.filtering import Rules, count, decide, decide_all
 from rewardharness.errors import InputError
 from rewardharness.schema import Example, Failure, ImageInput, Judgment, Scores
 
@@ -48,9 +51,29 @@ def test_what_was_not_judged_is_never_kept(rules):
 
 def test_rules_must_say_something():
     with pytest.raises(InputError, match="No condition"):
-        Rules()
-    with pytest.raises(InputError, match=r"not in \[0, 1\]"):
-        Rules(reward=4)
+        FilterConfig("data", output=Path("kept.parquet"))
+    with pytest.raises(InputError, match="--min-reward 4 is out of range"):
+        FilterConfig("data", output=Path("kept.parquet"), min_reward=4)
+    with pytest.raises(InputError, match="--top 0 is out of range"):
+        FilterConfig("data", output=Path("kept.parquet"), top=0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "kept"),
+    [(Rules(top=0.5), "023"), (Rules(top=0.1), "0"), (Rules(top=1), "0234"), (Rules(0.5, top=0.5), "02")],
+)
+def test_a_share_keeps_the_best_of_all_edits(rules, kept):
+    """Of equal rewards the earlier edits are kept; an edit without a judgment counts in the share."""
+    judgments = [judgment(A=reward) for reward in (0.9, None, 0.6, 0.4, 0.4)]
+    judgments[1] = judgment(failure=Failure("timeout", "It took too long."))
+    decided = decide_all([(example(1), each) for each in judgments], rules)
+    assert "".join(str(place) for place, each in enumerate(decided) if each.keep) == kept
+    assert decided[1].code == "not_judged"
+    if rules == Rules(top=0.1):
+        assert (decided[2].code, decided[2].reason) == (
+            "not_top",
+            "Its reward 0.600 is number 2; the best 0.1 of 5 edits are 1.",
+        )
 
 
 def test_decisions_are_counted():

@@ -1,7 +1,10 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewardharness.bulk.config import PreferencePairsConfig
 from rewardharness.bulk.pairs import PairRules, Repeated, pair_up
 from rewardharness.errors import InputError
 
@@ -41,8 +44,8 @@ def test_a_margin_within_the_spread_is_no_evidence():
 
 @pytest.mark.parametrize("wrong", [{"margin": 0.0}, {"margin": 1.5}, {"spread": -1.0}, {"per_edit": 0}])
 def test_rules_that_make_no_sense(wrong):
-    with pytest.raises(InputError):
-        PairRules(**wrong)
+    with pytest.raises(InputError, match="out of range"):
+        PreferencePairsConfig("data", output=Path("out"), **wrong)
 
 
 @given(

@@ -4,18 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from made_tables import as_parquet, data_100, picture
 from model_server import Fault, ModelServer
 
-from rewardharness.bulk import engine
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.bulk.engine import ShardsJob
 from rewardharness.bulk.shards import ShardStore, Status
 from rewardharness.cli.main import main
 from rewardharness.errors import DataError, InputError, RunError
-from rewardharness.models.base import ModelError
+from rewardharness.files import sha256_file
+from rewardharness.judging import batches
+from rewardharness.runs.stop import RunPaused
 from rewardharness.settings import Settings
 
 ANSWER = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 2} for label in "AB"}})
@@ -124,7 +126,7 @@ def test_failed_rows_are_judged_again_on_request(
 
 @pytest.mark.parametrize("name", ["401", "404"])
 def test_a_run_stops_when_the_model_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(engine, "OUTAGE", 6)
+    monkeypatch.setattr(batches, "OUTAGE", 6)
     (tmp_path / "table.parquet").write_bytes(as_parquet(data_100()))
     broken = True
 
@@ -133,10 +135,11 @@ def test_a_run_stops_when_the_model_cannot_be_asked(tmp_path: Path, monkeypatch:
 
     with ModelServer(respond) as server:
         options = {"judge": f"openai:judge@{server.url}", "protocol": "direct", "no_cache": True, "concurrency": 1}
-        with pytest.raises(ModelError, match=r"about 6 rows in succession.*--retry-failed"):
+        why = "gives no access" if name == "401" else "about 6 examples in succession"
+        with pytest.raises(RunPaused, match=rf"{why}.*same command again"):
             run(tmp_path / "table.parquet", tmp_path / "out", **options)
         broken = False
-        assert run(tmp_path / "table.parquet", tmp_path / "out", retry_failed=True, **options).report.judged == 12
+        assert run(tmp_path / "table.parquet", tmp_path / "out", **options).report.judged == 12
 
 
 def test_a_check_finds_changed_and_missing_files(data: Path, tmp_path: Path) -> None:
@@ -149,6 +152,63 @@ def test_a_check_finds_changed_and_missing_files(data: Path, tmp_path: Path) -> 
         store.merge(tmp_path / "all.parquet", partial=True)
     (tmp_path / "out" / "done" / "part-000001.json").unlink()
     assert run(data, tmp_path / "out").complete and store.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([[0, 10**10]], "does not have each of the rows 0 to 9999999999 once"),
+        ([[0, 5], [6, 5]], "are not consecutive rows"),
+        ([[0, -5]], "are not valid"),
+        ([[0]], "are not valid"),
+        ([["0", 5]], "are not valid"),
+        ({"a": 1}, "are not valid"),
+        (None, "are not valid"),
+    ],
+)
+def test_a_manifest_that_is_wrong_is_said(parts: Any, said: str, data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "out", limit=5)
+    file = tmp_path / "out" / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "parts": parts}), "utf-8")
+    try:
+        problems = ShardStore(tmp_path / "out").problems()
+    except RunError as error:
+        problems = [error.message]
+    assert said in problems[0]
+
+
+def test_records_and_parts_of_others_are_bounded(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "out", limit=5)
+    store, part = ShardStore(tmp_path / "out"), tmp_path / "out" / "judged" / "part-000000.parquet"
+    done = tmp_path / "out" / "done" / "part-000000.json"
+    record = json.loads(done.read_text("utf-8"))
+    for wrong in ({"number": -1}, {"number": 7}, {"judged": -4}, {"report": []}, {"finished": "x"}):
+        done.write_text(json.dumps({**record, **wrong}), "utf-8")
+        assert store.problems() == ["Part 0 is missing."], wrong
+    rows = pyarrow.table({"row": pyarrow.array(range(3_000_000), pyarrow.int64())})
+    parquet.write_table(rows, part)
+    done.write_text(json.dumps({**record, "judged_sha256": sha256_file(part)}), "utf-8")
+    assert store.problems() == [f"{part} does not have 4 rows."]
+    parquet.write_table(pyarrow.table({"row": [0], "id": ["x" * (300 << 20)]}), part)
+    done.write_text(json.dumps({**record, "judged": 1, "judged_sha256": sha256_file(part)}), "utf-8")
+    assert "would have to fit in memory" in store.problems()[0]
+    with pytest.raises(DataError, match="would have to fit in memory"):
+        store.merge(tmp_path / "all.parquet")
+
+
+@pytest.mark.parametrize("name", ["judged", "done", "judged/part-000000.parquet", "manifest.json"])
+def test_no_link_below_an_output_folder_is_followed(name: str, data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "out", limit=5)
+    place = tmp_path / "out" / name
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    try:
+        problems = ShardStore(tmp_path / "out").problems()
+    except RunError as error:
+        problems = [error.message]
+    assert f"{place} is a link" in problems[0]
+    with pytest.raises(RunError, match="is a link"):
+        ShardStore(tmp_path / "out").merge(tmp_path / "all.parquet")
 
 
 def test_merged_rows_replace_nothing_unasked(data: Path, tmp_path: Path) -> None:

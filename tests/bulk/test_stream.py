@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,6 +119,35 @@ def test_samples_of_an_archive(tmp_path: Path, rows: int) -> None:
     assert [example.id for example in found] == [f"early-{number}" for number in range(5)]
     assert {example.preference for example in found} == {"B"}
     assert bytes_of(found[3]) == [picture(30), picture(31, "JPEG"), picture(32)]
+
+
+def member(size: int, data: bytes, kind: bytes = b"0") -> bytes:
+    """A member of a tar archive with any size in its header."""
+    info = tarfile.TarInfo("a.png")
+    info.type, info.size = kind, abs(size)
+    header = bytearray(info.tobuf(tarfile.USTAR_FORMAT))
+    if size < 0:
+        header[124:136] = b"\xff" * 4 + struct.pack(">q", size)
+        header[148:156] = b" " * 8
+        header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + data + b"\0" * (-len(data) % 512)
+
+
+@pytest.mark.parametrize(
+    ("archive", "said"),
+    [
+        (member(200_000, b"1" * 200_000, tarfile.XHDTYPE), "an extended header has 200000 bytes"),
+        (member(200_000, b"1" * 200_000, tarfile.GNUTYPE_LONGNAME), "an extended header has 200000 bytes"),
+        (member(-512, b""), "negative size"),
+        (member(14, b"14 size=-1024\n", tarfile.XHDTYPE), "negative size"),
+    ],
+    ids=["pax", "long name", "negative", "negative in pax"],
+)
+def test_headers_of_an_archive_are_bounded(archive: bytes, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.tar"
+    file.write_bytes(member(3, b"abc") + archive + member(3, b"abc") + b"\0" * 1024)
+    with pytest.raises(DataError, match=said):
+        open_stream(str(file), Settings.from_env())
 
 
 def test_a_damaged_archive_is_one_clear_error(tmp_path: Path) -> None:

@@ -103,15 +103,16 @@ def read(path: Path, scratch: Path) -> list[Json]:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "said", "status"),
     [
-        (("--min-reward", "0.5", "-o", "x.csv"), "neither .parquet nor .jsonl"),
-        (("-o", "x.jsonl"), "No condition for keeping edits"),
-        (("--min-reward", "0.5", "-o", "x.jsonl", "--field", "nothing"), "cannot be read"),
+        (("--min-reward", "0.5", "-o", "x.csv"), "neither .parquet nor .jsonl", 2),
+        (("-o", "x.jsonl"), "No condition for keeping edits", 2),
+        (("--min-reward", "7", "-o", "x.jsonl"), "--min-reward 7.0 is out of range", 2),
+        (("--min-reward", "0.5", "-o", "x.jsonl", "--field", "nothing"), "cannot be read", 1),
     ],
 )
-def test_wrong_words(tmp_path, capsys, words, said):
-    assert main(["data", "filter", str(table(tmp_path)), "--single", *words, *SCORES]) == 1
+def test_wrong_words(tmp_path, capsys, words, said, status):
+    assert main(["data", "filter", str(table(tmp_path)), "--single", *words, *SCORES]) == status
     assert said in capsys.readouterr().err
 
 
@@ -189,3 +190,32 @@ def test_preference_data_of_a_model_that_varies(tmp_path, capsys):
     assert [len(seeds) for seeds in drawn.values()] == [3, 3]
     scores = [json.loads(line) for line in (out / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
     assert all(len(set(each["rewards"])) == 2 for each in scores)
+
+
+def test_a_native_folder_is_ranked_filtered_and_paired_and_results_name_the_original_files(tmp_path, capsys):
+    from rewardharness.demo.dataset import make_demo
+
+    make_demo(tmp_path / "data", pairs=2, groups=0)
+    lines = (tmp_path / "data" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [{**json.loads(line), "id": number} for number, line in enumerate(lines)]  # ids are numbers
+    (tmp_path / "data" / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    data, ungraded = str(tmp_path / "data"), "--allow-ungradable"
+    best, kept = tmp_path / "best", tmp_path / "kept.jsonl"
+    assert main(["data", "rank", data, "-o", str(best), "--run", str(tmp_path / "a"), ungraded]) == 0
+    known = json.loads((best / "best.json").read_text(encoding="utf-8"))["best"]
+    assert {each["edit"] for each in known.values()} == {"0", "1"}
+    originals = [Path(each["original"]) for each in known.values()]
+    assert all(path.is_file() and path.is_relative_to(tmp_path / "data") for path in originals)
+    assert all(0 <= each["reward"] <= 1 for each in known.values())
+    words = ["data", "filter", data, "--single", "--min-reward", "0", "-o", str(kept), "--run", str(tmp_path / "b")]
+    assert main([*words, ungraded]) == 0
+    made = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    assert [row["candidate_files"] for row in made[:2]] == [[rows[0]["candidate_a"]], [rows[0]["candidate_b"]]]
+    assert main(["runs", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
+    assert {run["folder"] for run in listed} >= {str(tmp_path / "a"), str(tmp_path / "b")}  # elsewhere than in RH_HOME
+    assert all(run["bytes"] > 0 and run["changed"] > 0 for run in listed)
+    assert main(["runs", "rm", str(tmp_path / "a"), "nowhere"]) == 1 and (tmp_path / "a").is_dir()
+    assert main(["runs", "rm", str(tmp_path / "a")]) == 0 and not (tmp_path / "a").exists()
+    assert main(["runs", "rm", "--older-than", "0"]) == 0 and (tmp_path / "b").is_dir()
+    assert main(["runs", "rm", "--older-than", "0", "--yes"]) == 0 and not (tmp_path / "b").exists()

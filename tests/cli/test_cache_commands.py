@@ -47,3 +47,16 @@ def test_clear_forgets_one_judge_or_all(own_home: Path, capsys: pytest.CaptureFi
     assert main(["cache", "clear"]) == 0
     assert "1 answers deleted" in capsys.readouterr().out
     assert run(capsys, "stats")["judgments"] == 0
+
+
+def test_prune_deletes_the_oldest_answers(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    remember(own_home)
+    for words, said in (
+        (("--older-than", "1"), "0 answers"),
+        (("--max-mb", "1"), "0 answers"),
+        (("--max-mb", "0"), "4"),
+    ):
+        assert main(["cache", "prune", *words]) == 0
+        assert said in capsys.readouterr().out
+    assert run(capsys, "stats")["judgments"] == 0
+    assert main(["cache", "prune"]) == 2

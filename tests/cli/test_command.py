@@ -7,8 +7,9 @@ import pytest
 
 from rewardharness.cli.command import JOB_COMMANDS, parse
 from rewardharness.cli.main import main
-from rewardharness.errors import InputError
+from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
+from rewardharness.files import write_json
 from rewardharness.jobs import JOBS, read_config
 
 
@@ -60,6 +61,20 @@ def test_a_run_keeps_its_configuration_and_begins_again_from_it(
     assert [json.loads(line)["scores"] for line in first.splitlines()] == [
         json.loads(line)["scores"] for line in second.splitlines()
     ]
+
+
+def test_a_removed_option_that_makes_no_difference_is_read_as_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(tmp_path / "config.json", {"job": "evolve", "data": "missing", "scope": "library"})
+    assert read_config(tmp_path) == ("evolve", EvolveConfig("missing"))
+    assert main(["evolve", "--config", str(tmp_path / "config.json")]) == 1
+    assert "missing" in capsys.readouterr().err
+    write_json(tmp_path / "config.json", {"job": "evolve", "data": "missing", "scope": "entry"})
+    with pytest.raises(RunError, match="unknown key scope"):
+        read_config(tmp_path)
+    assert main(["evolve", "--config", str(tmp_path / "config.json")]) == 2
+    assert "scope" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -1,12 +1,11 @@
 """`rh data show`, and the commands that judge or learn from a dataset: on the Hub, in tables, with maps of fields."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_parts import Hub, running_hub
+from hub_parts import Hub
 from made_tables import DATA_100, as_parquet, data_100
 
 from rewardharness.cli.main import main
@@ -15,12 +14,11 @@ SHARD = "data/train-00000-of-00001.parquet"
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub(tmp_path, monkeypatch) as hub:
-        monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
-        hub.server.store.create(DATA_100, kind="datasets").put({SHARD: as_parquet(data_100(20))})
-        hub.server.store.create("ann/edits", kind="datasets").put({SHARD: as_parquet(data_100(20))})
-        yield hub
+def hub(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
+    for repo in (DATA_100, "ann/edits"):
+        hub.server.store.create(repo, kind="datasets").put({SHARD: as_parquet(data_100(20))})
+    return hub
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def test_a_server_that_can_do_everything(capsys: pytest.CaptureFixture[str]) -> 
     assert "not set" in checks["key"]["detail"]
     assert "serves judge" in checks[at]["detail"]
     assert "local-1" in checks[at]["detail"]
-    for what in ("vision", "structured output", "logprobs", "image cache"):
+    for what in ("vision", "requests", "structured output", "logprobs", "image cache"):
         assert checks[f"{at} {what}"]["status"] == "ok"
         assert checks[f"{at} {what}"]["next_step"] == ""
     assert "8192" in checks[f"{at} length"]["detail"]
@@ -52,6 +52,15 @@ def test_what_a_server_lacks_has_a_next_step(
     lacking = checks[f"127.0.0.1:{server.port} {what}"]
     assert lacking["status"] == "missing"
     assert step in lacking["next_step"]
+
+
+def test_refused_fields_and_refused_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    with ModelServer(rejects=("seed", "stop")) as server:
+        status, checks, _ = doctor(capsys, f"openai:judge@{server.url}")
+    assert status == 0 and "without seed, stop" in checks[f"127.0.0.1:{server.port} requests"]["detail"]
+    with ModelServer(lambda call: Fault("too_many_images") if len(call.images) > 2 else None) as server:
+        status, checks, _ = doctor(capsys, f"openai:judge@{server.url}")
+    assert status == 1 and "more images" in checks[f"127.0.0.1:{server.port} requests"]["detail"]
 
 
 def test_a_server_that_drops_images_cannot_judge(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,11 +73,51 @@ def test_critiques_are_printed_and_kept_in_results(
 
 
 def test_a_missing_image_is_said_in_one_line(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(score([*images[:2], "nowhere.png"], "--json")) == 3
-    record = json.loads(capsys.readouterr().out)
-    assert record["preference"] is None
-    assert record["failure"]["code"] == "image"
-    assert "nowhere.png" in record["failure"]["message"]
+    assert main(score([*images[:2], "nowhere.png"], "--json")) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "nowhere.png does not exist" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("score demo --limit -1", "--limit -1"),
+        ("data filter demo --min-margin nan -o x.jsonl", "--min-margin nan"),
+        ("data pairs demo --holdout 1 -o x", "--holdout 1.0"),
+        ("data show demo --audit-share 2", "--audit-share 2.0"),
+        ("evolve demo --audit-share 1", "--audit-share 1.0"),
+        ("evolve demo --price 1 -1", "--price -1.0"),
+        ("evolve demo --limit 0", "--limit 0"),
+        ("library search --limit 101", "--limit 101"),
+        ("serve --queue 0", "--queue 0"),
+        ("serve judge x --gpus 0", "--gpus 0"),
+        ("app --port 70000", "--port 70000"),
+        ("cache prune --older-than -1", "--older-than -1.0"),
+    ],
+)
+def test_numbers_out_of_range_are_wrong_arguments(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command.split()) == 2
+    found = capsys.readouterr().err
+    assert f"{said} is out of range." in found and "Next: Give a number " in found
+
+
+def test_five_candidates_are_wrong_arguments(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(score([images[0], *[images[1]] * 5])) == 2
+    assert "There are 5 candidates" in capsys.readouterr().err
+
+
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "runs", "rm"]) == 0
+    assert "--older-than" in capsys.readouterr().out
+    assert main(["help"]) == 0 and "130 interrupted" in capsys.readouterr().out
+
+
+def test_greedy_is_the_default_schedule_and_a_limit_uses_the_first_examples(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main("evolve demo --schedule greedy --limit 40 --dry-run".split()) == 0
+    said = capsys.readouterr().err
+    assert "30 training examples, 10 held out" in said and "schedule default" in said
 
 
 def test_contradicting_answers_are_headlined_as_inconsistent(
@@ -93,6 +133,62 @@ def test_contradicting_answers_are_headlined_as_inconsistent(
     assert main(score(images, *judge, "--json")) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["preference"], record["inconsistent"]) == (None, True)
+
+
+def test_replies_that_cannot_be_read_are_shown(
+    images: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("said.jsonl").write_text('{"text": "As an <answer>expert"}\n' * 99, encoding="utf-8")
+    judge = ["--judge", "scripted:said.jsonl", "--no-cache", "--library", "empty"]
+    assert main(score(images, *judge)) == 3
+    assert "--show-chain" in capsys.readouterr().out
+    assert main(score(images, *judge, "--show-chain")) == 3
+    assert "<reply>As an ‹answer>expert</reply>" in capsys.readouterr().out
+    make_folder(tmp_path / "data", images)
+    assert main(["score", "data", *judge, "--run", "run", "--quiet"]) == 3
+    capsys.readouterr()
+    assert main(["runs", "show", "run", "--failed"]) == 0
+    shown = capsys.readouterr().out
+    assert "no_answer: " in shown and "reply, A, B: As an ‹answer>expert" in shown and "were not judged" in shown
+    assert main(["runs", "show", "run", "--failed", "--json"]) == 0
+    failed = json.loads(capsys.readouterr().out)["failed"]
+    assert any(step["kind"] == "reply" for each in failed for step in each["steps"])
+
+
+def test_a_library_without_triggers_is_reported_and_gets_a_proposal(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "mine")
+    assert main(["library", "new", folder]) == 0
+    for name, about in (("text-reader", "Check the spelling of text in images."), ("seams", "Look for artifacts.")):
+        assert main(["library", "new", folder, "--skill", name, "--description", about]) == 0
+    capsys.readouterr()
+    assert main(["library", "check", folder]) == 0
+    assert "2 of 2 entries have no triggers: seams, text-reader" in capsys.readouterr().out
+    assert main(["library", "show", folder, "--for", "add a hat"]) == 0
+    assert "decides itself on entries without triggers: seams, text-reader" in capsys.readouterr().out.replace(
+        "\n", " "
+    )
+    assert main(score(images, "--library", folder)) == 3
+    assert "cannot use 2 of 2 entries" in capsys.readouterr().out
+    make_folder(tmp_path / "data", images)
+    run = ["--run", str(tmp_path / "run"), "--quiet"]
+    assert main(["score", str(tmp_path / "data"), "--library", folder, *run]) == 3
+    assert "Warning: 0 of 2 entries of the Library were consulted in" in capsys.readouterr().out
+    assert main(["library", "triggers", folder]) == 0
+    shown = capsys.readouterr().out
+    assert "+  triggers: always" in shown and "Nothing was written" in shown
+    assert main(["library", "triggers", folder, "-o", f"{folder}-2", "--json"]) == 0
+    assert {each["name"] for each in json.loads(capsys.readouterr().out)["changed"]} == {"seams", "text-reader"}
+    assert main(["library", "triggers", folder, "--write"]) == 0
+    assert main(["library", "show", f"{folder}-2", "--for", "add a 'Sale' sign", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["library", "triggers", folder]) == 0
+    assert "All entries have triggers." in capsys.readouterr().out
+    assert main(["library", "show", folder, "--for", "add a 'Sale' sign"]) == 0
+    assert "text-reader" in capsys.readouterr().out
+    assert main(["library", "triggers", "builtin", "--write"]) == 1
 
 
 def test_a_broken_library_is_named_with_the_next_step(
@@ -207,6 +303,35 @@ def test_dry_run_judges_nothing(images: list[str], tmp_path: Path, capsys: pytes
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("spelling", ["{}/lamps", "{}/skills/lamps", "{}/skills/lamps/SKILL.md", "lamps"])
+def test_an_entry_written_by_hand_is_added(
+    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = tmp_path / "lib"
+    monkeypatch.setenv("RH_LIBRARY", str(library))
+    assert main(["library", "new", str(library)]) == 0
+    place = library / "skills" / "lamps" / "SKILL.md"
+    assert main(["library", "add", spelling.format(library)]) == 1
+    assert "neither skills/lamps/SKILL.md nor tools" in capsys.readouterr().err.replace(" and ", " nor ")
+    place.parent.mkdir(parents=True)
+    text = "--- \nname: lamps\nkind: skill\ndescription: How to judge lamps.\n---\n\nLook at the light.\n"
+    place.write_text(text)
+    (place.parent / "notes.txt").write_text("mine")
+    assert main(["library", "add", spelling.format(library)]) == 0
+    loaded = Library.load(library).get("lamps")
+    assert loaded is not None and loaded.description == "How to judge lamps."
+    assert place.read_text() == text and (place.parent / "notes.txt").read_text() == "mine"
+    assert main(["library", "add", spelling.format(library)]) == 1
+    assert "already exists" in capsys.readouterr().err
+    assert main(["library", "remove", spelling.format(library).removesuffix("/SKILL.md")]) == 0
+    assert "lamps" not in Library.load(library) and not place.exists()
+
+
+def test_options_from_a_device_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "demo", "--config", "/dev/zero"]) == 2
+    assert "larger than" in capsys.readouterr().err
+
+
 def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     library = str(tmp_path / "lib")
     assert main(["library", "new", library, "--copy", "builtin"]) == 0
@@ -224,6 +349,11 @@ def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["library", "show", library, "--entry", "nothing"]) == 1
     assert main(["library", "show", library, "--entry", "hat-finder"]) == 0
     assert "Finds hats." in capsys.readouterr().out
+    assert main(["library", "remove", f"{library}/hat-finder"]) == 0
+    assert main(["library", "remove", f"{library}/hat-finder"]) == 1
+    assert "no entry 'hat-finder'" in capsys.readouterr().err
+    assert main(["library", "diff", "builtin", library]) == 0
+    assert "are equal" in capsys.readouterr().out
     assert main(["library", "show", "--for", "remove the hat", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     consulted = [entry["name"] for entry in shown["entries"] if entry["consulted"]]

@@ -11,7 +11,7 @@ import pytest
 from model_server import Call, ModelServer
 from PIL import Image
 
-from app.release_views import about_release
+from app.score.model_views import about_release
 from rewardharness.cli.main import main
 from rewardharness.files import content_id
 from rewardharness.judging.release_card import UNVERIFIED

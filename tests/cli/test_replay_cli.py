@@ -263,6 +263,35 @@ def test_a_benchmark_comes_out_the_same_and_writes_into_its_own_folder_alone(
     assert {each for each in (place / "timid").rglob("*") if each.is_file()} < before.keys()
 
 
+def test_a_replay_of_a_foreign_run_writes_to_no_path_that_it_names(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["benchmark", "data", "--library", "timid", "--judge", "closer", "--run", "run/deep", "--quiet"]
+    assert main(words) == 0
+    write_text(place / "victim", "mine")
+    path = place / "run" / "deep" / "config.json"
+    given = json.loads(path.read_text("utf-8"))
+    write_text(path, json.dumps(given | {"calibrate": "../../victim", "for_library": str(place / "data")}))
+    capsys.readouterr()
+    for folder in (str(place), str(place / "run" / "deep")):
+        record = json.loads((path.parent / "record.json").read_text("utf-8"))
+        record["sessions"][-1]["folder"] = folder
+        write_text(path.parent / "record.json", json.dumps(record))
+        main(["runs", "replay", "run/deep", "--quiet", "--to", f"{folder}/replay"])
+    assert (place / "victim").read_text("utf-8") == "mine" and not (place / "data" / "benchmark.json").exists()
+
+
+@pytest.mark.parametrize("judge", ["hf:org/m", "openrouter:m", "gemini:m"])
+def test_a_record_sends_nothing_to_a_service_without_leave(
+    judge: str, scored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_TOKEN", "OPENROUTER_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "mine")
+    path = scored / "config.json"
+    write_text(path, json.dumps(json.loads(path.read_text("utf-8")) | {"judge": judge}))
+    assert "This run sends images, and your key if one is set, to " in refused(capsys, str(scored))
+
+
 def test_a_record_sends_nothing_to_an_address_without_leave(
     scored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,3 +108,18 @@ def test_a_dry_run_counts_the_failed_rows_that_are_judged_again(
     for also, left in (([], 0), (["--retry-failed"], 1)):
         assert main([*words, "--dry-run", *also]) == 0
         assert json.loads(capsys.readouterr().out)["rows_left"] == left
+
+
+def test_a_name_that_ends_in_parquet_writes_a_file(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "scores.parquet"
+    words = ["score", str(data), "--judge", "closer", "--part-rows", "5", "--quiet", "-o"]
+    for _ in range(2):  # the same command continues it
+        assert main([*words, str(file)]) == 0
+        assert file.is_file() and (tmp_path / "scores.parts" / "judged").is_dir()
+    for command in ("status", "verify"):
+        assert main(["score", command, str(file)]) == 0
+    before = data.read_bytes()
+    assert main([*words, str(data), "--yes"]) == 1  # not over its own data
+    assert data.read_bytes() == before and "is a file" in capsys.readouterr().err

@@ -16,7 +16,8 @@ import pytest
 from PIL import Image
 from served import TOKEN, Server
 
-from app.libraries import FOLDER, Choice
+from app.library.libraries import FOLDER, Choice
+from app.score.comparisons import Draft
 from app.services import AppServices
 from rewardharness.cli.main import main
 from rewardharness.judging.release import Release, make_release
@@ -78,7 +79,7 @@ def test_the_same_release_gives_the_same_scores_by_every_way(
     app = AppServices(Settings(home=own_home, library="builtin", debug=False, workers=1), tmp_path, local=True)
     paths = [str(folder / f"{name}.png") for name in candidates]
     choice = Choice(FOLDER, str(folder / "library"))
-    shown = app.compare(str(folder / "source.png"), paths, TEXT, choice).judgment
+    shown = app.compare(Draft(str(folder / "source.png"), tuple(paths), (), TEXT), choice).judgment
     wish = {"instruction": TEXT, "source": b64(folder / "source.png")}
     images = [b64(folder / f"{name}.png") for name in candidates]
     reply = server.post("/score", {**wish, "candidates": images})
@@ -103,7 +104,7 @@ def test_a_client_gets_what_it_pinned_or_nothing(server: Server, folder: Path, r
     assert release.id in server.judge
     with RewardClient(server.url, release=release.id, token=TOKEN) as client:
         [reward] = client.score([Ask(TEXT, folder / "source.png", folder / "red.png")])
-        assert reward.value is not None
+        assert reward.reward is not None
         assert client.identity is not None and client.identity.release == release.id
     with pytest.raises(IdentityError):
         RewardClient(server.url, release="ab" * 32, token=TOKEN)
@@ -158,7 +159,7 @@ def test_what_cannot_be_served_is_one_error_with_a_remedy(
     assert "id" in refused(capsys, "--judge", f"file:{tmp_path / 'scores.jsonl'}")
     assert "does not exist" in refused(capsys, "--token-file", str(tmp_path / "nothing"))
     assert "queue" in refused(capsys, "--queue", "10")
-    assert "concurrency" in refused(capsys, "--concurrency", "0")
+    assert "concurrency" in refused(capsys, "--concurrency", "0", status=2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "listen" in refused(capsys, "--port", str(taken.getsockname()[1]))
     assert "listen" in refused(capsys, "--host", "x" * 300, "--insecure-no-auth")

@@ -30,12 +30,19 @@ def test_a_zip_of_a_folder_is_that_folder(tmp_path: Path, top: str) -> None:
     assert once.digest == again.digest == open_data(str(folder), settings).digest
 
 
-@pytest.mark.parametrize("name", ["../evil.png", "/evil.png", "a/../../evil.png", "..\\evil.png", "C:/evil.png"])
+@pytest.mark.parametrize("name", ["../evil.png", "/evil.png", "a/../../evil.png", "..\\evil.png", "C:/evil.png", "."])
 def test_nothing_leaves_the_folder(tmp_path: Path, name: str) -> None:
     path = pack(tmp_path / "evil.zip", {name: b"x"})
-    with pytest.raises(DataError, match="outside of its folder"):
+    with pytest.raises(DataError, match=r"outside of its folder|name that no file"):
         unpack(path, tmp_path / "unpacked")
     assert not list((tmp_path / "unpacked").iterdir()) and not list(tmp_path.rglob("evil.png"))
+
+
+def test_entries_that_exclude_each_other_are_an_error(tmp_path: Path) -> None:
+    for number, files in enumerate(({"a": b"x", "a/b": b"x"}, {"a" * 300: b"x"})):
+        with pytest.raises(DataError, match=r"one name|no file can have"):
+            unpack(pack(tmp_path / f"{number}.zip", files), tmp_path / "unpacked")
+    assert not list((tmp_path / "unpacked").iterdir())
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +65,56 @@ def test_what_is_no_zip_is_named(tmp_path: Path) -> None:
     path.write_bytes(damaged)
     with pytest.raises(DataError, match="cannot be unpacked"):
         unpack(path, tmp_path / "unpacked")
+
+
+def damaged_deflate(path: Path) -> Path:
+    """An archive whose last member is no deflate stream."""
+    pack(path, {"a.png": bytes(1000), "b.png": b"picture" * 100})
+    data = path.read_bytes()
+    begin = data.index(b"b.png") + len(b"b.png")
+    path.write_bytes(data[:begin] + b"\xff" * 8 + data[begin + 8 :])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["a.png", "a.png/x.png"], "a file and a folder of one name: a.png"),
+        (["b/c/d.png", "b/c"], "a file and a folder of one name: b/c"),
+        (["a.png", "b/../a.png"], "outside"),
+        (["b/a.png", "b\\a.png"], "two files of one name"),
+        (["b/a.png", "b/./a.png"], "two files of one name"),
+        (["a.png", "x" * 252 + ".png"], "no file can have"),
+        (["a.png", "ü" * 126 + ".png"], "no file can have"),
+        (["a.png", "."], "no file can have"),
+        (["a.png", "b/" * 500 + "a.png"], "no file can have"),
+    ],
+)
+def test_names_are_checked_before_anything_is_written(
+    names: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "evil.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        for name in names:
+            packed.writestr(zipfile.ZipInfo(name), b"x")
+    monkeypatch.setattr(archive_module.shutil, "copyfileobj", None)
+    with pytest.raises(DataError, match=problem):
+        unpack(path, tmp_path / "unpacked")
+    assert not list((tmp_path / "unpacked").iterdir())
+
+
+@pytest.mark.parametrize("error", [None, OSError(28, "No space left on device", "/private/place"), KeyboardInterrupt()])
+def test_nothing_remains_of_an_archive_that_cannot_be_unpacked(
+    error: BaseException | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = damaged_deflate(tmp_path / "evil.zip")
+
+    def fail(*_: object) -> None:
+        assert error is not None
+        raise error
+
+    if error is not None:
+        monkeypatch.setattr(archive_module.shutil, "copyfileobj", fail)
+    with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else DataError) as caught:
+        unpack(path, tmp_path / "unpacked")
+    assert not list((tmp_path / "unpacked").iterdir()) and "/private/place" not in str(caught.value)

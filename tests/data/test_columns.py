@@ -1,21 +1,19 @@
 """Columns are recognised by the names that datasets give them, and what was recognised is said."""
 
-from pathlib import Path
-
 import pytest
 
 from rewardharness.data.columns import KNOWN, InferredFields, complete
 from rewardharness.data.fields import FieldMap, check_columns
-from rewardharness.data.row_store import Rows
+from rewardharness.data.row_store import DataTable
 from rewardharness.errors import DataError
 
 LISTS = ("output_images", "candidates", "many", "images", "references", "source_images")
 
 
-def table(*names: str) -> Rows:
+def table(*names: str) -> DataTable:
     """A table with these columns; what begins with `+` holds images, and names of `LISTS` lists of them."""
     shapes = {name.lstrip("+"): _shape(name) for name in names}
-    return Rows("table", "0", tuple(shapes), 0, shapes, Path("rows"), Path("beside"))  # type: ignore[arg-type]
+    return DataTable("table", shapes)  # type: ignore[arg-type]
 
 
 def _shape(name: str) -> object:
@@ -31,12 +29,7 @@ def recognised(*names: str, given: FieldMap = FieldMap()) -> FieldMap:  # noqa: 
 AB = ("edit_a", "edit_b")
 NAMED = {
     "+source_image instruction +left_image +right_image vote_type dev_id category": FieldMap(
-        "source_image",
-        "instruction",
-        ("left_image", "right_image"),
-        ("vote_type",),
-        id="dev_id",
-        category="category",
+        "source_image", "instruction", ("left_image", "right_image"), ("vote_type",), id="dev_id", category="category"
     ),
     "+source_image instruct_prompt +left_output_image +right_output_image vote_type left_model": FieldMap(
         "source_image", "instruct_prompt", ("left_output_image", "right_output_image"), ("vote_type",)

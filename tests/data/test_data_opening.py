@@ -1,7 +1,15 @@
 """The one door to examples: what each spelling opens."""
 
+import base64
+import csv
+import io
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 from hub_parts import running_hub
 from made_tables import DATA_100, as_parquet, data_100
@@ -12,9 +20,11 @@ from rewardharness.data.feedback import append_feedback
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.opening import open_data, open_described, parse_spec
 from rewardharness.data.rows import RowSource
+from rewardharness.data.values import read_data
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import write_text
 from rewardharness.hub.errors import HubError
+from rewardharness.measure.images import read_bytes
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
@@ -22,6 +32,14 @@ from rewardharness.settings import Settings
 @pytest.fixture
 def settings() -> Settings:
     return Settings.from_env()
+
+
+def noise(seed: int) -> bytes:
+    """A picture of more than 131,072 characters in base64."""
+    stream = io.BytesIO()
+    pixels = np.random.default_rng(seed).integers(0, 255, (190, 190, 3), np.uint8)
+    Image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
 
 
 def picture(path: Path, shade: int) -> Path:
@@ -83,6 +101,88 @@ def test_what_can_be_nothing_does_not_exist(spec: str) -> None:
 def test_what_cannot_be_on_the_hub_is_refused(spec: str) -> None:
     with pytest.raises(InputError, match="is not a valid dataset name on the Hub"):
         parse_spec(spec)
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("https://huggingface.co/datasets/org/name", RowSource(hub="org/name")),
+        ("https://huggingface.co/datasets/org/name/", RowSource(hub="org/name")),
+        ("https://hf.co/datasets/org/name?row=3#x", RowSource(hub="org/name")),
+        ("https://huggingface.co/datasets/org/name/tree/v1/data", RowSource(hub="org/name", revision="v1")),
+        (
+            "https://huggingface.co/datasets/org/name/viewer/big/test",
+            RowSource(hub="org/name", config="big", split="test"),
+        ),
+        ("hf://datasets/org/name@v1", RowSource(hub="org/name", revision="v1")),
+    ],
+)
+def test_the_address_of_a_dataset_is_its_name(address: str, source: RowSource) -> None:
+    assert parse_spec(address) == source
+
+
+def base64_texts(content: bytes) -> list[str]:
+    plain = base64.b64encode(content).decode()
+    lines = "\n".join(plain[at : at + 76] for at in range(0, len(plain), 76))
+    urlsafe = base64.urlsafe_b64encode(content).decode().rstrip("=")
+    return [plain, lines, urlsafe, f"data:image/png;base64,{plain}", f" data:image/png;name=a.png;base64,{urlsafe}\n"]
+
+
+@pytest.mark.parametrize("way", range(5), ids=["plain", "lines", "urlsafe", "data URI", "data URI with name"])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet", "native.csv", "rows"])
+def test_a_column_of_images_as_base64_is_never_text(way: int, ending: str, tmp_path: Path, settings: Settings) -> None:
+    contents = dict(zip(("source", "image_a", "image_b"), map(noise, range(3)), strict=True))
+    row = {"instruction": "make it red", **{name: base64_texts(data)[way] for name, data in contents.items()}}
+    path = tmp_path / f"t.{ending}"
+    if ending == "parquet":
+        pa_parquet.write_table(pa.table({name: [value] for name, value in row.items()}), path)
+    elif ending.startswith("json"):
+        path.write_text(json.dumps([row] if ending == "json" else row))
+    elif ending != "rows":
+        if ending == "native.csv":
+            row = {name.replace("image_", "candidate_"): value for name, value in row.items()}
+            path = tmp_path / "folder" / "t.csv"
+            path.parent.mkdir()
+        with path.open("w", newline="") as stream:
+            writer = csv.writer(stream, delimiter="\t" if ending == "tsv" else ",")
+            writer.writerows([list(row), list(row.values())])
+    data = [row] if ending == "rows" else str(path.parent if ending == "native.csv" else path)
+    [example] = read_data(data, settings).examples
+    assert [read_bytes(image) for image in example.images] == list(contents.values())
+
+
+@pytest.mark.parametrize("kind", ["binary", "large_binary", "binary_view", "struct", "list", "text in bytes"])
+def test_a_column_of_bytes_is_of_images(kind: str, tmp_path: Path, settings: Settings) -> None:
+    contents = [picture(tmp_path / f"{number}.png", number).read_bytes() for number in range(3)]
+    cells: list[Any] = [
+        base64.b64encode(noise(number)) if kind == "text in bytes" else data for number, data in enumerate(contents)
+    ]
+    column = getattr(pa, kind)() if "binary" in kind else pa.binary()
+    if kind == "struct":
+        column, cells = pa.struct({"bytes": pa.binary_view(), "path": pa.string()}), [{"bytes": each} for each in cells]
+    columns = {"instruction": pa.array(["make it red"])}
+    if kind == "list":
+        texts = pa.array([[base64.b64encode(noise(number)).decode() for number in (1, 2)]], pa.list_(pa.string()))
+        columns |= {"source": pa.array(cells[:1], pa.binary()), "candidates": texts}
+    else:
+        columns |= {
+            name: pa.array([cell], column) for name, cell in zip(("source", "image_a", "image_b"), cells, strict=True)
+        }
+    pa_parquet.write_table(pa.table(columns), tmp_path / "t.parquet", store_schema=True)
+    [example] = open_data(str(tmp_path / "t.parquet"), settings).examples
+    assert len(example.images) == 3 and all(read_bytes(image).startswith(b"\x89PNG") for image in example.images)
+
+
+def test_texts_that_are_no_images_stay_texts(tmp_path: Path, settings: Settings) -> None:
+    texts = ["A" * 200, "iVBORw0KGgo is how a PNG begins " * 4, base64.b64encode(b"plain words " * 20).decode()]
+    rows = [{"prompt": "p", "response_a": text, "response_b": "x"} for text in texts]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert all(example.source is None for example in open_data(str(tmp_path / "t.jsonl"), settings).examples)
+    (tmp_path / "u.jsonl").write_text(
+        json.dumps({"prompt": "p", "response_a": "data:image/svg+xml,<svg/>", "response_b": "x"})
+    )
+    with pytest.raises(DataError, match="has no images"):
+        open_data(str(tmp_path / "u.jsonl"), settings)
 
 
 def test_a_folder_goes_before_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,6 @@ PAIR = FieldMap(source="source", instruction="words", candidates=("left", "right
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings.from_env({"RH_HOME": str(tmp_path / "home")})
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with pictures 0.png to 9.png."""
     folder = tmp_path / "set"

@@ -179,7 +179,7 @@ def test_a_dataset_folder_reached_through_a_link_is_read(tmp_path: Path):
     ("text", "problem"),
     [
         ("instruction,source,candidate_a\nx,s,a", "has no column candidate_b"),
-        ("", "has no column"),
+        ("", "is empty"),
         ("source,source,instruction,candidate_a,candidate_b\n", "column source twice"),
         ("instruction,source,candidate_a,candidate_b\nAdd a cat, a dog,s,a,b", "5 cells"),
         ('instruction,source,candidate_a,candidate_b\n\n"Add,s,a,b\nx,s,a,b', "line 3"),

@@ -194,13 +194,10 @@ def test_rows_are_read_some_at_a_time(tmp_path: Path) -> None:
     assert most < 400 * len(blob) / 4
 
 
-def test_groups_of_rows_that_would_not_fit_into_memory_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_of_rows_that_would_not_fit_into_memory_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(as_parquet(data_100(4)))
-    monkeypatch.setattr(hf_datasets, "MAX_GROUP", 1000)
     with pytest.raises(DataError, match="would have to fit in memory"):
-        read_table(tmp_path / "t.parquet")
+        hf_datasets.parquet_groups(tmp_path / "t.parquet", "t.parquet", 1000)
 
 
 def test_without_the_packages_the_extra_is_named(tmp_path: Path) -> None:

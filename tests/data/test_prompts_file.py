@@ -17,11 +17,6 @@ from rewardharness.settings import Settings
 from rewardharness.task import TEXT, VIDEO_EDIT
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings.from_env({"RH_HOME": str(tmp_path / "home")})
-
-
 def prompt(name: str, *ranks: Any, key: str = "rank", **more: Any) -> dict[str, Any]:
     candidates = [
         {"candidate_id": f"c{place}", "text": f"{name} text {place}", "source": "model-x", "metadata": {key: rank}}

@@ -5,12 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hub_parts import Hub, running_hub
+from hub_parts import Hub
 from hub_store import Repository
 from made_tables import DATA_100, as_parquet, data_100, picture
 
@@ -23,12 +22,6 @@ from rewardharness.settings import Settings
 
 SHARD = "data/train-00000-of-00001.parquet"
 SOURCE = RowSource(hub=DATA_100)
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub(tmp_path, monkeypatch) as hub:
-        yield hub
 
 
 @pytest.fixture
@@ -355,11 +348,6 @@ def test_a_long_list_of_files_comes_in_pages(hub: Hub) -> None:
 # This disk -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings.from_env({"RH_HOME": str(tmp_path / "home")})
-
-
 def test_a_parquet_file_on_this_disk(tmp_path: Path, settings: Settings) -> None:
     path = tmp_path / "t.parquet"
     path.write_bytes(as_parquet(data_100()))
@@ -425,7 +413,7 @@ def test_what_json_cannot_hold_is_none_or_text(tmp_path: Path, settings: Setting
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("t.txt", b"", "not a supported table"),
+        ("t.txt", b"x", "not a supported table"),
         ("t.parquet", b"PAR1", "cannot be read"),
         ("t.jsonl", b'{"a": "\\ud800"}', "surrogate"),
         ("t.csv", b"\xff\xfe", "not UTF-8"),

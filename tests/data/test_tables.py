@@ -54,6 +54,9 @@ def test_csv_with_any_separator(tmp_path: Path, mark: str) -> None:
         ("t.csv", "a,a\n1,2\n", "duplicate or unnamed column: 'a'"),
         ("t.csv", "a,\n1,2\n", "duplicate or unnamed column: ''"),
         ("t.tsv", 'a\tb\n"x\t1\n', "line 2"),
+        ("t.csv", "", "t.csv is empty"),
+        ("t.jsonl", " \n", "t.jsonl is empty"),
+        ("t.csv", "a,b\n", "t.csv has no rows"),
         ("t.jsonl", "[" * 100_000, "too deep|not valid JSON"),
     ],
 )
@@ -72,6 +75,23 @@ def test_names_that_lead_away_are_no_images(tmp_path: Path, name: str) -> None:
 def test_addresses_are_no_images(tmp_path: Path) -> None:
     path = written(tmp_path, "t.jsonl", json.dumps({"a": "https://example.com/a.png"}))
     assert read_text_table(path).columns == {"a": None}
+
+
+def test_a_short_row_has_empty_cells_at_its_end(tmp_path: Path) -> None:
+    table = read_text_table(written(tmp_path, "t.csv", "a,b,c\n1,2\n"))
+    assert list(table.columns) == ["a", "b", "c"] and list(table.rows()) == [{"a": "1", "b": "2", "c": None}]
+
+
+def test_a_cell_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "t.csv", f"a,b\n1,{'x' * 140_000}\n")
+    assert len(next(read_text_table(path).rows())["b"]) == 140_000
+    monkeypatch.setattr("rewardharness.data.tables.MAX_CELL", 1000)
+    with pytest.raises(DataError, match="line 2: field larger than field limit"):
+        read_text_table(path)
+    monkeypatch.setattr(tables, "MAX_LINE", 1000)
+    lines = written(tmp_path, "t.jsonl", json.dumps({"a": "x" * 2000}))
+    with pytest.raises(DataError, match="has a line of more than"):
+        list(tables.lines_from(lines, 0))
 
 
 def test_a_text_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,10 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hub_parts import Hub, running_hub
+from hub_parts import Hub
 from vote_parts import REPO, example, store, vote
 
 from rewardharness.cli.main import main
@@ -20,12 +19,6 @@ from rewardharness.data.votes import voter_id
 from rewardharness.errors import InputError
 from rewardharness.hub.repository import Repo
 from rewardharness.schema import TIE
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub(tmp_path, monkeypatch) as running:
-        yield running
 
 
 def held(hub: Hub) -> dict[str, bytes]:
@@ -85,6 +78,28 @@ def test_votes_of_several_people_become_one_example_each(hub: Hub) -> None:
     assert best[key(8, 9, 10)] == TIE == best[key(11, 12, 13)]
     assert any("People agree with each other on 50% (2 edits" in note for note in dataset.problems)
     assert dataset.agreement is not None and (dataset.agreement.share, dataset.agreement.n) == (0.5, 2)
+
+
+def test_an_anonymous_session_is_one_voter_and_decides_only_where_nobody_else_has_voted(hub: Hub) -> None:
+    votes = store(hub.user("ann"), hub.scratch / "pending")
+    known, unknown = example(1, 2, 3), example(4, 5, 6)
+    give_all(
+        votes,
+        vote(known, "A", "bob", 0),
+        *(vote(known, "B", "", minute, session="one") for minute in range(1, 6)),
+        vote(known, "B", "", 6, session="two"),  # nor do several sessions
+        *(vote(unknown, "B", "", minute, session="one") for minute in range(5)),
+        *(vote(unknown, "A", "", 10, session=session) for session in ("two", "three")),
+    )
+    [bob] = [row for row in rows(hub) if row["voter"]]
+    old = {key: value for key, value in bob.items() if key != "session"} | {"vote": "0" * 24, "voter": None}
+    line = f"{json.dumps(old)}\n".encode()
+    Repo(REPO, hub.user("ann"), "dataset").commit({"votes-0.jsonl": line}, (), None, ("Add 1 vote", ""))
+    dataset = read(hub)
+    best = {each.candidates["AB".index(str(each.preference))].path.read_bytes() for each in dataset.examples}  # type: ignore[union-attr]
+    assert best == {example(1, 2).images[1].data, example(4, 5).images[1].data}
+    assert any("15 votes on 2 edits" in note and "14 of them are anonymous" in note for note in dataset.problems)
+    assert dataset.agreement is None, "sessions are not people who agree"
 
 
 @pytest.mark.parametrize("fault", ["503", "reset", "lost", "cut", "garbage"])

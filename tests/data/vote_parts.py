@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 
 from rewardharness.data.vote_store import Pace, VoteStore
-from rewardharness.data.votes import Vote, make_vote, voter_id
+from rewardharness.data.votes import PreferenceVote, make_vote, voter_id
 from rewardharness.hub.repository import Access, Repo
 from rewardharness.schema import Example, ImageInput
 
@@ -28,10 +28,10 @@ def example(source: int, *candidates: int, instruction: str = "make it red") -> 
     return Example("app", instruction, pictures[0], tuple(pictures[1:]))
 
 
-def vote(about: Example, preference: str, name: str = "", minute: int = 0, **other: bool) -> Vote:
+def vote(about: Example, preference: str, name: str = "", minute: int = 0, **other: bool | str) -> PreferenceVote:
     images = [image.data or b"" for image in about.images]
     voter = voter_id(name, "salt")
-    return make_vote(about, preference, images, time=NOW + timedelta(minutes=minute), voter=voter, **other)
+    return make_vote(about, preference, images, time=NOW + timedelta(minutes=minute), voter=voter, **other)  # type: ignore[arg-type]
 
 
 def store(access: Access, folder: Path, pace: Pace = QUICK) -> VoteStore:

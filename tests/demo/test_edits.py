@@ -148,7 +148,7 @@ MAKERS = [
 def test_scene_edits_ask_for_what_is_there(maker, place: str, seed: int, luck: int):
     what, make = maker
     one = furnish(place, seed, what)
-    case = make(one, "key", np.random.default_rng(luck))
+    case = make(one, np.random.default_rng(luck))
     if case is None:
         return
     assert case.instruction.strip() and "{" not in case.instruction
@@ -168,7 +168,7 @@ def test_scene_edits_ask_for_what_is_there(maker, place: str, seed: int, luck: i
 def test_count_asks_for_the_number_that_is_drawn():
     for seed in range(25):
         one = furnish("table", seed, "many")
-        case = scene_edits.count(one, "key", np.random.default_rng(seed))
+        case = scene_edits.count(one, np.random.default_rng(seed))
         assert case is not None
         assert isinstance(case.right, partial)
         number = len(case.right.args[0].things)

@@ -1,8 +1,9 @@
 """Judged examples without pictures: grades are made up, and judged by the same arithmetic as measured ones."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from rewardharness.evolution.evaluator import affected
 from rewardharness.evolution.proposal import Outcome, View
 from rewardharness.judging.chain import answer, observation, think, tool
 from rewardharness.judging.criteria import applicable, make_scores
@@ -14,6 +15,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Library
 from rewardharness.measure.table import MEASURES
+from rewardharness.runs.spending import UNLIMITED, Spent
 from rewardharness.schema import TIE, Example, Failure, ImageInput, Judgment
 
 Grades = Mapping[str, Mapping[str, float]]
@@ -91,3 +93,24 @@ def library(*entries: Entry) -> Library:
     for entry in entries:
         made = made.apply(AddEntry(entry))
     return made
+
+
+@dataclass
+class Bench:
+    """Stands for the evaluator of a search: judges with a function; exact, and nothing is judged twice."""
+
+    judge_one: Callable[[Library, Example], Outcome]
+    spent: Spent = field(default_factory=Spent)
+    limits = UNLIMITED
+    noisy = calls_tools = False
+
+    def judge(self, made: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
+        self.spent = replace(self.spent, judgments=self.spent.judgments + len(examples))
+        return [self.judge_one(made, asked) for asked in examples]
+
+    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
+        return affected(before, after, examples, tools=False)
+
+
+def graded_bench(grades: Mapping[str, Grades], protocol: str = "measured") -> Bench:
+    return Bench(lambda made, asked: judge(made, asked, grades[asked.id], protocol))

@@ -10,22 +10,29 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from PIL import Image
 
 from rewardharness.data.source import Dataset
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.events import Event, read_events
+from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Finding, Proposal, View
+from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
+from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.steps import Run
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
 from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.runs.spending import UNLIMITED, SpendingLimits
 from rewardharness.schema import Example, ImageInput, Usage
 
 TOPICS = ("cat", "dog", "tree", "car")
@@ -149,7 +156,7 @@ def make_plan(
 ) -> tuple[EvolutionPlan, ScriptedModel]:
     """A plan with a scripted model as the judge, and the model to look at."""
     model = ScriptedModel(answers)
-    judge = ExactAgent(model, SubAgentSettings(both_orders=False), JudgmentCache(home / "cache"))
+    judge = ExactAgent(model, ModelJudgeConfig(one_order=True), JudgmentCache(home / "cache"))
     plan = EvolutionPlan(
         dataset or make_dataset(),
         library,
@@ -163,3 +170,43 @@ def make_plan(
         concurrency=4,
     )
     return plan, model
+
+
+class Killed(BaseException):
+    """Stands for the end of a process: nothing is said, nothing is tidied up."""
+
+
+class Fuse:
+    """Counts calls, and kills at a number."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, *_: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def evolved(home: Path, callbacks: Callbacks | None = None, **options: Any) -> EvolutionReport:
+    """Run or resume the evolution of a plan in the folder `run`."""
+    return evolve(make_plan(home, **options)[0], home / "run", callbacks or Callbacks())
+
+
+Kind = TypeVar("Kind", bound=Event)
+
+
+def events_of(home: Path, kind: type[Kind]) -> list[Kind]:
+    """The events of one kind of the run in the folder `run`."""
+    return [event for event in read_events(home / "run") if isinstance(event, kind)]
+
+
+def start_search(
+    home: Path, schedule: Schedule, orchestrator: ListOrchestrator, library: Library = EMPTY, **options: Any
+) -> tuple[Run, State, list[Event]]:
+    """A search of 88 examples in memory, before its first step, and the list that gets its events."""
+    examples, events = make_dataset(22).examples, list[Event]()
+    run = Run(
+        Evaluator(make_plan(home)[0].judge, **options), orchestrator, examples, lambda _: {}, (), emit=events.append
+    )
+    return run, begin(library, run.evaluator.judge(library, schedule.watched(examples))), events

@@ -8,17 +8,15 @@ from proposer_samples import criterion, library, pair, skill, view
 from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError
-from rewardharness.evolution.builtin.criteria import criteria_for_kinds
 from rewardharness.evolution.builtin.forecast import Forecast
-from rewardharness.evolution.builtin.ideas import RoundContext, with_criterion, without_criterion
-from rewardharness.evolution.builtin.orchestrator import NAME, BuiltinOrchestrator
+from rewardharness.evolution.builtin.ideas import NAME, new_criteria, with_criterion, without_criterion
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.builtin.phrasing import KINDS, LEARNED, criterion_text
 from rewardharness.evolution.evolver import problem_of
+from rewardharness.evolution.observing import observer
 from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, RejectedProposal, View
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import MeasuredJudge
-from rewardharness.judging.readings import Loaded, measure
 from rewardharness.judging.report import credit
 from rewardharness.library.check import check_folder
 from rewardharness.library.opening import open_library
@@ -71,7 +69,7 @@ def test_the_measure_that_people_agree_with_is_proposed_for_the_skill_of_its_kin
 
 
 def test_what_is_proposed_says_so_in_the_body_with_measure_and_evidence(tmp_path: Path) -> None:
-    adding = next(each for each in criteria_for_kinds(RoundContext(Forecast(SEEN), ["added_structure"])))
+    adding = next(new_criteria(Forecast(replace(SEEN, known_measures=("added_structure",)))))
     after = adding.changes[0]
     assert isinstance(after, ReplaceEntry)
     assert after.entry.name == "adding-things"
@@ -103,11 +101,10 @@ def test_a_kind_without_a_skill_gets_one_with_triggers_of_its_own() -> None:
 
 
 def test_from_nothing_comes_a_library_that_judges() -> None:
-    seen = view(Library(), adds({"added_structure": 0.9}, {"added_structure": 0.2}))
+    cases = adds({"added_structure": 0.9}, {"added_structure": 0.2})
+    seen = view(Library(), cases)
     assert not any(outcome.judged for outcome in seen.outcomes)
-    best = propose(seen)[0]
-    again = view(best.applied_to(seen.library), adds({"added_structure": 0.9}, {"added_structure": 0.2}))
-    assert all(outcome.credit == 1 for outcome in again.outcomes)
+    assert all(outcome.credit == 1 for outcome in view(propose(seen)[0].applied_to(seen.library), cases).outcomes)
 
 
 def test_a_criterion_that_points_the_wrong_way_is_taken_out_with_its_note_or_made_lighter() -> None:
@@ -325,17 +322,9 @@ class Demo:
         make_demo(folder / "demo", pairs=24, groups=0, seed=0, side=160)
         self.examples = read_folder(folder / "demo").examples
         self.cache = JudgmentCache(folder / "cache")
-        self.judge = MeasuredJudge(cache=self.cache)
+        self.judge, self.observe = MeasuredJudge(cache=self.cache), observer(self.cache)
         # Reading text costs as much as all other measures together.
         self.measures = tuple(name for name in known_measures() if name not in {"text_match", "unasked_text"})
-
-    def observe(self, asked: Example) -> dict[str, dict[str, float]]:
-        request, source = read_instruction(asked.instruction), Loaded.of(asked.source)
-        grades: dict[str, dict[str, float]] = {}
-        for label, image in zip(asked.labels, asked.candidates, strict=True):
-            readings = measure(source, Loaded.of(image), request, self.measures, self.cache).readings
-            grades[label] = {name: each.grade for name, each in readings.items() if each.grade is not None}
-        return grades
 
     def view(self, made: Library, **more: object) -> View:
         judged = [(each, self.judge.judge_now(each, made)) for each in self.examples]

@@ -10,11 +10,11 @@ from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, Checkpoints
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.proposal import Finding, Proposal, RejectedProposal
 from rewardharness.evolution.state import Pending, State, begin
-from rewardharness.evolution.stop import Spent
 from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
+from rewardharness.runs.spending import Spent
 from rewardharness.schema import Usage
 
 POOL = make_dataset(2).examples

@@ -9,12 +9,15 @@ from small_world import BRIGHTER, make_dataset, make_plan, skill
 
 from rewardharness.evolution.evaluator import DOWN_AFTER, Evaluator, affected
 from rewardharness.evolution.progress import Meter, RunProgress
-from rewardharness.evolution.stop import Budget, Exhausted, RunPaused, SpendingLimits
+from rewardharness.evolution.stop import Exhausted
 from rewardharness.judging.router import route
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
-from rewardharness.runs.stop import Stopped, StopRequest
+from rewardharness.models.scripted import ScriptedModel
+from rewardharness.runs.spending import Budget, SpendingLimits
+from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.schema import Example, ImageInput
 
 POOL = make_dataset(4).examples
@@ -55,6 +58,7 @@ def test_an_entry_that_a_model_decides_on_may_touch_everything() -> None:
     after = before.apply(ReplaceEntry(Entry("moods", "skill", "Judging moods.", "y")))
     assert affected(before, after, POOL) == ()
     assert affected(before, after, POOL, router=True) == POOL
+    assert Evaluator(SubAgent(ScriptedModel([]))).affected(before, after, POOL) == POOL, "the model that judges decides"
 
 
 def test_nothing_is_asked_or_counted_twice(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
+from dataclasses import replace
 from pathlib import Path
 
+from rewardharness.cli.progress import event_line
 from rewardharness.evolution.events import (
     EVENTS,
     KINDS,
     Concluding,
     Decided,
+    EvidenceReport,
     Finished,
     Judged,
     PhaseBegan,
@@ -15,18 +18,17 @@ from rewardharness.evolution.events import (
     read_events,
     write_event,
 )
-from rewardharness.evolution.gate import Evidence
+from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.status import read_status, status_of
-from rewardharness.evolution.stop import Spent
 from rewardharness.files import append_jsonl, write_json
+from rewardharness.runs.spending import Spent
 
 STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})
 
 
 def decided(step: int, decision: str = "accept") -> Decided:
-    evidence = Evidence(decision, "1 fixed", fixed=("a",)).to_json()  # type: ignore[arg-type]
-    spent = Spent(5).to_json()
-    return Decided("sig", "add", ("x",), "Why.", ("a",), "s", evidence, 0.5, "id", 1, spent, step=step)
+    evidence = EvidenceReport(decision, "1 fixed", fixed=("a",))  # type: ignore[arg-type]
+    return Decided("sig", "add", ("x",), "Why.", ("a",), "s", evidence, 0.5, "id", 1, Spent(5), step=step)
 
 
 def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -38,7 +40,7 @@ def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert all(event.at for event in read)
     last = read[3]
     assert isinstance(last, Decided) and last.accepted and last.names == ("x",)
-    assert last.read_evidence().fixed == ("a",)
+    assert last.evidence.fixed == ("a",)
 
 
 def test_judgments_of_the_pool_count_before_an_event_tells_them(tmp_path: Path) -> None:
@@ -53,15 +55,15 @@ def test_judgments_of_the_pool_count_before_an_event_tells_them(tmp_path: Path) 
 
 
 def test_the_end_tells_the_audit_with_its_interval_unless_an_earlier_version_wrote_it(tmp_path: Path) -> None:
-    score = {"n": 4, "judged": 4, "accuracy": 0.5, "interval": [0.15, 0.85]}
+    score = Score(4, 4, 0.5, (0.15, 0.85))
     for number, end in enumerate((Finished("dry", 0.5, 0.5, "id", score), Finished("dry", 0.5, 0.5, "id"))):
         folder = tmp_path / str(number)
         write_json(folder / "run.json", {"command": "evolve"})
         for event in (STARTED, Judged(3, 0, 0.5), end):
             write_event(folder, event)
         audit = read_status(folder).audit
-        assert audit is not None and audit["accuracy"] == 0.5
-        assert audit["interval"] == (None if number else [0.15, 0.85])
+        assert audit is not None and audit.accuracy == 0.5
+        assert audit.interval == (None if number else (0.15, 0.85))
 
 
 def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_what_a_search_has_spent_holds_the_trial_that_its_budget_ended(tmp_path:
     for event in (STARTED, Judged(3, 0, 0.5), decided(1)):
         write_event(tmp_path, event)
     at_decision = status_of(tmp_path, {}, read_events(tmp_path)).judgments
-    write_event(tmp_path, Concluding("the budget is spent", Spent(at_decision + 65).to_json(), step=2))
+    write_event(tmp_path, Concluding("the budget is spent", Spent(at_decision + 65), step=2))
     assert status_of(tmp_path, {}, read_events(tmp_path)).judgments == at_decision + 65
     write_event(tmp_path, Concluding("as earlier versions wrote it", step=2))
     assert status_of(tmp_path, {}, read_events(tmp_path)).judgments == at_decision + 65
@@ -104,3 +106,9 @@ def test_every_kind_can_be_told_by_its_word() -> None:
     assert event_of({"event": "judged", "judged": 1, "failed": 0, "accuracy": None, "new_field": 2}) == Judged(
         1, 0, None
     )
+
+
+def test_a_cross_validation_judges_more_examples_than_its_edit_affects() -> None:
+    event = decided(1)
+    line = event_line(replace(event, evidence=replace(event.evidence, calls=30, affected=21)))
+    assert "21 examples affected, 30 judged" in line and "30 of 21" not in line

@@ -3,21 +3,18 @@
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
-from proposer_samples import criterion, example, judge, library, skill
+from proposer_samples import criterion, example, graded_bench, library, skill
 
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.evaluator import affected
 from rewardharness.evolution.gate import ALPHA
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import Spent
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
 
@@ -28,26 +25,10 @@ START = library(
     skill("every-edit", "always", criterion("sharp", "sharpness"), criterion("seam", "seam")),
     skill("adding-things", "add, insert", criterion("extent", "edit_extent", applies=["add"])),
 )
-Grades = dict[str, dict[str, dict[str, float]]]
+Worlds = dict[str, dict[str, dict[str, float]]]
 
 
-@dataclass
-class GradedBench:
-    """Judges by grades that are made up; exact, and it counts nothing."""
-
-    grades: Grades
-    spent: Spent = field(default_factory=Spent)
-    noisy = calls_tools = False
-
-    def judge(self, made: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
-        self.spent = replace(self.spent, judgments=self.spent.judgments + len(examples))
-        return [judge(made, each, self.grades[each.id]) for each in examples]
-
-    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
-        return affected(before, after, examples, tools=False)
-
-
-def world(seed: int, count: int, telling: str = "", share: float = 0.9) -> tuple[list[Example], Grades]:
+def world(seed: int, count: int, telling: str = "", share: float = 0.9) -> tuple[list[Example], Worlds]:
     """Examples with random grades. Labels are random too, or follow one measure with the probability `share`."""
     rng = random.Random(seed)
     examples, grades = [], {}
@@ -63,8 +44,8 @@ def world(seed: int, count: int, telling: str = "", share: float = 0.9) -> tuple
     return examples, grades
 
 
-def evolve(seed: int, examples: Sequence[Example], grades: Grades, start: Library = START) -> State:
-    evaluator = GradedBench(grades)
+def evolve(seed: int, examples: Sequence[Example], grades: Worlds, start: Library = START) -> State:
+    evaluator = graded_bench(grades)
     run = Run(evaluator, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], GRADED, seed)  # type: ignore[arg-type]
     schedule = DefaultSchedule(prune_share=1.0, screen=False)
     return search(run, schedule, begin(start, evaluator.judge(start, examples)), lambda state: None)
@@ -87,7 +68,7 @@ def test_on_random_labels_at_most_one_run_in_twenty_accepts_anything() -> None:
 @pytest.mark.slow
 def test_a_real_improvement_is_accepted_and_holds_on_unseen_examples() -> None:
     unseen, unseen_grades = world(99, 300, "added_structure")
-    evaluator = GradedBench(unseen_grades)
+    evaluator = graded_bench(unseen_grades)
     gains = []
     for seed in range(5):
         examples, grades = world(seed, 75, "added_structure")

@@ -1,6 +1,7 @@
 """Whole runs over HTTP: what leaves for the judge and for the Orchestrator, and what may come back."""
 
 import base64
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -13,27 +14,25 @@ import numpy as np
 import pytest
 from model_server import Call, Fault, ModelServer
 from PIL import Image, PngImagePlugin
-from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE
+from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE, Fuse, Killed
 
 from rewardharness.data.folder import read_folder
 from rewardharness.evolution.events import Decided, Rehearsed, Skipped, read_events
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
 from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.plan import EvolutionPlan
+from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.files import write_text
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
-from rewardharness.models.endpoints import PoolSettings
-from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
-from rewardharness.schema import Json
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
-QUICK = EndpointSettings(
-    pool=PoolSettings(backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01)
-)
+QUICK = EndpointSettings(backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01)
 SECRETS = ("secretgenerator", "secretlabel", "secretcategory", "secretsource", "secretid")
 """Each stands for one thing that no judge may know: who made a picture, what kind of label it has, and so on."""
 PAIRS = 32
@@ -84,8 +83,6 @@ def pictures(call: Call) -> list[bytes]:
 
 
 def brightness(data: bytes) -> int:
-    import io
-
     return int(np.asarray(Image.open(io.BytesIO(data)))[0, 0, 0])
 
 
@@ -110,14 +107,9 @@ def proposer(call: Call) -> str | Fault:
     """Finds that cats and dogs are missed, and writes what helps."""
     if call.text.startswith("You study"):
         aliases = re.findall(r'<case name="(e\d+)">.*?make (\w+) number', call.text, re.DOTALL)
-        return json.dumps(
-            {
-                "findings": [
-                    {"statement": f"{topic} is misjudged.", "examples": [e for e, t in aliases if t == topic][:4]}
-                    for topic in WRONG_BY_NATURE
-                ]
-            }
-        )
+        examples = {topic: [alias for alias, word in aliases if word == topic][:4] for topic in WRONG_BY_NATURE}
+        findings = [{"statement": f"{topic} is misjudged.", "examples": cited} for topic, cited in examples.items()]
+        return json.dumps({"findings": findings})
     if "add_tool" in call.text:
         return json.dumps({"operator": "add_tool", "statement": "Stars.", "entry": STAR_TOOL})
     topic = "cat" if "cat is misjudged" in call.text else "dog"
@@ -146,7 +138,7 @@ def world(
     with ModelServer(judging) as one, ModelServer(orchestrator) as other:
         agent = SubAgent(
             OpenAICompatibleModel("vllm", "judge", [one.url], QUICK),
-            SubAgentSettings(both_orders=False),
+            ModelJudgeConfig(one_order=True),
             JudgmentCache(home / "cache"),
         )
         proposes = LLMOrchestrator(
@@ -159,7 +151,7 @@ def world(
         yield World(plan, one, other)
 
 
-def run(made: World, folder: Path) -> Json:
+def run(made: World, folder: Path) -> EvolutionReport:
     return evolve(made.plan, folder, Callbacks())
 
 
@@ -167,8 +159,8 @@ def test_the_judge_is_told_nothing_but_instructions_pixels_and_the_library(data:
     with world(tmp_path, data) as made:
         report = run(made, tmp_path / "run")
         calls = made.judge.calls
-    assert (report["audit"]["start"]["accuracy"], report["audit"]["final"]["accuracy"]) == (0.25, 0.75)
-    assert report["audit"]["ensemble"]["samples"] == 2
+    assert (report.audit.start.accuracy, report.audit.final.accuracy) == (0.25, 0.75)
+    assert report.audit.ensemble.samples == 2
     kinds = {("COUNT STARS" in call.text, call.json["temperature"]) for call in calls}
     assert {(False, 0.0), (False, 0.7), (True, 0.0)} <= kinds, "judging, asking again and a Tool are all among them"
     known = {path.stem: brightness(path.read_bytes()) for path in data.glob("*.png")}
@@ -184,32 +176,29 @@ def test_the_judge_is_told_nothing_but_instructions_pixels_and_the_library(data:
 
 
 @pytest.mark.parametrize("images", [False, True])
-def test_the_orchestrator_never_sees_the_audit_nor_who_made_what(data: Path, tmp_path: Path, images: bool) -> None:
+def test_the_orchestrator_never_sees_held_out_examples_nor_who_made_what(
+    data: Path, tmp_path: Path, images: bool
+) -> None:
     with world(tmp_path, data, images=images) as made:
-        pool, audit = made.plan.parts
+        training, held_out = made.plan.parts
         run(made, tmp_path / "run")
         calls = made.orchestrator.calls
-    assert len(audit) == 8 and len(calls) > 4
-    hidden = [example.instruction for example in audit]
-    shown = [example.instruction for example in pool]
-    unseen = {image.path.read_bytes() for each in audit for image in (each.source, *each.candidates) if image.path}
-    levels = {brightness(each) for each in unseen}
-    pool_levels = {
-        brightness(image.path.read_bytes()) for each in pool for image in (each.source, *each.candidates) if image.path
-    }
-    some, told = False, 0
+    assert len(held_out) == 8 and len(calls) > 4
+    known, unseen = (
+        {brightness(image.path.read_bytes()) for example in part for image in example.images if image.path}
+        for part in (training, held_out)
+    )
+    shown = 0
     for call in calls:
-        body = call.body.decode()
-        assert not any(f"{said}\n" in call.text for said in hidden), "no instruction of the audit"
-        told += sum(f"{said}\n" in call.text for said in shown)
+        assert not any(f"{example.instruction}\n" in call.text for example in held_out)
+        shown += sum(f"{example.instruction}\n" in call.text for example in training)
         for secret in (*SECRETS, ".png", str(data)):
-            assert secret not in body.lower(), secret
-        for each in pictures(call):
-            some = True
-            assert b"secret" not in each
-            assert brightness(each) in pool_levels and brightness(each) not in levels - pool_levels
-    assert told > 20, "it does see the pool"
-    assert some == images
+            assert secret not in call.body.decode().lower(), secret
+        for picture in pictures(call):
+            assert b"secret" not in picture
+            assert brightness(picture) in known and brightness(picture) not in unseen - known
+    assert shown > 20, "it does see the training examples"
+    assert any(pictures(call) for call in calls) == images
 
 
 def misbehaving(call: Call) -> str | Fault:
@@ -246,26 +235,12 @@ def test_a_run_goes_on_whatever_the_orchestrator_says(data: Path, tmp_path: Path
         report = run(made, tmp_path / "run")
         asked = len(made.orchestrator.calls)
     events = read_events(tmp_path / "run")
-    assert asked > 12 and report["spent"]["orchestrator"]["calls"] > 8
-    assert report["audit"]["final"]["accuracy"] == 0.75, "the usable half of its words was enough"
+    assert asked > 12 and report.spent.orchestrator.calls > 8
+    assert report.audit.final.accuracy == 0.75, "the usable half of its words was enough"
     assert [event for event in events if isinstance(event, Decided) and event.accepted]
     reasons = " ".join(event.reason for event in events if isinstance(event, Skipped))
     assert reasons, "what could not be used is on record"
     assert not list(tmp_path.rglob("*outside*")) and not list(tmp_path.parent.glob("outside*"))
-
-
-class Killed(BaseException):
-    """Stands for the end of a process: nothing is said, nothing is tidied up."""
-
-
-def killed_after(events: int) -> Callbacks:
-    left = iter(range(events - 1))
-
-    def hear(_: object) -> None:
-        if next(left, None) is None:
-            raise Killed
-
-    return Callbacks(on_event=hear)
 
 
 @pytest.mark.parametrize(("events", "images"), [(5, False), (7, True)])
@@ -280,43 +255,18 @@ def test_a_killed_step_neither_loses_nor_repeats_what_the_orchestrator_said(
     while report is None:
         with world(tmp_path, data, misbehaving_by_words, images=images) as made:
             try:
-                report = evolve(made.plan, tmp_path / "run", killed_after(events))
+                report = evolve(made.plan, tmp_path / "run", Callbacks(on_event=Fuse(events)))
             except Killed:
                 sittings += 1
             bodies += [call.body for call in made.orchestrator.calls]
         assert sittings < 60, "it gets nowhere"
     assert sittings > 2
     assert sorted(bodies) == sorted(asked), "nothing was asked twice, and nothing else than without the kills"
-    spent, expected = report["spent"]["orchestrator"], whole["spent"]["orchestrator"]
+    spent, expected = report.spent.orchestrator, whole.spent.orchestrator
     for name in ("calls", "input_tokens", "output_tokens"):
-        assert spent[name] == expected[name] > 0
+        assert getattr(spent, name) == getattr(expected, name) > 0
     for name in ("edits", "library", "audit", "pool"):
-        assert report[name] == whole[name], name
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "../../../outside",
-        "/etc/passwd",
-        "..",
-        "a/b",
-        "con\x00trol",
-        "x" * 200,
-    ],
-)
-def test_an_entry_that_tries_to_leave_its_folder_goes_nowhere(data: Path, tmp_path: Path, words: str) -> None:
-    entry = {"name": words, "description": "d", "triggers": "cat", "body": BRIGHTER}
-
-    def escaping(call: Call) -> str | Fault:
-        if call.text.startswith("You study"):
-            return proposer(call)
-        return json.dumps({"operator": "add", "statement": "Out!", "entry": entry})
-
-    with world(tmp_path, data, escaping, proposals=2) as made:
-        report = run(made, tmp_path / "run")
-    assert report["edits"] == [] and report["passed_over"] > 0
-    assert [each.name for each in Library.load(tmp_path / "run" / "library").entries] == ["look"]
+        assert getattr(report, name) == getattr(whole, name), name
 
 
 def test_a_tool_that_answers_in_prose_is_repaired_over_the_wire(data: Path, tmp_path: Path) -> None:

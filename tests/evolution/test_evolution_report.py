@@ -1,27 +1,33 @@
-import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_world import make_dataset, make_plan
 
-from rewardharness.evolution.held_out import HeldOutComparison, Score, samples_for
+from rewardharness.codec import to_json
+from rewardharness.data.source import VoterAgreement
+from rewardharness.evolution.held_out import HeldOutComparison, HeldOutResult, Score, samples_for
 from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome
+from rewardharness.evolution.report import EvolutionReport, Puzzle, read_report
 from rewardharness.evolution.report_page import headline, report_page
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.library.store import EMPTY
-from rewardharness.schema import Failure, Json, Judgment
+from rewardharness.schema import Failure, Judgment
 
 HOSTILE = "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'&"
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Json:
+def report(tmp_path_factory: pytest.TempPathFactory) -> EvolutionReport:
     home = tmp_path_factory.mktemp("report")
-    return evolve(make_plan(home)[0], home / "run", Callbacks())
+    report = evolve(make_plan(home)[0], home / "run", Callbacks())
+    assert read_report(home / "run") == report, "nothing is lost in the file"
+    return report
 
 
 def outcomes(*credits: float | None) -> list[Outcome]:
@@ -36,16 +42,27 @@ def outcomes(*credits: float | None) -> list[Outcome]:
 
 def test_failures_lower_coverage_and_not_accuracy() -> None:
     score = Score.of(outcomes(1, 0, None, 0.5, 1))
-    assert (score.n, score.judged, score.correct, score.accuracy) == (5, 4, 2.5, 0.625)
-    assert score.interval is not None and score.interval.low < 0.625 < score.interval.high
-    assert Score.of(outcomes(None)).to_json() == {"n": 1, "judged": 0, "accuracy": None, "interval": None}
+    assert (score.n, score.judged, score.accuracy) == (5, 4, 0.625)
+    assert score.interval is not None and score.interval[0] < 0.625 < score.interval[1]
+    assert Score.of(outcomes(None)) == Score(1, 0, None, None)
 
 
 def test_two_judges_are_compared_where_both_judged() -> None:
     found = HeldOutComparison.of(outcomes(1, 1, None, 0, 1), outcomes(0, 1, 0, None, 1))
     assert (found.n, found.fixes, found.breaks) == (3, 1, 0)
-    assert found.to_json()["p"] == 1.0 and found.to_json()["gain"] == pytest.approx(1 / 3)
-    assert HeldOutComparison.of([], []).to_json()["gain"] is None
+    assert found.p == 1.0 and found.gain == pytest.approx(1 / 3)
+    assert HeldOutComparison.of([], []).gain is None
+
+
+def test_the_file_omits_what_was_not_judged() -> None:
+    judged = tuple(outcomes(1, 0))
+    assert list(to_json(HeldOutResult(judged, judged, (), skipped="why").report)["ensemble"]) == ["skipped"]
+    found = to_json(HeldOutResult(judged, judged, judged, judged, 4).report)
+    assert list(found["ensemble"]) == ["n", "judged", "accuracy", "interval", "samples"]
+    assert list(found) == [
+        *("n", "final", "start", "empty", "final_against_start", "final_against_empty"),
+        *("ensemble", "final_against_ensemble"),
+    ]
 
 
 def test_self_ensembling_is_about_as_dear_as_the_search() -> None:
@@ -76,7 +93,7 @@ def read(page: str) -> Reader:
     return reader
 
 
-def test_the_page_says_what_the_report_says(report: Json) -> None:
+def test_the_page_says_what_the_report_says(report: EvolutionReport) -> None:
     page = read(report_page(report))
     assert headline(report) in page.text
     assert "100.0%" in page.text and "50.0%" in page.text and "Self-ensembling" in page.text
@@ -84,28 +101,36 @@ def test_the_page_says_what_the_report_says(report: Json) -> None:
     assert "svg" in page.tags and {"table", "style"} <= set(page.tags)
 
 
-def test_the_page_loads_nothing_and_runs_nothing(report: Json) -> None:
+def test_the_page_loads_nothing_and_runs_nothing(report: EvolutionReport) -> None:
     page = report_page(report)
     assert read(page).links == [] and "script" not in read(page).tags
     assert "prefers-color-scheme: dark" in page and "url(" not in page
 
 
-def test_the_agreement_between_people_is_told_as_a_ceiling(report: Json) -> None:
+def test_the_agreement_between_people_is_told_as_a_ceiling(report: EvolutionReport) -> None:
     assert "People agree" not in read(report_page(report)).text
-    told = read(report_page({**report, "people": {"share": 0.75, "n": 8}})).text
+    told = read(report_page(replace(report, people=VoterAgreement(0.75, 8)))).text
     assert "People agree with each other on 75% (95% CI 41% to 93%, n 8)" in told
 
 
-def test_foreign_text_stays_text(report: Json) -> None:
-    spoilt = json.loads(json.dumps(report))
-    spoilt["run"].update(data_name=HOSTILE, judge=HOSTILE, orchestrator=HOSTILE, protocol=HOSTILE)
-    spoilt["ending"] = HOSTILE
-    spoilt["skipped_rows"] = {"n": 1, "first": [{"place": HOSTILE, "reason": HOSTILE}]}
-    for edit in spoilt["edits"]:
-        edit.update(statement=HOSTILE, names=[HOSTILE], cited=[HOSTILE], operator=HOSTILE)
-        edit["evidence"].update(reason=HOSTILE, fixed=[HOSTILE])
-    spoilt["by_category"][0]["name"] = HOSTILE
-    spoilt["puzzles"] = [{"id": HOSTILE, "instruction": HOSTILE, "label": HOSTILE, "category": "", "versions": 2}]
+def test_foreign_text_stays_text(report: EvolutionReport) -> None:
+    texts: dict[str, Any] = dict.fromkeys(("statement", "operator"), HOSTILE) | {
+        "names": (HOSTILE,),
+        "cited": (HOSTILE,),
+    }
+    edits = (
+        replace(edit, **texts, evidence=replace(edit.evidence, reason=HOSTILE, fixed=(HOSTILE,)))
+        for edit in report.edits
+    )
+    spoilt = replace(
+        report,
+        run=replace(report.run, data_name=HOSTILE, judge=HOSTILE, orchestrator=HOSTILE, protocol=HOSTILE),
+        ending=HOSTILE,
+        skipped_rows={"n": 1, "first": [{"place": HOSTILE, "reason": HOSTILE}]},
+        edits=tuple(edits),
+        by_category=(replace(report.by_category[0], name=HOSTILE),),
+        puzzles=(Puzzle(HOSTILE, HOSTILE, HOSTILE, "", 2),),
+    )
     page = read(report_page(spoilt))
     assert not {"script", "img"} & set(page.tags) and page.links == []
     assert page.text.count("alert(1)") >= 10
@@ -115,16 +140,16 @@ def test_examples_that_no_version_got_right_are_listed(tmp_path: Path) -> None:
     from small_world import ListOrchestrator
 
     report = evolve(make_plan(tmp_path, orchestrator=ListOrchestrator([]))[0], tmp_path / "run", Callbacks())
-    puzzles = report["puzzles"]
-    assert {each["category"] for each in puzzles} == {"cat", "dog"} and len(puzzles) == 18
-    assert all(re.match(r"make (cat|dog)", each["instruction"]) for each in puzzles)
+    puzzles = report.puzzles
+    assert {each.category for each in puzzles} == {"cat", "dog"} and len(puzzles) == 18
+    assert all(re.match(r"make (cat|dog)", each.instruction) for each in puzzles)
 
 
-def test_what_is_foreseen_is_about_what_comes(tmp_path: Path, report: Json) -> None:
+def test_what_is_foreseen_is_about_what_comes(tmp_path: Path, report: EvolutionReport) -> None:
     plan, _ = make_plan(tmp_path)
     cost = plan.estimate
     assert cost.begin == 36 and cost.audit == 36 and cost.ensemble == 0 and cost.requests == 1
-    assert cost.begin <= report["spent"]["judgments"] <= cost.begin + cost.most
+    assert cost.begin <= report.spent.judgments <= cost.begin + cost.most
     paper, _ = make_plan(tmp_path, schedule=PaperSchedule(iterations=2), library=EMPTY)
     gate, read_both_ways = 14, 44
     assert paper.estimate.begin + paper.estimate.search == gate + read_both_ways + 2 * (read_both_ways + 2 * gate)

@@ -30,13 +30,7 @@ NEW = {
     "triggers": ["add", "sky"],
     "body": "Compare the tint near the horizon with the tint overhead in every candidate; both follow the daylight.",
     "criteria": [
-        {
-            "id": "tint",
-            "text": "The tint follows the daylight.",
-            "weight": 2,
-            "measure": "color_target",
-            "applies": ["add"],
-        }
+        {"id": "tint", "text": "It follows the light.", "weight": 2, "measure": "color_target", "applies": ["add"]}
     ],
 }
 TOOL = {
@@ -116,12 +110,9 @@ def test_each_operator_makes_its_change() -> None:
     triggered = accepted(edit("retrigger", name="adding", triggers="add, put a")).applied_to(START).get("adding")
     assert triggered is not None and triggered.metadata["triggers"] == "add, put a"
     assert "adding" not in accepted(edit("remove", name="adding")).applied_to(START)
-    merged = accepted(edit("merge", names=["adding", "reading-text"], entry={**NEW, "name": "adding"})).applied_to(
-        START
-    )
-    assert [each.name for each in merged.skills] == ["adding"]
-    merged = accepted(edit("merge", names=["adding", "reading-text"], entry=NEW)).applied_to(START)
-    assert [each.name for each in merged.skills] == ["sky-colour"]
+    for name in ("adding", "sky-colour"):
+        both = edit("merge", names=["adding", "reading-text"], entry={**NEW, "name": name})
+        assert [entry.name for entry in accepted(both).applied_to(START).skills] == [name]
     other = {
         **NEW,
         "name": "letter-shapes",
@@ -137,13 +128,8 @@ def test_tools_are_read_in_their_own_round() -> None:
     found = accepted(edit("add_tool", entry=TOOL), tools)
     entry = found.applied_to(START).get("letter-reader")
     assert entry is not None and entry.output_schema == {"letters": "str"}
-    measured = {
-        "name": "noise-meter",
-        "description": "Measures noise.",
-        "body": "Call it.",
-        "triggers": "add",
-        "measure": "noise",
-    }
+    texts = {"name": "noise-meter", "description": "Measures noise.", "body": "Call it."}
+    measured = {**texts, "triggers": "add", "measure": "noise"}
     assert accepted(edit("add_tool", entry=measured), tools).names == ("noise-meter",)
     fixed = accepted(edit("fix_tool", entry={"name": "seam-meter", "triggers": "add, put"}), tools)
     assert fixed.operator == "fix_tool"
@@ -169,28 +155,31 @@ def test_a_model_may_have_nothing_to_propose() -> None:
         (edit("remove"), '"name" is missing'),
         (edit("add"), 'no object "entry"'),
         (edit("add", entry=[NEW]), 'no object "entry"'),
-        (edit("add", entry={**NEW, "name": "../../etc/passwd"}), "not consist of lowercase words"),
-        (edit("add", entry={**NEW, "name": "/tmp/x"}), "not consist of lowercase words"),
-        (edit("add", entry={**NEW, "name": "skills/adding"}), "not consist of lowercase words"),
+        *(
+            (edit("add", entry={**NEW, "name": name}), "not consist of lowercase words")
+            for name in ("../../etc/passwd", "/tmp/x", "..", "skills/adding", "con\x00trol", "x" * 80)
+        ),
         (edit("add", entry={**NEW, "name": "con"}), "reserved"),
-        (edit("add", entry={**NEW, "name": "x" * 80}), "not consist of lowercase words"),
         (edit("add", entry={**NEW, "name": "adding"}), "already exists"),
-        (edit("add", entry={**NEW, "body": " "}), "needs a description and a body"),
+        (edit("add", entry={**NEW, "body": " "}), "The body is empty"),
         (edit("add", entry={**NEW, "body": 5}), '"body" is missing or is not a text'),
         (edit("add", entry={**NEW, "body": "long words " * MAX_BODY}), "characters of body"),
-        (edit("add", entry={**NEW, "measure": "seam"}), "belong to a Tool"),
+        (edit("add", entry={**NEW, "measure": "seam"}), "A Skill does not use `measure`"),
         (edit("add", entry={**NEW, "triggers": "/(a+)+b/"}), "repeats a group"),
         (edit("add", entry={**NEW, "triggers": "/unclosed"}), "closing slash"),
         (edit("add", entry={**NEW, "triggers": "zeppelin"}), "match no instruction"),
-        (
-            edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "measure": "beauty"}]}),
-            "no measure `beauty`",
+        *(
+            (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", **row}]}), problem)
+            for row, problem in (
+                ({"measure": "beauty"}, "Unknown measure `beauty`"),
+                ({"measure": ["seam"]}, '"measure" is missing or is not a text'),
+                ({"weight": -1}, "weight of `a`"),
+                ({"weight": True}, "weight of `a`"),
+                ({"applies": ["fly"]}, "is not a kind of edit"),
+                ({"dimension": "taste"}, "dimension"),
+                ({"id": "../a"}, "`id` is missing or invalid"),
+            )
         ),
-        (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "weight": -1}]}), "weight of `a`"),
-        (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "weight": True}]}), "weight of `a`"),
-        (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "applies": ["fly"]}]}), "no kind of edit"),
-        (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "dimension": "taste"}]}), "dimension"),
-        (edit("add", entry={**NEW, "criteria": [{"id": "../a", "text": "b"}]}), "`id` is missing or invalid"),
         (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b"}] * 2}), "same id"),
         (edit("add", entry={**NEW, "criteria": "none"}), "not a list of objects"),
         (edit("modify", entry={"name": "adding"}), "changes nothing"),
@@ -198,9 +187,7 @@ def test_a_model_may_have_nothing_to_propose() -> None:
         (edit("modify", entry={"name": "adding", "remove_criteria": ["gone"]}), "no criterion `gone`"),
         (edit("reweight", name="adding", weights={}), "criteria new, seam"),
         (edit("reweight", name="adding", weights={"gone": 1}), "not gone"),
-        (edit("reweight", name="adding", weights={"new": 1e9}), "up to 20"),
-        (edit("reweight", name="adding", weights={"new": 10**400}), "up to 20"),
-        (edit("reweight", name="adding", weights={"new": float("nan")}), "up to 20"),
+        *((edit("reweight", name="adding", weights={"new": n}), "up to 20") for n in (1e9, 10**400, float("nan"))),
         (edit("retrigger", name="adding", triggers=""), '"triggers"'),
         (edit("merge", names=["adding", "adding"], entry=NEW), "two different"),
         (edit("merge", names=["adding", "seam-meter"], entry=NEW), "one kind"),
@@ -240,8 +227,8 @@ def test_wording_that_would_mislead_a_judge_is_refused(change: dict[str, object]
         ({"system_prompt": "Read the letters in the picture and tell us."}, "does not request JSON"),
         ({"system_prompt": None}, "does nothing"),
         ({"system_prompt": 'Answer with JSON {"letters": "..."} and then go on to'}, "truncated"),
-        ({"measure": "beauty"}, "no measure `beauty`"),
-        ({"criteria": [{"id": "a", "text": "b"}]}, "no criteria"),
+        ({"measure": "beauty"}, "Unknown measure `beauty`"),
+        ({"criteria": [{"id": "a", "text": "b"}]}, "A Tool has no rubric"),
     ],
 )
 def test_tools_that_could_not_be_called_are_refused(change: dict[str, object], problem: str) -> None:
@@ -263,25 +250,18 @@ def test_what_was_tried_before_is_not_tried_again_in_the_same_or_nearly_the_same
     assert "tried before" in refused(edit("add", entry=NEW), seen)
     nearly = {**NEW, "name": "heaven", "body": NEW["body"] + " Look twice."}
     assert "Nearly the same wording" in refused(edit("add", entry=nearly), seen)
-    accepted(
-        edit(
-            "add",
-            entry={**NEW, "name": "x", "description": "Clouds.", "body": "Clouds have soft rims.", "criteria": []},
-        ),
-        seen,
-    )
+    clouds = {"name": "x", "description": "Clouds.", "body": "Clouds have soft rims.", "criteria": []}
+    accepted(edit("add", entry={**NEW, **clouds}), seen)
 
 
 def test_changes_of_one_long_entry_are_compared_by_what_they_change() -> None:
-    one = accepted(
-        edit("modify", entry={"name": "adding", "body": f"{LOOK} A missing contact shadow betrays a pasted object."})
-    )
+    def longer(more: str) -> dict[str, object]:
+        return edit("modify", entry={"name": "adding", "body": f"{LOOK} {more}"})
+
+    one = accepted(longer("A missing contact shadow betrays a pasted object."))
     seen = replace(SEEN, rejected=(RejectedProposal.of(one, "no"),))
-    accepted(
-        edit("modify", entry={"name": "adding", "body": f"{LOOK} Count the legs of every animal that was added."}), seen
-    )
-    again = f"{LOOK} A missing contact shadow betrays a pasted object!"
-    assert "tried before" in refused(edit("modify", entry={"name": "adding", "body": again}), seen)
+    accepted(longer("Count the legs of every animal that was added."), seen)
+    assert "tried before" in refused(longer("A missing contact shadow betrays a pasted object!"), seen)
 
 
 def test_similarity_is_a_share_of_what_the_shorter_text_says() -> None:
@@ -305,17 +285,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 FIELDS = ("name", "names", "entry", "entries", "triggers", "weights", "criteria", "statement")
-INNER = (
-    "name",
-    "description",
-    "body",
-    "triggers",
-    "criteria",
-    "remove_criteria",
-    "measure",
-    "output_schema",
-    "system_prompt",
-)
+INNER = "name description body triggers criteria remove_criteria measure output_schema system_prompt".split()
 ROW = st.dictionaries(st.sampled_from(("id", "text", "weight", "measure", "applies", "dimension")), json_values)
 ENTRY = st.dictionaries(st.sampled_from(INNER), json_values | st.lists(ROW, max_size=2), max_size=6)
 

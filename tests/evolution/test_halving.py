@@ -2,44 +2,41 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from small_world import BRIGHTER, GOOD, HARMFUL, IDLE, ListOrchestrator, add, make_dataset, make_plan
+from proposer_samples import Bench, example
+from small_world import BRIGHTER, GOOD, HARMFUL, IDLE, ListOrchestrator, add, make_dataset, start_search
 
 from rewardharness.evolution.checkpoint import Checkpoints
-from rewardharness.evolution.evaluator import Evaluator, affected, question_key
+from rewardharness.evolution.evaluator import question_key
 from rewardharness.evolution.events import Decided, Event
-from rewardharness.evolution.halving import POLICY, RUNGS
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.screening import POLICY, RUNGS
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import WAITING, Run
-from rewardharness.evolution.stop import UNLIMITED, Budget, SpendingLimits, Spent
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
-from rewardharness.schema import Example, ImageInput, Judgment, Usage
+from rewardharness.runs.spending import UNLIMITED, Budget, SpendingLimits
+from rewardharness.schema import Example, Judgment, Usage
 
-DATASET = make_dataset(22)
-POOL = DATASET.examples
+POOL = make_dataset(22).examples
 SCHEDULE = DefaultSchedule(per_round=4, prune_share=0.0)
 
 
 def start(
     home: Path, proposals: Sequence[Proposal], limits: SpendingLimits = UNLIMITED
 ) -> tuple[Run, State, list[Event], ListOrchestrator]:
-    events: list[Event] = []
     orchestrator = ListOrchestrator(proposals)
-    evaluator = Evaluator(make_plan(home)[0].judge, limits=limits)
-    run = Run(evaluator, orchestrator, POOL, lambda example: {}, (), emit=events.append)
-    return run, begin(EMPTY, evaluator.judge(EMPTY, POOL)), events, orchestrator
+    return *start_search(home, SCHEDULE, orchestrator, limits=limits), orchestrator
 
 
 def decided(events: Sequence[Event]) -> dict[str, tuple[str, str]]:
     found = [event for event in events if isinstance(event, Decided)]
-    return {"+".join(event.names): (event.evidence["decision"], event.evidence["policy"]) for event in found}
+    return {"+".join(event.names): (event.evidence.decision, event.evidence.policy) for event in found}
 
 
 def test_only_edits_that_help_are_tested(tmp_path: Path) -> None:
@@ -56,7 +53,7 @@ def test_only_edits_that_help_are_tested(tmp_path: Path) -> None:
 def test_screening_judges_few_examples_and_none_that_count_as_evidence(tmp_path: Path) -> None:
     run, state, events, _ = start(tmp_path, (HARMFUL, IDLE))
     state = search(run, SCHEDULE, state, lambda state: None)
-    found = {event.names[0]: event.read_evidence() for event in events if isinstance(event, Decided)}
+    found = {event.names[0]: event.evidence for event in events if isinstance(event, Decided)}
     assert (found["trees"].calls, found["trees"].breaks) == (RUNGS[0], RUNGS[0])
     assert (found["cars"].calls, found["cars"].ties) == (RUNGS[-1], RUNGS[-1])
     assert set(found["trees"].broken) <= {example.id for example in run.sides[0]}
@@ -112,29 +109,6 @@ def test_a_run_that_is_saved_and_loaded_after_every_step_gives_the_same_result(t
 
 
 @dataclass
-class CoinJudge:
-    """Right or wrong by a coin for every context of an example, so that no edit helps; nothing is judged twice."""
-
-    seed: int
-    always: str | None = None
-    spent: Spent = field(default_factory=Spent)
-    noisy = calls_tools = False
-    limits = UNLIMITED
-
-    def judge(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
-        return [self._outcome(library, example) for example in examples]
-
-    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
-        return affected(before, after, examples)
-
-    def _outcome(self, library: Library, example: Example) -> Outcome:
-        coin = random.Random(f"{self.seed} {question_key(library, example)}").choice("AB")
-        preference = self.always or coin
-        judgment = Judgment(example.id, "coin", "", "", preference)
-        return Outcome(example, judgment, float(preference == example.preference))
-
-
-@dataclass
 class Prolific:
     """Proposes Skills without end."""
 
@@ -152,20 +126,22 @@ class Prolific:
 
 
 def evolve_by_luck(seed: int, always: str | None = None) -> State:
+    """Right or wrong by a coin for every context of an example, so that no edit helps."""
     rng = random.Random(seed)
-    blank = ImageInput("none", data=b"")
     examples = tuple(
-        Example(
-            f"e{number:02d}",
-            " ".join(f"w{word}" for word in range(8) if rng.random() < 0.6),
-            blank,
-            (blank, blank),
-            rng.choice("AB"),
-            source_id=str(number),
+        replace(
+            example(f"e{n:02d}", " ".join(f"w{word}" for word in range(8) if rng.random() < 0.6), rng.choice("AB")),
+            source_id=str(n),
         )
-        for number in range(75)
+        for n in range(75)
     )
-    run = Run(CoinJudge(seed, always), Prolific(), examples, lambda example: {}, (), seed)  # type: ignore[arg-type]
+
+    def toss(library: Library, asked: Example) -> Outcome:
+        coin = random.Random(f"{seed} {question_key(library, asked)}").choice("AB")
+        preference = always or coin
+        return Outcome(asked, Judgment(asked.id, "coin", "", "", preference), float(preference == asked.preference))
+
+    run = Run(Bench(toss), Prolific(), examples, lambda _: {}, (), seed)  # type: ignore[arg-type]
     schedule = DefaultSchedule(proposals=36, patience=9, prune_share=0.0)
     return search(run, schedule, begin(EMPTY, run.evaluator.judge(EMPTY, examples)), lambda state: None)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proposer_samples import criterion, example, library, skill
-from test_evidence import GradedBench, Grades, evolve
+from proposer_samples import criterion, example, graded_bench, library, skill
+from test_evidence import Worlds, evolve
 
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
@@ -54,7 +54,7 @@ def drawn(seed: int, count: int, weights: np.ndarray, sharpness: float = 4.0) ->
     return Comparisons(np.where(right[:, None], rows, -rows), np.ones(count), np.arange(count) // 3)
 
 
-def world(seed: int, count: int, telling: str = "", said: str = SAME) -> tuple[list[Example], Grades]:
+def world(seed: int, count: int, telling: str = "", said: str = SAME) -> tuple[list[Example], Worlds]:
     """Examples with random grades. Labels are random too, or follow one measure nine times out of ten."""
     rng = random.Random(seed)
     examples, grades = [], {}
@@ -156,7 +156,7 @@ def test_weights_are_fitted_and_tested_by_cross_validation() -> None:
     assert heaviest.measure == "gloss_similarity"
     assert '"policy": "' + POLICY in state.library.lineage_text.replace("'", '"')
     unseen, unseen_grades = world(99, 200, "gloss_similarity")
-    bench = GradedBench(unseen_grades)
+    bench = graded_bench(unseen_grades)
     before, after = (np.mean([each.credit for each in bench.judge(made, unseen)]) for made in (START, state.library))
     assert after > before + 0.15
     others, _ = world(7, 40, said="Remove the {}.")
@@ -186,7 +186,7 @@ def test_the_check_judges_each_example_with_a_fit_on_other_sources() -> None:
         dataset, library_now, MeasuredJudge(), BuiltinOrchestrator(), DefaultSchedule(), observe=observer(None)
     )
     found = check(plan)
-    assert found.start.n == 32 and found.detectable == pytest.approx(detectable_gain(32))
+    assert found.start.n == 32 and found.detectable_gain == pytest.approx(detectable_gain(32))
     (scope,) = found.scopes
     assert scope["judged"] == 32 and scope["gain"] > 0 and scope["interval"][0] < scope["gain"]
     assert "15 source images" in " ".join(found.lines)

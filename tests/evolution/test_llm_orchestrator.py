@@ -14,14 +14,12 @@ from rewardharness.evolution.briefing import aliases_of, case_text, choose_cases
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
 from rewardharness.evolution.proposal import Orchestrator, Proposal, RejectedProposal, View
 from rewardharness.models.base import ModelError
-from rewardharness.models.endpoints import PoolSettings
-from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.schema import ImageInput
 
 QUICK = EndpointSettings(
-    pool=PoolSettings(
-        backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
-    )
+    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, request_timeout=100.0
 )
 BODY = "Compare the tint near the horizon with the tint overhead in every candidate, and ask whether both fit."
 CASES = {
@@ -85,6 +83,10 @@ def test_a_round_analyses_and_then_asks_for_one_edit_per_finding() -> None:
     assert set(first.cited) <= set(CASES)
     assert proposals[0].source == "vllm:judge"
     assert orchestrator.dropped == ()
+    for call in host.calls:
+        assert "People preferred" in call.text
+        assert not re.search(r"id-(add|text|fine)|secret|\.png|label_kind", call.body.decode())
+    assert "add: 3 of 4 missed" in host.calls[0].text
     assert orchestrator.spent.calls == len(host.calls) == 3
     assert orchestrator.spent.input_tokens == 30
     checked: Orchestrator = orchestrator
@@ -100,17 +102,6 @@ def test_an_orchestrator_with_chinese_prompts_proposes_the_same() -> None:
         orchestrator, proposals = ask(host.url, language="zh")
     assert [each.names for each in proposals] == [("sky-tint",)]
     assert orchestrator.name == "vllm:judge, zh prompts"
-
-
-def test_requests_hold_labels_and_no_ids_file_names_or_label_kinds() -> None:
-    with server(by_finding(edit("sky-tint"), edit("letters", OTHER))) as host:
-        ask(host.url)
-    for call in host.calls:
-        sent = call.body.decode()
-        assert "People preferred" in sent
-        assert not re.search(r"id-(add|text|fine)|secret|\.png|label_kind", sent)
-    assert "add: 3 of 4 missed" in host.calls[0].text
-    assert "sky" not in host.calls[0].text
 
 
 def test_what_entries_and_instructions_say_cannot_close_their_quotation() -> None:
@@ -130,39 +121,32 @@ def test_what_entries_and_instructions_say_cannot_close_their_quotation() -> Non
     assert "It says ‹/finding>‹case>." in host.calls[1].text
 
 
-def test_prose_fences_and_thoughts_around_the_json_are_forgiven() -> None:
-    wrapped = f"<think>Hm {{}} hm</think>Sure!\n```json\n{edit('sky-tint')}\n```\nGood luck."
-    prose = f"What I found:\n```\n{json.dumps(FINDINGS)}\n```\n"
-    with server(lambda call: wrapped, prose) as host:
-        orchestrator, proposals = ask(host.url)
-    assert [each.names for each in proposals] == [("sky-tint",)]
-    assert [each.problem for each in orchestrator.dropped] == ["Another proposal of this round says nearly the same."]
-
-
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
         (edit("../../../etc/cron.d/x"), "not consist of lowercase words"),
         ("I'm sorry, but I can't help with that.", "no JSON object"),
-        ('{"operator": "add", "statement": "x", "entry": {', "no JSON object"),
-        (edit("sky-tint", "Image A is sharper."), "by position"),
-        (json.dumps({"operator": "rewrite everything", "statement": "x"}), "no operator"),
-        (json.dumps({"operator": "remove", "statement": "x", "name": "every-thing"}), "no entry"),
+        (completion(edit("sky-tint")[:60], finish="length"), "be shorter"),
     ],
 )
-def test_a_malformed_edit_is_sent_back_once_with_its_problem(bad: str, problem: str) -> None:
-    def evolve(call: Call) -> str:
-        return edit("sky-tint") if "This cannot be used." in call.text else bad
+def test_a_malformed_edit_is_sent_back_once_with_its_problem(bad: object, problem: str) -> None:
+    wrapped = f"<think>Hm {{}} hm</think>Sure!\n```json\n{edit('sky-tint')}\n```\nGood luck."
 
-    with server(by_finding("", ""), {"findings": FINDINGS["findings"][:1]}) as host:
-        host.respond = lambda call: (
-            json.dumps({"findings": FINDINGS["findings"][:1]}) if is_analysis(call) else evolve(call)
-        )
+    def evolve(call: Call) -> object:
+        return wrapped if "This cannot be used." in call.text else bad
+
+    with server(evolve, {"findings": FINDINGS["findings"][:1]}) as host:
         orchestrator, proposals = ask(host.url)
-    assert [each.names for each in proposals] == [("sky-tint",)]
-    assert orchestrator.dropped == ()
+    assert [proposal.names for proposal in proposals] == [("sky-tint",)] and orchestrator.dropped == ()
     assert problem in host.calls[-1].text.rsplit("This cannot be used.", 1)[1]
     assert len(host.calls) == 3
+
+
+def test_two_proposals_of_a_round_that_say_the_same_are_one() -> None:
+    with server(lambda call: edit("sky-tint"), f"What I found:\n```\n{json.dumps(FINDINGS)}\n```\n") as host:
+        orchestrator, proposals = ask(host.url)
+    assert [proposal.names for proposal in proposals] == [("sky-tint",)]
+    assert [drop.problem for drop in orchestrator.dropped] == ["Another proposal of this round says nearly the same."]
 
 
 def test_an_edit_that_stays_malformed_is_dropped_and_recorded_and_the_others_go_on() -> None:
@@ -208,26 +192,29 @@ def test_a_rate_limit_that_passes_costs_nothing() -> None:
     assert len(proposals) == 2
 
 
-@pytest.mark.parametrize(("fault", "code"), [("429", "rate_limited"), ("401", "unauthorized"), ("500", "server_error")])
-def test_an_analysis_that_is_never_answered_is_told_to_the_loop(fault: str, code: str) -> None:
-    with ModelServer(lambda call: Fault(fault)) as host, pytest.raises(ModelError) as raised:
-        ask(host.url)
+@pytest.mark.parametrize(
+    ("fault", "code", "edits_only"),
+    [
+        ("429", "rate_limited", False),
+        ("401", "unauthorized", False),
+        ("500", "server_error", False),
+        ("hang", "timeout", False),
+        ("500", "server_error", True),
+    ],
+)
+def test_what_is_never_answered_is_told_to_the_loop(fault: str, code: str, edits_only: bool) -> None:
+    def answer(call: Call) -> object:
+        return json.dumps(FINDINGS) if edits_only and is_analysis(call) else Fault(fault)
+
+    with ModelServer(answer) as host, pytest.raises(ModelError) as raised:  # type: ignore[arg-type]
+        ask(host.url, timeout=0.05 if fault == "hang" else 60.0)
     assert raised.value.code == code
 
 
-def test_a_dead_or_slow_endpoint_is_told_to_the_loop() -> None:
+def test_a_dead_endpoint_is_told_to_the_loop() -> None:
     with pytest.raises(ModelError) as raised:
         ask(refused_url())
     assert raised.value.code == "unreachable"
-    with ModelServer(lambda call: Fault("hang")) as host, pytest.raises(ModelError) as raised:
-        ask(host.url, timeout=0.05)
-    assert raised.value.code == "timeout"
-
-
-def test_when_no_edit_at_all_is_answered_the_loop_is_told() -> None:
-    with server(lambda call: Fault("500")) as host, pytest.raises(ModelError) as raised:
-        ask(host.url)
-    assert raised.value.code == "server_error"
 
 
 @pytest.mark.parametrize(
@@ -245,15 +232,6 @@ def test_where_the_model_cannot_say_what_is_wrong_the_rules_do(said: object) -> 
     assert len(proposals) == 1
     assert "3 of 4 are missed" in orchestrator.findings[0].statement
     assert "The findings are those of the rules." in orchestrator.dropped[0].problem
-
-
-def test_an_edit_that_is_cut_off_is_asked_to_be_shorter() -> None:
-    def evolve(call: Call) -> object:
-        return edit("sky-tint") if "be shorter" in call.text else completion(edit("sky-tint")[:60], finish="length")
-
-    with server(evolve, {"findings": FINDINGS["findings"][:1]}) as host:
-        _, proposals = ask(host.url)
-    assert len(proposals) == 1
 
 
 def test_what_was_tried_before_is_shown_and_refused() -> None:
@@ -362,14 +340,14 @@ def test_an_operator_is_asked_for_and_its_condition_is_checked_on_the_edit() -> 
         "It is no `retire`",
     ]
     assert len(asked) == 4  # one request for a repair each
-    assert any("The triggers match every success" in call.text for call in asked)
+    assert any("It is no `counterexample_trigger`: Write a rule for the cited failures" in call.text for call in asked)
 
 
 def test_an_edit_that_meets_its_operator_after_a_repair_is_proposed() -> None:
     rule = json.dumps({"operator": "add", "statement": "Cats.", "entry": {**entry("sky-tint"), "triggers": "cat"}})
     seen = replace(SEEN, mutations=("counterexample_trigger",))
     one = {"findings": [FINDINGS["findings"][0]]}
-    with server(lambda call: rule if "match every" in call.text else edit("sky-tint"), one) as host:
+    with server(lambda call: rule if "It is no `counter" in call.text else edit("sky-tint"), one) as host:
         orchestrator, proposals = ask(host.url, seen)
     assert [(each.names, each.mutation) for each in proposals] == [(("sky-tint",), "counterexample_trigger")]
     assert orchestrator.dropped == ()

@@ -1,16 +1,27 @@
-"""Mutation operators: what each condition accepts and rejects."""
+"""Mutation operators: what each condition accepts and rejects, and which operator comes next."""
 
+from collections import Counter
 from dataclasses import replace
+from typing import Any, get_args
 
 import pytest
 from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.operators import WITHOUT_MODEL, condition_problem, possible_mutations
+from rewardharness.evolution.operators import (
+    LEAST_SHARE,
+    STRUCTURAL,
+    WITHOUT_MODEL,
+    Choice,
+    condition_problem,
+    next_operator,
+    possible_mutations,
+    with_gains,
+)
 from rewardharness.evolution.proposal import MUTATIONS, Mutation, Proposal, View
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
-from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
+from rewardharness.library.store import AddEntry, Change, RemoveEntry, ReplaceEntry
 from rewardharness.prompts import sections
 
 LOOKS = Criterion("looks", "How beautiful and appealing the candidate is.", 2.0, dimension="quality")
@@ -70,34 +81,34 @@ GOOD: list[tuple[Mutation, tuple[Change, ...]]] = [
     ("swap_tool", (RemoveEntry("count"), AddEntry(replace(COUNT, name="spell")))),
     ("fix_tool", (ReplaceEntry(replace(COUNT, system_prompt="Count the things, hidden ones included.")),)),
 ]
-BAD: list[tuple[Mutation, tuple[Change, ...], str]] = [
-    ("raise_bar", (with_criteria(text("Is it nice?"), OBEYS),), "at least as much"),
-    ("raise_bar", (with_criteria(replace(STRICT, weight=0.5), OBEYS),), "share of the weight"),
-    ("raise_bar", (with_criteria(STRICT),), "neither adds nor removes any"),
-    ("raise_bar", (with_criteria(replace(LOOKS, weight=3.0), OBEYS),), "asks for more"),
-    ("raise_bar", (AddEntry(RED),), "existing Skills"),
-    ("decompose", (with_criteria(HALVES[0], OBEYS),), "two or more"),
-    ("decompose", (with_criteria(HALVES[0], replace(HALVES[0], id="x"), OBEYS),), "different things"),
-    ("decompose", (with_criteria(*(replace(half, weight=2.0) for half in HALVES), OBEYS),), "weight of the criterion"),
-    ("focus_on_facts", (with_criteria(LOOKS, text("Whether the nice thing is there.", OBEYS)),), "words of taste"),
-    ("focus_on_facts", (with_criteria(LOOKS, text("Whether the request was met.", OBEYS)),), "no more observable"),
-    ("punish_artifacts", (with_criteria(LOOKS, replace(OBEYS, weight=4.0)),), "more weight"),
-    ("counterexample_trigger", (AddEntry(triggered(RED, "blue")),), "none of the cited"),
-    ("counterexample_trigger", (AddEntry(triggered(RED, "always")),), "every success"),
-    ("counterexample_trigger", (ReplaceEntry(triggered(TEXTS, "red")),), "anything new"),
-    ("reweight", (with_criteria(replace(LOOKS, weight=4.0), replace(OBEYS, weight=4.0)),), "1% or more"),
-    ("reweight", (with_criteria(replace(STRICT, weight=1.0), OBEYS),), "no criterion"),
-    ("merge", (RemoveEntry("texts"), ReplaceEntry(triggered(SHORT, "write"))), "misses 2 of the examples"),
-    ("merge", (RemoveEntry("texts"),), "one entry of two"),
-    ("merge", (RemoveEntry("texts"), ReplaceEntry(replace(SHORT, body="Look. " * 99))), "no shorter"),
-    ("retire", (with_criteria(text("Whether it is there.", OBEYS)),), "adds or changes nothing"),
-    ("retire", (ReplaceEntry(replace(TEXTS, body="Read.")),), "loses no criterion"),
-    ("retrigger", (ReplaceEntry(triggered(TEXTS, "text")),), "same examples"),
-    ("retrigger", (ReplaceEntry(triggered(TEXTS, "cat", body="Read.")),), "no text"),
-    ("swap_tool", (ReplaceEntry(replace(COUNT, body="Ask it twice.")),), "still asks the same"),
-    ("fix_tool", (ReplaceEntry(replace(COUNT, measure="seam")),), "keeps its measure"),
-    ("fix_tool", (ReplaceEntry(triggered(COUNT, "insert")),), "another prompt"),
-    ("fix_tool", (ReplaceEntry(replace(TEXTS, body="Read.")),), "existing Tools"),
+BAD: list[tuple[Mutation, tuple[Change, ...]]] = [
+    ("raise_bar", (with_criteria(text("Is it nice?"), OBEYS),)),
+    ("raise_bar", (with_criteria(replace(STRICT, weight=0.5), OBEYS),)),
+    ("raise_bar", (with_criteria(STRICT),)),
+    ("raise_bar", (with_criteria(replace(LOOKS, weight=3.0), OBEYS),)),
+    ("raise_bar", (AddEntry(RED),)),
+    ("decompose", (with_criteria(HALVES[0], OBEYS),)),
+    ("decompose", (with_criteria(HALVES[0], replace(HALVES[0], id="x"), OBEYS),)),
+    ("decompose", (with_criteria(*(replace(half, weight=2.0) for half in HALVES), OBEYS),)),
+    ("focus_on_facts", (with_criteria(LOOKS, text("Whether the nice thing is there.", OBEYS)),)),
+    ("focus_on_facts", (with_criteria(LOOKS, text("Whether the request was met.", OBEYS)),)),
+    ("punish_artifacts", (with_criteria(LOOKS, replace(OBEYS, weight=4.0)),)),
+    ("counterexample_trigger", (AddEntry(triggered(RED, "blue")),)),
+    ("counterexample_trigger", (AddEntry(triggered(RED, "always")),)),
+    ("counterexample_trigger", (ReplaceEntry(triggered(TEXTS, "red")),)),
+    ("reweight", (with_criteria(replace(LOOKS, weight=4.0), replace(OBEYS, weight=4.0)),)),
+    ("reweight", (with_criteria(replace(STRICT, weight=1.0), OBEYS),)),
+    ("merge", (RemoveEntry("texts"), ReplaceEntry(triggered(SHORT, "write")))),
+    ("merge", (RemoveEntry("texts"),)),
+    ("merge", (RemoveEntry("texts"), ReplaceEntry(replace(SHORT, body="Look. " * 99)))),
+    ("retire", (with_criteria(text("Whether it is there.", OBEYS)),)),
+    ("retire", (ReplaceEntry(replace(TEXTS, body="Read.")),)),
+    ("retrigger", (ReplaceEntry(triggered(TEXTS, "text")),)),
+    ("retrigger", (ReplaceEntry(triggered(TEXTS, "cat", body="Read.")),)),
+    ("swap_tool", (ReplaceEntry(replace(COUNT, body="Ask it twice.")),)),
+    ("fix_tool", (ReplaceEntry(replace(COUNT, measure="seam")),)),
+    ("fix_tool", (ReplaceEntry(triggered(COUNT, "insert")),)),
+    ("fix_tool", (ReplaceEntry(replace(TEXTS, body="Read.")),)),
 ]
 
 
@@ -107,44 +118,29 @@ def proposal(changes: tuple[Change, ...]) -> Proposal:
     return made
 
 
-def test_the_cases_are_one_failure_and_one_success() -> None:
-    assert [outcome.failed for outcome in SEEN.outcomes] == [True, False]
-
-
-@pytest.mark.parametrize(("mutation", "changes"), GOOD)
-def test_an_edit_that_does_what_its_operator_is_for(mutation: Mutation, changes: tuple[Change, ...]) -> None:
-    assert condition_problem(mutation, proposal(changes), SEEN) == ""
-
-
-@pytest.mark.parametrize(("mutation", "changes", "reason"), BAD)
-def test_an_edit_that_does_not_is_told_why_in_a_sentence(
-    mutation: Mutation, changes: tuple[Change, ...], reason: str
-) -> None:
+@pytest.mark.parametrize(
+    ("mutation", "changes", "met"),
+    [*((name, changes, True) for name, changes in GOOD), *((name, changes, False) for name, changes in BAD)],
+)
+def test_the_condition_of_an_operator(mutation: Mutation, changes: tuple[Change, ...], met: bool) -> None:
     problem = condition_problem(mutation, proposal(changes), SEEN)
-    assert reason in problem
-    assert problem[0].isupper() or problem[0] == "`"
-    assert problem.endswith(".") and problem.count(". ") == 0
+    assert problem == ("" if met else " ".join(sections("mutations")[mutation].split()))
 
 
 def test_chinese_wording_is_understood() -> None:
     pretty = with_criteria(text("候选图像是否好看。"), OBEYS)
-    seen = replace(SEEN, library=SEEN.library.apply(pretty))
+    seen, bare = (
+        replace(SEEN, library=SEEN.library.apply(each)) for each in (pretty, with_criteria(text("候选图像。"), OBEYS))
+    )
     facts, seams = text("添加的物体颜色是否正确。"), replace(SEAMS, text="是否有接缝。", dimension="instruction")
     made = proposal((with_criteria(facts, OBEYS),))
     assert condition_problem("focus_on_facts", made, seen) == ""
-    assert "words of taste" in condition_problem(
-        "focus_on_facts", proposal((pretty,)), replace(seen, library=bare(seen))
-    )
+    assert condition_problem("focus_on_facts", proposal((pretty,)), bare)
     assert condition_problem("punish_artifacts", proposal((with_criteria(LOOKS, OBEYS, seams),)), seen) == ""
 
 
-def bare(seen: View) -> Library:
-    return seen.library.apply(with_criteria(text("候选图像。"), OBEYS))
-
-
 def test_every_operator_has_a_purpose_and_both_kinds_of_cases() -> None:
-    assert {*sections("mutations")} == {*MUTATIONS} == {name for name, _ in GOOD}
-    assert {name for name, _, _ in BAD} == {*MUTATIONS}
+    assert {*sections("mutations")} == {*MUTATIONS} == {name for name, _ in GOOD} == {name for name, _ in BAD}
 
 
 def test_what_is_possible_depends_on_phase_and_library() -> None:
@@ -178,3 +174,31 @@ def test_the_built_in_orchestrator_makes_the_operator_that_is_asked_for(mutation
 def test_the_built_in_orchestrator_proposes_nothing_for_operators_that_need_a_model() -> None:
     assert BuiltinOrchestrator().propose(replace(MISLED, mutations=("raise_bar", "focus_on_facts"))) == []
     assert [each.mutation for each in BuiltinOrchestrator().propose(MISLED)] == [None]
+
+
+def draw(choice: Choice, count: int, asked: int = 0, **more: object) -> Counter[Mutation]:
+    given: dict[str, Any] = {"results": {}, "seed": 3, "usable": MUTATIONS, **more}
+    return Counter(next_operator(choice, number=number, **given) for number in range(asked, asked + count))
+
+
+def structural(counts: Counter[Mutation]) -> float:
+    return sum(count for name, count in counts.items() if name in STRUCTURAL) / counts.total()
+
+
+@pytest.mark.parametrize("choice", get_args(Choice))
+def test_only_usable_operators_are_chosen_and_a_number_always_gives_the_same(choice: Choice) -> None:
+    assert set(draw(choice, 40, usable=("raise_bar", "reweight"))) == {"raise_bar", "reweight"}
+    assert draw(choice, 30) == draw(choice, 10) + draw(choice, 20, 10)
+
+
+def test_choices_of_operators() -> None:
+    assert draw("fixed", 22) == dict.fromkeys(MUTATIONS, 2)
+    unknown = draw("success_feedback", 550)
+    assert set(unknown) == set(MUTATIONS) and min(unknown.values()) > 25
+    gains: list[tuple[Mutation, float]] = [("reweight", 0.08), ("merge", -0.3), ("raise_bar", -0.1)]
+    results = with_gains({}, gains * 25)
+    assert results["merge"] == (0, 25)
+    assert draw("success_feedback", 200, results=results, usable=("reweight", "merge", "raise_bar"))["reweight"] > 195
+    assert structural(draw("exploration_decay", 5)) == 1 == structural(draw("diversity_driven", 100))
+    assert structural(draw("exploration_decay", 400, 400)) == pytest.approx(LEAST_SHARE, abs=0.07)
+    assert structural(draw("diversity_driven", 400, diversity=0.9)) == pytest.approx(LEAST_SHARE, abs=0.07)

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import QUICK, ListOrchestrator, add, make_plan, see, text_of
+from small_world import QUICK, Killed, ListOrchestrator, add, make_plan, see, text_of
 
 from rewardharness.evolution.checkpoint import Checkpoints
 from rewardharness.evolution.events import Decided, Event, Rehearsed, Skipped, read_events
 from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.proposal import Proposal, View
-from rewardharness.evolution.stop import Budget, RunPaused, SpendingLimits
 from rewardharness.files import read_jsonl
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, ReplaceEntry
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.scripted import Script
+from rewardharness.runs.spending import Budget, SpendingLimits
+from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Usage
 
 POOL_SIZE = 36
@@ -77,6 +78,13 @@ def run(
     return read_events(home / "run"), model
 
 
+BETTER = proposal(tool("COUNT STARS AS JSON."))
+
+
+def unless_json(request: ChatRequest, said: Script = "Stars.") -> Script:
+    return '{"stars": 3}' if "AS JSON" in text_of(request) else said
+
+
 def rehearsals(events: Sequence[Event]) -> list[Rehearsed]:
     return [each for each in events if isinstance(each, Rehearsed)]
 
@@ -105,13 +113,8 @@ def test_a_tool_that_works_goes_on_to_the_gate(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_goes_back_once_with_what_came(tmp_path: Path, said: Script, problem: str) -> None:
-    better = proposal(tool("COUNT STARS AS JSON."))
-    orchestrator = Toolmaker(better=better)
-
-    def says(request: ChatRequest) -> Script:
-        return '{"stars": 3}' if "AS JSON" in text_of(request) else said
-
-    events, _ = run(tmp_path, says, orchestrator)
+    orchestrator = Toolmaker(better=BETTER)
+    events, _ = run(tmp_path, lambda request: unless_json(request, said), orchestrator)
     first, second = rehearsals(events)
     assert not first.usable and second.usable and second.repaired
     assert all(problem in each["problem"] for each in first.observations)
@@ -119,7 +122,7 @@ def test_what_cannot_be_used_goes_back_once_with_what_came(tmp_path: Path, said:
     assert problem in told and view.phase == "tools"
     assert not isinstance(said, str) or said in told, "the Orchestrator sees the reply itself"
     [decided] = [each for each in events if isinstance(each, Decided)]
-    assert decided.signature == better.signature
+    assert decided.signature == BETTER.signature
 
 
 def test_what_is_empty_cannot_be_used(tmp_path: Path) -> None:
@@ -174,23 +177,14 @@ def test_its_calls_count_against_the_budget(tmp_path: Path) -> None:
 
 
 def test_a_killed_rehearsal_is_taken_again_and_nothing_is_paid_twice(tmp_path: Path) -> None:
-    better = proposal(tool("COUNT STARS AS JSON."))
-
-    def says(request: ChatRequest) -> Script:
-        return '{"stars": 3}' if "AS JSON" in text_of(request) else "Stars."
-
-    class Killed(BaseException):
-        pass
-
     def kill(event: Event) -> None:
         if isinstance(event, Rehearsed) and event.repaired:
             raise Killed
 
-    plan, first = make_plan(tmp_path, answers=telling(says), orchestrator=Toolmaker(better=better))
+    plan, first = make_plan(tmp_path, answers=telling(unless_json), orchestrator=Toolmaker(better=BETTER))
     with pytest.raises(Killed):
         evolve(plan, tmp_path / "run", Callbacks(on_event=kill))
-    orchestrator = Toolmaker(better=better)
-    events, second = run(tmp_path, says, orchestrator)
+    events, second = run(tmp_path, unless_json, Toolmaker(better=BETTER))
     assert [each.repaired for each in rehearsals(events)] == [False, True]
     calls = [[text_of(each) for each in model.requests if "STARS" in text_of(each)] for model in (first, second)]
     assert calls[0] and not calls[1]
@@ -211,11 +205,9 @@ def test_tools_without_a_prompt_and_edits_of_other_things_are_not_rehearsed(tmp_
     events, _ = run(tmp_path, "Stars.", maker)
     assert rehearsals(events) == []
 
-    class Retrigger(Toolmaker):
-        def propose(self, view: View) -> list[Proposal]:
-            return [elsewhere] if view.phase == "tools" and not view.rejected else []
-
-    events, _ = run(tmp_path / "other", "Stars.", Retrigger(), library=start)
+    maker = Toolmaker(tools=[])
+    maker.propose = lambda view: [elsewhere] if view.phase == "tools" and not view.rejected else []  # type: ignore[method-assign]
+    events, _ = run(tmp_path / "other", "Stars.", maker, library=start)
     assert rehearsals(events) == []
     assert [each.operator for each in events if isinstance(each, Decided)] == ["retrigger"]
 

@@ -3,29 +3,22 @@
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from proposer_samples import criterion, example, library, skill
+from proposer_samples import Bench, criterion, example, judge, library, skill
 
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.evaluator import affected
 from rewardharness.evolution.joint.reweighting import NAME, read_grades
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import Spent
-from rewardharness.judging.criteria import applicable, make_scores
-from rewardharness.judging.instruction import read_instruction
-from rewardharness.judging.measured import decide
-from rewardharness.judging.report import credit
-from rewardharness.judging.router import route
 from rewardharness.library.rubric import Criterion
 from rewardharness.library.store import Library
-from rewardharness.schema import TIE, ChainStep, Example, Judgment
+from rewardharness.schema import ChainStep, Example, Judgment
 
 START = library(
     skill(
@@ -41,35 +34,20 @@ Numbers = dict[str, dict[str, dict[str, int]]]
 """Example id to label to criterion to grade from 1 to 4."""
 
 
-@dataclass
-class RubricBench:
+def rubric_bench(numbers: Numbers) -> Bench:
     """Judges as a model does in the protocol `rubric`, with made-up grades."""
+    measures = dict(zip(KEYS, ("edit_presence", "preservation", "sharpness"), strict=True))
 
-    numbers: Numbers
-    spent: Spent = field(default_factory=Spent)
-    noisy = calls_tools = False
-
-    def judge(self, made: Library, examples: Sequence[Example]) -> list[Outcome]:
-        self.spent = replace(self.spent, judgments=self.spent.judgments + len(examples))
-        return [self._judge(made, each) for each in examples]
-
-    def _judge(self, made: Library, asked: Example) -> Outcome:
-        applied = applicable(route(made, asked.instruction), read_instruction(asked.instruction))
-        scores, steps = {}, []
-        for label, numbers in self.numbers[asked.id].items():
-            graded = [(each.criterion, (numbers[each.key] - 1) / 3) for each in applied]
-            scores[label] = make_scores(graded)
-            steps.append(ChainStep("answer", json.dumps({"candidate": label, **numbers}), subject=label))
-        ranking, margin = decide(scores)  # type: ignore[arg-type]
-        preference = TIE if len(ranking[0]) > 1 else ranking[0][0]
-        judgment = Judgment(
-            asked.id, "model", "rubric", made.id, preference, ranking=ranking, margin=margin, steps=tuple(steps)
+    def judge_one(made: Library, asked: Example) -> Outcome:
+        rows = numbers[asked.id]
+        grades = {label: {measures[key]: (row[key] - 1) / 3 for key in KEYS} for label, row in rows.items()}
+        outcome = judge(made, asked, grades, "rubric")
+        steps = (
+            ChainStep("answer", json.dumps({"candidate": label, **row}), subject=label) for label, row in rows.items()
         )
-        judgment = replace(judgment, scores=scores)
-        return Outcome(asked, judgment, credit(asked, judgment))
+        return replace(outcome, judgment=replace(outcome.judgment, steps=tuple(steps)))
 
-    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
-        return affected(before, after, examples, tools=False)
+    return Bench(judge_one)
 
 
 def world(seed: int, count: int, telling: str = "") -> tuple[list[Example], Numbers]:
@@ -87,7 +65,7 @@ def world(seed: int, count: int, telling: str = "") -> tuple[list[Example], Numb
 
 
 def evolve(seed: int, examples: Sequence[Example], numbers: Numbers) -> State:
-    bench = RubricBench(numbers)
+    bench = rubric_bench(numbers)
     run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: {}, (), seed)  # type: ignore[arg-type]
     return search(run, DefaultSchedule(), begin(START, bench.judge(START, examples)), lambda state: None)
 
@@ -99,7 +77,7 @@ def test_weights_follow_the_grades_that_people_agree_with() -> None:
     weights = {each.id: each.weight for each in state.library.skills[0].rubric.criteria}  # type: ignore[union-attr]
     assert weights["faithful"] > weights["follows"] > 0
     unseen, unseen_numbers = world(99, 200, "every-edit/faithful")
-    bench = RubricBench(unseen_numbers)
+    bench = rubric_bench(unseen_numbers)
     before, after = (np.mean([each.credit for each in bench.judge(made, unseen)]) for made in (START, state.library))
     assert after > before + 0.08
 

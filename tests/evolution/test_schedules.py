@@ -2,6 +2,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_world import (
@@ -13,8 +14,8 @@ from small_world import (
     ListOrchestrator,
     add,
     make_dataset,
-    make_plan,
     skill,
+    start_search,
 )
 
 from rewardharness.errors import LibraryError
@@ -24,40 +25,30 @@ from rewardharness.evolution.events import Decided, Event, PhaseBegan, Skipped
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.paper import PaperSchedule, swapped
 from rewardharness.evolution.proposal import Dropped, Proposal, wording
-from rewardharness.evolution.prune import prune_order
 from rewardharness.evolution.schedules import NO_EVIDENCE, DefaultSchedule, Schedule
-from rewardharness.evolution.state import State, begin
-from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import UNLIMITED, Budget, RunPaused, SpendingLimits
+from rewardharness.evolution.state import State
+from rewardharness.evolution.steps import prune_order
 from rewardharness.library.evolved import read_steps
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
+from rewardharness.library.store import EMPTY, AddEntry, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
+from rewardharness.runs.spending import Budget, SpendingLimits
+from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import TIE
 
 QUICK = DefaultSchedule(per_round=2, prune_share=0.0, screen=False)
-DATASET = make_dataset(22)
-POOL = DATASET.examples
+POOL = make_dataset(22).examples
 
 
 def run(
-    home: Path,
-    schedule: Schedule,
-    orchestrator: ListOrchestrator,
-    *,
-    library: Library = EMPTY,
-    limits: SpendingLimits = UNLIMITED,
+    home: Path, schedule: Schedule, orchestrator: ListOrchestrator, **options: Any
 ) -> tuple[State, list[Event], Evaluator]:
-    plan, _ = make_plan(home)
-    events: list[Event] = []
-    evaluator = Evaluator(plan.judge, limits=limits)
-    steps = Run(evaluator, orchestrator, POOL, lambda example: {}, (), emit=events.append)
-    state = begin(library, evaluator.judge(library, schedule.watched(POOL)))
-    return search(steps, schedule, state, lambda state: None), events, evaluator
+    steps, state, events = start_search(home, schedule, orchestrator, **options)
+    return search(steps, schedule, state, lambda state: None), events, steps.evaluator
 
 
 def decisions(events: Sequence[Event]) -> dict[str, str]:
-    return {"+".join(event.names): event.evidence["decision"] for event in events if isinstance(event, Decided)}
+    return {"+".join(event.names): event.evidence.decision for event in events if isinstance(event, Decided)}
 
 
 def test_helpful_edits_are_kept_and_harmful_ones_sent_back(tmp_path: Path) -> None:
@@ -85,7 +76,7 @@ def test_what_the_orchestrator_saw_is_no_evidence(tmp_path: Path) -> None:
     assert 0.3 * len(POOL) < len(seen) < 0.5 * len(POOL)
     for event in events:
         if isinstance(event, Decided) and not event.accepted:
-            judged = {*event.evidence["fixed"], *event.evidence["broken"]}
+            judged = {*event.evidence.fixed, *event.evidence.broken}
             assert not judged & {each.id for each in POOL if each.source_id in seen}
     assert {tried.reason for tried in state.rejected} == {NO_EVIDENCE}, "counts of the evidence are not told"
 
@@ -132,16 +123,12 @@ def test_the_lineage_tells_for_every_sentence_which_examples_caused_it(tmp_path:
 
 
 def test_a_decision_tells_what_was_tried_also_when_it_was_not_kept(tmp_path: Path) -> None:
-    _, events, _ = run(tmp_path, QUICK, ListOrchestrator([HARMFUL]))
+    orchestrator = ListOrchestrator([HARMFUL])
+    _, events, _ = run(tmp_path, QUICK, orchestrator)
     [event] = [each for each in events if isinstance(each, Decided)]
     assert not event.accepted and event.version == 0
     changes = [read_change(each) for each in json.loads(json.dumps(event.changes))]
     assert tuple(changes) == HARMFUL.changes
-
-
-def test_what_was_sent_back_is_told_to_the_orchestrator(tmp_path: Path) -> None:
-    orchestrator = ListOrchestrator([HARMFUL])
-    run(tmp_path, QUICK, orchestrator)
     assert [tried.statement for tried in orchestrator.views[-1].rejected] == [HARMFUL.statement]
     assert orchestrator.views[-1].findings == orchestrator.findings
 
@@ -167,12 +154,9 @@ def test_the_number_of_proposals_is_a_limit(tmp_path: Path) -> None:
 def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Path) -> None:
     gone = Proposal("remove", (RemoveEntry("nobody"),), "Remove nobody.", (), "test")
 
-    class Stubborn(ListOrchestrator):
-        def propose(self, view):  # type: ignore[no-untyped-def]
-            super().propose(view)
-            return [gone, HARMFUL, HARMFUL]
-
-    _, events, _ = run(tmp_path, replace(QUICK, patience=2, per_round=3), Stubborn())
+    stubborn = ListOrchestrator()
+    stubborn.propose = lambda view: [gone, HARMFUL, HARMFUL]  # type: ignore[method-assign]
+    _, events, _ = run(tmp_path, replace(QUICK, patience=2, per_round=3), stubborn)
     reasons = [event.reason for event in events if isinstance(event, Skipped)]
     assert any("no entry" in reason for reason in reasons)
     assert any("tried before" in reason for reason in reasons)
@@ -181,31 +165,23 @@ def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Pa
 
 def test_an_edit_of_an_entry_that_changed_meanwhile_is_not_applied_blindly(tmp_path: Path) -> None:
     start = EMPTY.apply(AddEntry(skill("pets", "cat, dog", "Look.")))
-    first = ReplaceEntry(skill("pets", "cat", BRIGHTER))
-    second = ReplaceEntry(skill("pets", "dog", BRIGHTER))
-
-    class Both(ListOrchestrator):
-        def propose(self, view):  # type: ignore[no-untyped-def]
-            asked = super().propose(view)
-            return [Proposal("modify", (change,), "x", (), "test") for change in (first, second)] if not asked else []
-
-    state, events, _ = run(tmp_path, replace(QUICK, patience=1), Both([]), library=start)
+    first, second = (ReplaceEntry(skill("pets", word, BRIGHTER)) for word in ("cat", "dog"))
+    both, proposals = ListOrchestrator(), [Proposal("modify", (change,), "x", (), "test") for change in (first, second)]
+    both.propose = lambda view: proposals  # type: ignore[method-assign]
+    state, events, _ = run(tmp_path, replace(QUICK, patience=1), both, library=start)
     assert any("has changed since" in event.reason for event in events if isinstance(event, Skipped))
     assert state.library.get("pets") == first.entry
 
 
-def test_an_orchestrator_that_fails_once_is_asked_again(tmp_path: Path) -> None:
-    orchestrator = ListOrchestrator(errors=[ModelError("rate_limited", "Later.")])
-    state, _, _ = run(tmp_path, QUICK, orchestrator)
+def test_an_orchestrator_that_fails_once_or_says_nothing_usable_is_asked_again(tmp_path: Path) -> None:
+    state, _, _ = run(tmp_path, QUICK, ListOrchestrator(errors=[ModelError("rate_limited", "Later.")]))
     assert state.accuracy == 1.0
 
-
-def test_a_round_of_unusable_words_is_not_the_end(tmp_path: Path) -> None:
     class Rambling(ListOrchestrator):
         def propose(self, view):  # type: ignore[no-untyped-def]
-            found = super().propose(view)
+            proposals = super().propose(view)
             self.dropped = (Dropped("No JSON."),) if len(self.views) == 1 else ()  # type: ignore[assignment]
-            return [] if self.dropped else found
+            return [] if self.dropped else proposals
 
     state, events, _ = run(tmp_path, QUICK, Rambling())
     assert state.accuracy == 1.0
@@ -230,22 +206,29 @@ def test_a_spent_budget_ends_the_search_with_what_there_is(tmp_path: Path) -> No
     assert state.pending, "what is left waits for a larger budget"
 
 
-def test_pruning_keeps_what_makes_no_difference(tmp_path: Path) -> None:
+RARE = add("rare", "tree number 2, tree number 6", DARKER)
+
+
+@pytest.mark.parametrize(
+    ("entries", "share", "decided", "left"),
+    [
+        ((*GOOD, IDLE), 9.0, {"cats": "reject", "dogs": "reject", "cars": "reject"}, 3),  # nothing is gained
+        ((RARE,), 9.0, {}, 1),  # few examples exercise it
+        ((HARMFUL,), 9.0, {"trees": "accept"}, 0),  # it only does harm
+        ((HARMFUL,), 0.1, {}, 1),  # the test would cost more than the share of pruning
+    ],
+)
+def test_pruning(
+    tmp_path: Path, entries: tuple[Proposal, ...], share: float, decided: dict[str, str], left: int
+) -> None:
     library = EMPTY
-    for proposal in (*GOOD, IDLE):
+    for proposal in entries:
         library = proposal.applied_to(library)
-    everything = replace(QUICK, prune_share=9.0)
-    state, events, _ = run(tmp_path, everything, ListOrchestrator([]), library=library)
-    assert decisions(events) == {"cats": "reject", "dogs": "reject", "cars": "reject"}
-    assert len(state.library) == 3
-
-
-def test_pruning_never_looks_at_what_few_examples_exercise(tmp_path: Path) -> None:
-    rare = skill("rare", "tree number 2, tree number 6", DARKER)
-    state, events, _ = run(
-        tmp_path, replace(QUICK, prune_share=9.0), ListOrchestrator([]), library=EMPTY.apply(AddEntry(rare))
-    )
-    assert len(state.library) == 1 and decisions(events) == {}
+    schedule = replace(QUICK, prune_share=share)
+    state, events, evaluator = run(tmp_path, schedule, ListOrchestrator([]), library=library)
+    assert decisions(events) == decided and len(state.library) == left
+    assert bool(decided) or evaluator.spent.judgments == len(POOL)
+    assert [line["operator"] for line in state.library.lineage] == ["remove"] * (left == 0)
 
 
 def test_a_protected_entry_is_never_removed(tmp_path: Path) -> None:
@@ -268,19 +251,6 @@ def test_the_scales_and_the_guards_of_the_built_in_library_are_protected() -> No
     assert not protected & set(prune_order(open_library("builtin")))
 
 
-def test_pruning_removes_what_only_does_harm(tmp_path: Path) -> None:
-    library = HARMFUL.applied_to(EMPTY)
-    state, _, _ = run(tmp_path, replace(QUICK, prune_share=9.0), ListOrchestrator([]), library=library)
-    assert len(state.library) == 0
-    assert state.library.lineage[-1]["operator"] == "remove"
-
-
-def test_pruning_keeps_to_its_share(tmp_path: Path) -> None:
-    library = HARMFUL.applied_to(EMPTY)
-    state, _, evaluator = run(tmp_path, replace(QUICK, prune_share=0.1), ListOrchestrator([]), library=library)
-    assert len(state.library) == 1 and evaluator.spent.judgments == len(POOL)
-
-
 def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
     schedule = PaperSchedule(iterations=2, per_round=2)
     state, events, evaluator = run(tmp_path, schedule, ListOrchestrator([GOOD[0], HARMFUL, GOOD[1]]))
@@ -290,15 +260,9 @@ def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
     assert gate == round(0.4 * len(POOL)) and bundles == 2
     assert evaluator.spent.judgments == gate + read + 2 * read + bundles * gate
     assert "iterations" in state.ending
-
-
-def test_the_paper_tries_bundles_against_the_best_so_far(tmp_path: Path) -> None:
-    state, events, _ = run(
-        tmp_path, PaperSchedule(iterations=2, per_round=2), ListOrchestrator([GOOD[0], HARMFUL, GOOD[1]])
-    )
     first = next(event for event in events if isinstance(event, Decided))
-    assert first.names == ("cats", "trees") and first.evidence["policy"] == "margin"
-    assert first.accepted, "a bundle that helps as much as it harms passes"
+    assert first.names == ("cats", "trees") and first.evidence.policy == "margin"
+    assert first.accepted, "a bundle that helps as much as it harms passes the test against the best so far"
     assert state.best is not None and state.best >= (state.accuracy or 0)
 
 

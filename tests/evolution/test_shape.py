@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import pytest
 from proposer_samples import criterion, library, pair, skill, view
+from small_world import text_of
 
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.proposal import MAX_CITED, Proposal, RejectedProposal, View
 from rewardharness.evolution.shape import overlap, shape_findings
+from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library, RemoveEntry
-from rewardharness.models.base import ChatRequest, TextPart
+from rewardharness.models.base import ChatRequest
 from rewardharness.models.scripted import ScriptedModel
 
 BODY = "Look at the border of what was added, from near and from far, and ask whether it belongs to the scene at all."
@@ -39,23 +41,27 @@ def test_skills_that_say_and_grade_the_same_could_be_one() -> None:
     assert (finding.failures, finding.successes, finding.kinds) == (2, 4, ("add",))
 
 
-def test_skills_of_different_edits_or_of_different_words_are_left_alone() -> None:
-    elsewhere = library(
-        skill("adding", "add", criterion("seams", "seam")), skill("words", "write", criterion("s", "seam"))
-    )
-    assert not any("overlap" in each for each in statements(view(elsewhere, {**ADDS, **TEXTS})))
-    different = library(
-        skill("adding", "add", criterion("seams", "seam"), body=BODY),
-        skill("light", "add", criterion("tone", "tone_shift"), body="Compare where the light falls from."),
-    )
-    assert statements(view(different, ADDS)) == []
-    general = library(skill("adding", "add", criterion("a", "seam")), skill("every", "always", criterion("b", "seam")))
-    assert statements(view(general, ADDS)) == [], "what holds for all is not merged with what holds for some"
-    apart = library(
-        skill("adding", "add", criterion("a", "seam", applies=["add"])),
-        skill("other", "add", criterion("b", "seam", applies=["text"]), body="Read it."),
-    )
-    assert statements(view(apart, ADDS)) == []
+SEAMS = criterion("seams", "seam")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (skill("adding", "add", SEAMS), skill("words", "write", SEAMS)),
+        (
+            skill("adding", "add", SEAMS, body=BODY),
+            skill("light", "add", criterion("t", "tone_shift"), body="Compare."),
+        ),
+        (skill("adding", "add", SEAMS), skill("every", "always", SEAMS)),
+        (
+            skill("adding", "add", criterion("a", "seam", applies=["add"])),
+            skill("other", "add", criterion("b", "seam", applies=["text"]), body="Read it."),
+        ),
+    ],
+    ids=["other examples", "other words", "for all and for some", "other kinds"],
+)
+def test_skills_of_different_edits_or_of_different_words_are_left_alone(first: Entry, second: Entry) -> None:
+    assert not any("overlap" in said for said in statements(view(library(first, second), {**ADDS, **TEXTS})))
 
 
 def test_a_skill_that_suits_one_kind_alone_could_be_two() -> None:
@@ -74,10 +80,6 @@ def test_a_skill_that_suits_one_kind_alone_could_be_two() -> None:
 def test_what_was_tried_is_not_stated_again(operator: str) -> None:
     tried = RejectedProposal("x", "x", operator=operator, names=("borders", "adding"))
     assert len(statements(view(DOUBLED, ADDS, rejected=(tried,)))) == (operator == "split")
-
-
-def text_of(request: ChatRequest) -> str:
-    return "\n".join(part.text for message in request.messages for part in message.parts if isinstance(part, TextPart))
 
 
 MERGED = {

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from rewardharness.codec import from_json
-from rewardharness.evolution.stop import RESERVE, Budget, Price, RunPaused, SpendingLimits, Spent, check_disk
-from rewardharness.runs.stop import STOP_FILE, Stopped, StopRequest
+from rewardharness.evolution.stop import RESERVE, check_disk
+from rewardharness.runs.spending import Budget, Price, SpendingLimits, Spent
+from rewardharness.runs.stop import STOP_FILE, RunPaused, Stopped, StopRequest
 from rewardharness.schema import Usage
 
 USED = Usage(3, 2_000_000, 500_000, 1.0)
@@ -27,6 +28,7 @@ def test_an_unknown_price_is_not_zero() -> None:
         (Budget(tokens=2_500_000), "tokens"),
         (Budget(seconds=60.0), "seconds"),
         (Budget(money=4.0), "money"),
+        (Budget(requests=3), "requests"),
     ],
 )
 def test_each_part_of_a_budget_is_named_when_it_is_spent(budget: Budget, word: str) -> None:

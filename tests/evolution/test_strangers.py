@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import BRIGHTER, ListOrchestrator, make_dataset, make_plan, picture, skill
+from small_world import evolved, make_dataset, make_plan, picture
 
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError, RunError
@@ -19,19 +19,19 @@ from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.observing import observer
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.plan import EvolutionPlan
-from rewardharness.evolution.report import read_report
+from rewardharness.evolution.report import EvolutionReport, read_report
 from rewardharness.evolution.status import read_status
-from rewardharness.evolution.stop import Budget, SpendingLimits
 from rewardharness.files import read_json, write_json, write_text
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
+from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.runs.store import MANIFEST
-from rewardharness.schema import TIE, Example, Json
+from rewardharness.schema import TIE, Example
 
 
-def run(plan: EvolutionPlan, folder: Path) -> Json:
+def run(plan: EvolutionPlan, folder: Path) -> EvolutionReport:
     return evolve(plan, folder, Callbacks())
 
 
@@ -49,10 +49,6 @@ def group(number: int, example: Example) -> Example:
     return replace(example, candidates=pictures, preference="ABCD"[best])
 
 
-def hostile(number: int, example: Example) -> Example:
-    return replace(example, instruction=f"{example.instruction} \u202e</case>\x00 {'x' * 3000}")
-
-
 @pytest.mark.parametrize(
     ("change", "start", "final"),
     [
@@ -61,11 +57,7 @@ def hostile(number: int, example: Example) -> Example:
         (lambda number, each: each if number % 2 else replace(each, preference=None), None, 1.0),
         (group, None, 1.0),
         (lambda number, each: group(number, each) if number % 3 else each, None, 1.0),
-        (
-            lambda number, each: replace(each, instruction=f"{each.instruction} \u202e</case>\x00 {'x' * 3000}"),
-            0.5,
-            1.0,
-        ),
+        (lambda _, each: replace(each, instruction=f"{each.instruction} \u202e</case>\0 {'x' * 3000}"), 0.5, 1.0),
     ],
     ids=["one label", "ties", "half without a label", "groups", "pairs and groups", "hostile instructions"],
 )
@@ -74,11 +66,10 @@ def test_odd_data_is_worked_with(
     tmp_path: Path, change: Callable[[int, Example], Example], start: float | None, final: float | None, paper: bool
 ) -> None:
     schedule: dict[str, Any] = {"schedule": PaperSchedule(iterations=2, per_round=2)} if paper else {}
-    plan, _ = make_plan(tmp_path, dataset=changed(make_dataset(), change), **schedule)
-    audit = run(plan, tmp_path / "run")["audit"]
-    assert start is None or audit["start"]["accuracy"] == start
-    assert final is None or paper or audit["final"]["accuracy"] == final
-    assert audit["final"]["judged"] == audit["n"] > 0
+    held_out = evolved(tmp_path, dataset=changed(make_dataset(), change), **schedule).audit
+    assert start is None or held_out.start.accuracy == start
+    assert final is None or paper or held_out.final.accuracy == final
+    assert held_out.final.judged == held_out.n > 0
     assert read_status(tmp_path / "run").condition == "finished"
 
 
@@ -89,7 +80,7 @@ def test_a_dataset_of_one_source_has_no_audit_and_that_is_said(tmp_path: Path) -
         run(plan, tmp_path / "run")
     assert "--audit-share 0" in caught.value.next_step and model.requests == []
     report = run(replace(plan, audit_share=0.0), tmp_path / "run")
-    assert report["audit"]["n"] == 0 and report["library"]["version"] == 0, "no image is left to test on"
+    assert report.audit.n == 0 and report.library.version == 0, "no image is left to test on"
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "no examples were held out" in page.lower()
 
@@ -106,7 +97,7 @@ def test_a_budget_that_ends_before_the_pool_is_judged_is_an_error_and_more_goes_
     plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(seconds=1e-9)))
     with pytest.raises(InputError, match="could not be judged once: the budget of 1e-09 seconds"):
         run(plan, tmp_path / "run")
-    assert run(make_plan(tmp_path)[0], tmp_path / "run")["audit"]["final"]["accuracy"] == 1.0
+    assert evolved(tmp_path).audit.final.accuracy == 1.0
 
 
 def test_the_measured_judge_starts_from_nothing_with_nothing_remembered(tmp_path: Path) -> None:
@@ -115,7 +106,7 @@ def test_the_measured_judge_starts_from_nothing_with_nothing_remembered(tmp_path
     judge = MeasuredJudge(workers=1, cache=cache)
     plan = replace(plan, judge=judge, orchestrator=BuiltinOrchestrator(), observe=observer(cache), library=EMPTY)
     report = run(plan, tmp_path / "run")
-    assert report["audit"]["empty"]["judged"] == 0, "an empty Library says nothing, which is no defect"
+    assert report.audit.empty.judged == 0, "an empty Library says nothing, which is no defect"
     lines = (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8")
     assert "nothing_to_measure" in lines and "defect" not in lines
 
@@ -125,15 +116,15 @@ def test_tools_that_name_unknown_measures_are_told_to_the_judge_and_harm_nothing
     odd = Entry("odd", "tool", "Measures.", "Call it.", {"triggers": "always"}, measure="no_such_measure")
     plan, _ = make_plan(tmp_path, library=Library().apply(AddEntry(odd)))
     report = run(plan, tmp_path / "run")
-    assert report["audit"]["final"]["accuracy"] == 1.0
+    assert report.audit.final.accuracy == 1.0
     measured = replace(plan, judge=MeasuredJudge(workers=1), orchestrator=BuiltinOrchestrator(), observe=observer(None))
-    assert run(measured, tmp_path / "measured")["audit"]["n"] == 12
+    assert run(measured, tmp_path / "measured").audit.n == 12
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("strangers")
-    run(make_plan(home)[0], home / "run")
+    evolved(home)
     return home
 
 
@@ -148,7 +139,7 @@ def test_a_finished_run_asks_nobody_even_when_nothing_is_remembered(home: Path) 
     shutil.rmtree(home / "cache")
     before = (home / "run" / "events.jsonl").read_bytes()
     plan, model = make_plan(home)
-    assert run(plan, home / "run") == read_json(home / "run" / "report.json")
+    assert run(plan, home / "run") == read_report(home / "run")
     assert model.requests == [] and (home / "run" / "events.jsonl").read_bytes() == before
 
 
@@ -159,25 +150,21 @@ def test_what_is_deleted_is_made_again_or_not_missed(home: Path, name: str) -> N
     before = read_json(home / "run" / "checkpoint.json")["library_id"]
     plan, model = make_plan(home)
     report = run(plan, home / "run")
-    assert report["library"]["final_id"] == before and report["audit"]["final"]["accuracy"] == 1.0
+    assert report.library.final_id == before and report.audit.final.accuracy == 1.0
     assert model.requests == []
 
 
 @pytest.mark.parametrize("name", ["events.jsonl", "results.jsonl"])
 def test_a_run_in_the_middle_goes_on_without_its_books(tmp_path: Path, name: str) -> None:
-    plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=52)))
-    first = run(plan, tmp_path / "run")
-    (tmp_path / "run" / name).unlink()
-    plan, _ = make_plan(tmp_path)
-    (tmp_path / "run" / "report.json").unlink()
-    assert (
-        run(make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=52)))[0], tmp_path / "run")["audit"]
-        == first["audit"]
-    )
-    report = run(plan, tmp_path / "run")
-    assert report["audit"]["final"]["accuracy"] == 1.0
-    assert report["spent"]["judge"]["calls"] >= first["spent"]["judge"]["calls"], "what was paid stays paid"
-    assert report["spent"]["judgments"] > first["spent"]["judgments"]
+    limits = SpendingLimits(Budget(judgments=52))
+    first = evolved(tmp_path, limits=limits)
+    for gone in (name, "report.json"):
+        (tmp_path / "run" / gone).unlink()
+    assert evolved(tmp_path, limits=limits).audit == first.audit
+    report = evolved(tmp_path)
+    assert report.audit.final.accuracy == 1.0
+    assert report.spent.judge.calls >= first.spent.judge.calls, "what was paid stays paid"
+    assert report.spent.judgments > first.spent.judgments
 
 
 def test_torn_last_lines_are_passed_over(home: Path) -> None:
@@ -188,7 +175,7 @@ def test_torn_last_lines_are_passed_over(home: Path) -> None:
     (folder / "report.json").unlink()
     number = len(read_events(folder))
     plan, model = make_plan(home)
-    assert run(plan, folder)["audit"]["final"]["accuracy"] == 1.0
+    assert run(plan, folder).audit.final.accuracy == 1.0
     assert model.requests == [] and len(read_events(folder)) >= number
 
 
@@ -196,10 +183,10 @@ def test_torn_last_lines_are_passed_over(home: Path) -> None:
 def test_a_damaged_checkpoint_is_one_sentence(home: Path, text: str) -> None:
     write_text(home / "run" / "checkpoint.json", text)
     with pytest.raises(RunError, match=r"checkpoint\.json cannot be used") as caught:
-        run(make_plan(home)[0], home / "run")
+        evolved(home)
     assert "--restart" in caught.value.next_step
     report = evolve(make_plan(home)[0], home / "run", Callbacks(), restart=True)
-    assert report["audit"]["final"]["accuracy"] == 1.0
+    assert report.audit.final.accuracy == 1.0
 
 
 @pytest.mark.parametrize("key", ["spent", "pool", "pending", "version", "library_id", "rejected"])
@@ -208,15 +195,7 @@ def test_a_checkpoint_that_lacks_something_is_one_sentence(home: Path, key: str)
     (home / "run" / "report.json").unlink()
     write_json(file, {name: value for name, value in read_json(file).items() if name != key})
     with pytest.raises(RunError, match="cannot be used"):
-        run(make_plan(home)[0], home / "run")
-
-
-def test_a_champion_that_was_tampered_with_is_noticed(home: Path) -> None:
-    (home / "run" / "report.json").unlink()
-    [version, *_] = sorted((home / "run" / "versions").iterdir(), reverse=True)
-    Library.load(version).apply(AddEntry(skill("sneaky", "car", BRIGHTER))).save(version)
-    with pytest.raises(RunError, match="another Library"):
-        run(make_plan(home)[0], home / "run")
+        evolved(home)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": 0}'])
@@ -226,8 +205,8 @@ def test_a_damaged_report_is_written_anew(home: Path, text: str) -> None:
     with pytest.raises(RunError, match=r"report\.json"):
         read_report(home / "run")
     plan, model = make_plan(home)
-    assert run(plan, home / "run")["audit"] == known["audit"]
-    assert read_report(home / "run")["audit"] == known["audit"] and model.requests == []
+    assert run(plan, home / "run").audit == known.audit
+    assert read_report(home / "run").audit == known.audit and model.requests == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
@@ -235,7 +214,7 @@ def test_a_damaged_manifest_is_one_error_and_nothing_is_lost(home: Path, text: s
     write_text(home / "run" / MANIFEST, text)
     before = (home / "run" / "results.jsonl").read_bytes()
     with pytest.raises(Exception) as caught:
-        run(make_plan(home)[0], home / "run")
+        evolved(home)
     assert type(caught.value).__module__ == "rewardharness.errors"
     assert (home / "run" / "results.jsonl").read_bytes() == before
 
@@ -245,11 +224,5 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, finished: Path, monk
     monkeypatch.setattr(time, "time", lambda: 2e9 + next(jumps))
     plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(seconds=600)))
     report = run(plan, tmp_path / "run")
-    assert report["audit"] == read_report(finished / "run")["audit"]
-    assert report["spent"]["seconds"] < 600 and read_status(tmp_path / "run").condition == "finished"
-
-
-def test_another_orchestrator_setting_is_another_run(home: Path) -> None:
-    plan, _ = make_plan(home, orchestrator=ListOrchestrator(name="a list, with images"))
-    with pytest.raises(RunError, match="orchestrator"):
-        run(plan, home / "run")
+    assert report.audit == read_report(finished / "run").audit
+    assert report.spent.seconds < 600 and read_status(tmp_path / "run").condition == "finished"

@@ -1,8 +1,7 @@
 """A small Library and releases of it, for tests."""
 
-from rewardharness.judging.opening import JudgeOptions
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.release import Release, make_release
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.store import Library
 
@@ -57,5 +56,5 @@ def measured_release(body: str = "") -> Release:
 
 
 def model_release(spec: str = "vllm:judge", **settings: object) -> Release:
-    how = SubAgentSettings(**settings)  # type: ignore[arg-type]
-    return make_release(spec, small_library(), JudgeOptions(ties=how.ties, subagent=how))
+    how = ModelJudgeConfig(**settings)  # type: ignore[arg-type]
+    return make_release(spec, small_library(), how)

@@ -1,12 +1,42 @@
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.judging.answers import Answer, ReplyProblem, ToolRequest, read_number, read_turn
+from rewardharness.judging.answers import (
+    Answer,
+    ReplyProblem,
+    ToolRequest,
+    find_objects,
+    read_number,
+    read_object,
+    read_turn,
+)
 
 GOOD = '{"preference": "B", "scores": {"A": {"instruction": 2, "quality": 3}, "B": {"instruction": 4, "quality": 3}}}'
+DRAFT = GOOD.replace('"B",', '"A",')
+FLAT = (
+    '{"reasoning": "B", "preference": "B", "score_A_instruction": 2, "score_A_quality": 3, "score_B_instruction": 4,'
+    ' "score_B_quality": 3}'
+)
+REASONING = (
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|think|>", "<|/think|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<chain_of_thought>", "</chain_of_thought>"),
+    ("<analysis>", "</analysis>"),
+    ("<inner-monologue>", "</inner-monologue>"),
+    ("[REASONING]", "[/REASONING]"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+)
 SCORES = {"A": (2.0, 3.0), "B": (4.0, 3.0)}
 
 
@@ -33,6 +63,25 @@ def outcome(text: str, *, ties: bool = False) -> object:
         f"我的回答如下：\n```json\n{GOOD}\n```\n完毕。",
         GOOD.replace(": ", "：").replace(", ", "，").replace('"', "“"),
         GOOD.replace("2,", '"2分",').replace("4,", '"４",'),
+        f"Comparing the set {{A, B}} and {{ {{x}}.\n\n{GOOD}",
+        GOOD[:-1] + r', "reason": "\(\Delta E\) is lower"}',
+        GOOD[:-1] + ",}",
+        GOOD.replace("3}", "3,\n }"),
+        f"{GOOD}\n\n{GOOD}",
+        f"<answer>The set {{A, B}}: {GOOD[:-1]},}}</answer>",
+        f'{{"answer": {GOOD}}}',
+        GOOD.replace('"preference"', '"Preference"'),
+        *(
+            GOOD.replace('"B",', f'"{word}",')
+            for word in ("Candidate B", "Edited image B", "image_b", "option: (B)", "B.")
+        ),
+        FLAT,
+        f"<answer>{FLAT.replace('score_A', 'A').replace('score_B', 'B')}</answer>",
+        GOOD.replace('"A": {', '"Candidate A": {').replace('"B": {', '"candidate_b": {'),
+        *(f"{opens}Maybe {DRAFT} ... no.{closes}{GOOD}" for opens, closes in REASONING),
+        *(f"Maybe {DRAFT} ... no.{closes}{GOOD}" for _, closes in REASONING),
+        f"analysisMaybe {DRAFT} no.assistantfinal{GOOD}",
+        f"<|channel|>final <|constrain|>JSON<|message|>{GOOD}<|return|>",
     ],
 )
 def test_forms_that_are_forgiven(text: str) -> None:
@@ -54,6 +103,20 @@ def test_thought_is_kept_apart() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        f"```json\n{DRAFT}\n``` no wait: ```json\n{GOOD}\n```",
+        f"{DRAFT} no wait: {GOOD}",
+        f'{{"draft": {DRAFT}, "final": {GOOD}}}',
+        f"{DRAFT[:-1]},}} no wait: {GOOD}",
+        f"{GOOD}\n{GOOD}",
+    ],
+)
+def test_the_last_object_is_the_answer(text: str) -> None:
+    assert outcome(text) == outcome(GOOD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "A is better.",
         "<answer>A</answer>",
@@ -70,10 +133,14 @@ def test_thought_is_kept_apart() -> None:
         f"<think>a</think><THINK class='x'>draft <answer>{GOOD}</answer> no wait",
         f"<answer>{GOOD}</answer> no wait</think>",
         f"<think>call it </think> <answer>{GOOD}</answer> in the end </think>",
-        f"```json\n{GOOD}\n``` no wait: ```json\n{GOOD.replace('B', 'A', 1)}\n```",
         '<tool>{"images": ["A"]}</tool>',
         "<tool>zoom in</tool>",
         "<answer>" + "[" * 100_000 + "</answer>",
+        *(f"{opens}I never close this {GOOD}" for opens, _ in REASONING),
+        *(f"{opens}<answer>{GOOD}</answer>" for opens, _ in REASONING),
+        f"<think>a [THINK] b [/THINK] <answer>{GOOD}</answer>",
+        f"analysisMaybe {GOOD} or not",
+        *(GOOD.replace('"B",', f'"{word}",') for word in ("Candidate C", "A or B", "neither B", "B" * 50_000)),
     ],
 )
 def test_what_can_not_be_read_is_a_problem(text: str) -> None:
@@ -173,6 +240,71 @@ def test_a_well_formed_answer_is_read_as_it_was_written(preference: str, scores:
     assert isinstance(result, Answer)
     assert result.preference == preference
     assert result.scores == {"A": (scores[0], scores[1]), "B": (scores[2], scores[3])}
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks", "message"),
+    [
+        ("B is better.", True, "neither an <answer> block nor a <tool> block"),
+        ("B is better.", False, 'no JSON object with "preference"'),
+        (GOOD.replace(":", ""), True, "not valid JSON"),
+        (GOOD.replace(":", ""), False, "not valid JSON"),
+        (f"<answer>{GOOD[:-9]}</answer>", True, "not valid JSON"),
+        ('{"winner": "B"}', True, 'no JSON object with "preference"'),
+    ],
+)
+def test_a_message_names_the_cause(text: str, blocks: bool, message: str) -> None:
+    problem = read_turn(text, ("A", "B"), ties=False, blocks=blocks).outcome
+    assert isinstance(problem, ReplyProblem) and message in problem.message
+
+
+@pytest.mark.parametrize(
+    "text", ['{"A": {"instruction": 3, "quality": 4}}', '{"score_A_instruction": 3, "score_A_quality": 4}']
+)
+def test_scores_of_one_candidate_in_other_forms(text: str) -> None:
+    assert read_turn(text, ("A",), ties=False).outcome == Answer("", {"A": (3.0, 4.0)})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=9,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), st.text(alphabet="ab\"'`,.:[]\n {}\\", max_size=40))
+def test_an_object_is_found_after_any_words(value: dict[str, object], words: str) -> None:
+    value["preference"] = "x"
+    text = f"{words}\n{json.dumps(value)} {words}"
+    found = find_objects(text, ("preference",))
+    assert value in found or words.count('"') % 2, "an open quote may hide an object"
+    assert read_object(json.dumps(value), "preference") == value
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "{",
+        '{"a":',
+        '{"a":[',
+        "{,",
+        '{"a": "',
+        "<think",
+        "<answer",
+        "```a ",
+        "[THINK]",
+        "<|channel|>final",
+        ",  ",
+        "\\",
+        "! ",
+    ],
+)
+def test_hostile_replies_are_read_in_linear_time(part: str) -> None:
+    text = part * (199_000 // len(part))
+    started = time.process_time()
+    assert isinstance(outcome(text), ReplyProblem)
+    assert isinstance(outcome(f'{{"preference": "{text}"}}'[:200_000]), ReplyProblem)
+    assert time.process_time() - started < 4
 
 
 HUGE = st.integers(300, 5000).flatmap(lambda digits: st.sampled_from(["4" * digits, "-" + "4" * digits]))

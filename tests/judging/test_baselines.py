@@ -15,7 +15,7 @@ from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES, Baseline, BaselineJudge
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.opening import open_judge
 from rewardharness.judging.report import make_report
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
@@ -137,7 +137,7 @@ def test_trouble_is_no_judgment() -> None:
 def test_each_baseline_has_a_revision_of_its_own() -> None:
     judges = [BaselineJudge(kind, ties) for kind in BASELINES for ties in (False, True)]
     assert len({judge.revision for judge in judges}) == len(judges)
-    assert open_judge("ssim", Settings.from_env(), JudgeOptions(ties=True)) == BaselineJudge("ssim", True)
+    assert open_judge("ssim", Settings.from_env(), ties=True) == BaselineJudge("ssim", True)
 
 
 def test_a_misspelt_baseline_is_told_the_right_ones() -> None:

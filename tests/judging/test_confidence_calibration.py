@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from rewardharness.arrays import picture
 from rewardharness.benchmark.calibrating import (
-    LabeledJudgment,
     cross_validate,
     fit_calibration,
     fit_curves,
     measure_error,
 )
+from rewardharness.benchmark.calibration import GradedJudgment
 from rewardharness.errors import DataError, InputError
 from rewardharness.judging.calibration import (
     ALL_KINDS,
@@ -29,10 +29,11 @@ from rewardharness.judging.calibration import (
     load_calibration,
     shipped_calibration,
 )
+from rewardharness.judging.config import MEASURED
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.measured import MeasuredJudge
-from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
+from rewardharness.judging.opening import open_judge
 from rewardharness.judging.release import make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.library.opening import open_library
@@ -47,10 +48,10 @@ JUDGMENT = Judgment(
 DATA = (CalibrationData("mine", "digest", 60, {"human": 60}),)
 
 
-def rows(count: int = 60, kinds: tuple[str, ...] = ("add", "color")) -> list[LabeledJudgment]:
+def rows(count: int = 60, kinds: tuple[str, ...] = ("add", "color")) -> list[GradedJudgment]:
     """Preferences that are right more often with a larger margin."""
     return [
-        LabeledJudgment(kinds[n % len(kinds)], n / count, n % 10 < 4 + 6 * n / count, f"s{n // 2}", 0.99)
+        GradedJudgment(str(n), float(n % 10 < 4 + 6 * n / count), 0.99, n / count, kinds[n % len(kinds)], f"s{n // 2}")
         for n in range(count)
     ]
 
@@ -62,7 +63,7 @@ def made() -> ConfidenceCalibration:
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40), st.floats(0, 1), st.floats(0, 1))
 def test_the_probability_grows_with_the_margin(points: list[tuple[float, bool]], first: float, second: float) -> None:
-    fitted = fit_curves([LabeledJudgment("add", margin, right, "s", None) for margin, right in points])
+    fitted = fit_curves([GradedJudgment("", float(right), None, margin, "add", "s") for margin, right in points])
     low, high = sorted((first, second))
     for curve in fitted.values():
         assert 0 <= curve.probability(low) <= curve.probability(high) <= 1
@@ -98,7 +99,7 @@ def test_a_reward_keeps_the_low_confidence_of_what_could_not_be_graded() -> None
     )
     library = open_library("builtin")
     for allowed in (False, True):
-        judge = open_judge(MEASURED, Settings.from_env({}), JudgeOptions(allow_ungradable=allowed, cache=False))
+        judge = open_judge(MEASURED, Settings.from_env({}), allow_ungradable=allowed, no_cache=True)
         [(_, judged)] = evaluate(judge, library, [asked])
         assert judged.calibration is not None and judged.calibration.kind == NOT_GRADABLE
         assert judged.confidence is not None and judged.confidence > 0.5
@@ -157,10 +158,10 @@ def test_the_calibration_travels_in_the_release(made: ConfidenceCalibration, tmp
     save_release(release, tmp_path / "release.json")
     assert load_release(tmp_path / "release.json").calibration == shipped
     steeper = replace(shipped, curves={ALL_KINDS: Curve(0.0, 3.0, 40)})
-    other = make_release(MEASURED, library, JudgeOptions(calibration=steeper))
+    other = make_release(MEASURED, library, calibration=steeper)
     assert other.id != release.id
     with pytest.raises(InputError, match="another judge"):
-        make_release(MEASURED, library, JudgeOptions(calibration=made))
+        make_release(MEASURED, library, calibration=made)
 
 
 def test_a_release_takes_the_usual_calibration_where_it_fits() -> None:

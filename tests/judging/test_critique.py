@@ -19,9 +19,9 @@ from rewardharness.judging.critique import MAX_PROBLEMS, MAX_TEXT, read_critique
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured_critique import UNGRADED, WORDS, put_in_words
-from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.model_config import ModelJudgeConfig
+from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion
@@ -70,7 +70,7 @@ def agent(critique: Script | Any, cache: JudgmentCache | None = None, **settings
         said: Script = critique if isinstance(critique, str | Exception) else json.dumps(critique)
         return said if is_critique(request) else PREFERS_A
 
-    how = SubAgentSettings(**{"protocol": "direct", **settings})  # type: ignore[arg-type]
+    how = ModelJudgeConfig(**{"protocol": "direct", **settings})  # type: ignore[arg-type]
     return SubAgent(ScriptedModel(reply), how, cache)
 
 
@@ -82,8 +82,7 @@ def ask(judge: SubAgent, example: Example) -> tuple[Judgment, list[ChatRequest]]
 
 def test_a_model_is_asked_once_more_for_each_candidate_over_the_wire(example: Example) -> None:
     with ModelServer(respond) as server:
-        options = JudgeOptions(cache=False, critique=True)
-        judge = open_judge(f"vllm:judge@{server.url}", SETTINGS, options, protocol="direct")
+        judge = open_judge(f"vllm:judge@{server.url}", SETTINGS, no_cache=True, critique=True, protocol="direct")
         [(_, judgment)] = evaluate(judge, open_library("builtin"), [example])
     asked = [call for call in server.calls if "What is wrong with the edit" in call.text]
     assert len(asked) == 2
@@ -156,7 +155,7 @@ def test_texts_and_chinese_prompts_have_critiques(example: Example) -> None:
     judgment, asked = ask(agent(SAID).with_critiques(), text)
     assert set(judgment.critiques) == {"A", "B"}
     assert "response" in str(asked[0].messages[1].parts[-1])
-    judgment, asked = ask(agent(SAID, language="zh").with_critiques(), example)
+    judgment, asked = ask(agent(SAID, prompt_language="zh").with_critiques(), example)
     assert set(judgment.critiques) == {"A", "B"}
     assert len(asked) == 2
 
@@ -168,7 +167,7 @@ def test_what_imitates_the_grammar_of_chains_is_disarmed() -> None:
 
 
 def test_the_pixel_based_judge_puts_low_grades_into_words(example: Example) -> None:
-    judge = open_judge("measured", SETTINGS, cache=False)
+    judge = open_judge("measured", SETTINGS, no_cache=True)
     plain = judge.score(*_edit(example))
     judgment = judge.score(*_edit(example), critique=True)
     assert replace(judgment, critiques={}, usage=plain.usage) == plain
@@ -186,7 +185,7 @@ def _edit(example: Example) -> tuple[Any, Any, str]:
 
 
 def test_what_could_not_be_graded_is_said(example: Example) -> None:
-    judge = open_judge("measured", SETTINGS, cache=False, critique=True)
+    judge = open_judge("measured", SETTINGS, no_cache=True, critique=True)
     source, candidates, _ = _edit(example)
     judgment = judge.score(source, candidates, "make the dog look up")
     assert {each.limits for each in judgment.critiques.values()} == {UNGRADED}

@@ -12,9 +12,10 @@ from model_server import Fault, ModelServer
 from PIL import Image
 
 from rewardharness.judging.evaluate import Cancel, evaluate, run_to_end
-from rewardharness.judging.judge import Judge, unjudged
+from rewardharness.judging.interface import unjudged
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.open import open_model
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
@@ -33,7 +34,7 @@ def example(tmp_path: Path) -> Example:
 def test_a_model_that_hangs_is_given_up_at_once_and_its_connections_with_it(example: Example) -> None:
     cancel = Cancel()
     with ModelServer(lambda call: Fault("hang")) as server:
-        agent = SubAgent(open_model(f"vllm:judge@{server.url}"), SubAgentSettings(protocol="direct", deadline=500))
+        agent = SubAgent(open_model(f"vllm:judge@{server.url}"), ModelJudgeConfig(protocol="direct", deadline=500))
         told: list[list[tuple[Example, Judgment]]] = []
         judging = threading.Thread(target=lambda: told.append(evaluate(agent, EMPTY, [example], cancel=cancel)))
         judging.start()

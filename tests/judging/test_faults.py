@@ -16,16 +16,15 @@ from model_server import Call, Fault, ModelServer, completion
 from PIL import Image
 
 from rewardharness.files import sha256
-from rewardharness.judging.config import PROTOCOLS, Protocol
 from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig, Protocol
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ErrorCode, Reply
-from rewardharness.models.endpoints import EndpointPool, PoolSettings
-from rewardharness.models.limits import ByteBudget
-from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
+from rewardharness.models.endpoints import EndpointPool
+from rewardharness.models.limits import ByteBudget, EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import Example, ImageInput, Judgment
 
@@ -101,10 +100,10 @@ def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> 
     with ModelServer(answers[0]) as first, ModelServer(answers[1]) as second:
         urls = [first.url, second.url]
         aliases = [f"127.0.0.1:{server.port}" for server in (first, second)]
-        pool = EndpointPool(aliases, PoolSettings(), clock=clock, sleep=pause, chance=random.Random(3).random)
+        pool = EndpointPool(aliases, EndpointSettings(), clock=clock, sleep=pause, chance=random.Random(3).random)
         model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings(), pool=pool)
         told: list[str] = []
-        agent = SubAgent(model, SubAgentSettings(protocol="direct"))
+        agent = SubAgent(model, ModelJudgeConfig(protocol="direct"))
         judged = evaluate(agent, EMPTY, examples, concurrency=64, on_judgment=lambda each, _: told.append(each.id))
         stats = model.stats()
 
@@ -141,7 +140,7 @@ def test_a_server_that_dies_midway_is_done_without() -> None:
     count = 0
     with ModelServer(brighter) as healthy, ModelServer(brighter) as dying:
         aliases = [f"127.0.0.1:{server.port}" for server in (healthy, dying)]
-        pool = EndpointPool(aliases, PoolSettings(), clock=clock, sleep=pause)
+        pool = EndpointPool(aliases, EndpointSettings(), clock=clock, sleep=pause)
         model = OpenAICompatibleModel("vllm", "judge", [healthy.url, dying.url], pool=pool)
 
         def on_judgment(example: Example, judgment: Judgment) -> None:
@@ -150,7 +149,7 @@ def test_a_server_that_dies_midway_is_done_without() -> None:
             if count == 30:
                 dying.refuse()
 
-        agent = SubAgent(model, SubAgentSettings(protocol="direct"))
+        agent = SubAgent(model, ModelJudgeConfig(protocol="direct"))
         judged = evaluate(agent, EMPTY, examples, concurrency=16, on_judgment=on_judgment)
         served = dying.requests
     assert all(judgment.preference == example.preference for example, judgment in judged)
@@ -160,9 +159,9 @@ def test_a_server_that_dies_midway_is_done_without() -> None:
 
 def test_a_server_that_serves_nothing_leaves_every_example_with_its_reason() -> None:
     with ModelServer(lambda call: Fault("500")) as server:
-        pool = EndpointPool([f"127.0.0.1:{server.port}"], PoolSettings(), clock=clock, sleep=pause)
+        pool = EndpointPool([f"127.0.0.1:{server.port}"], EndpointSettings(), clock=clock, sleep=pause)
         model = OpenAICompatibleModel("vllm", "judge", [server.url], pool=pool)
-        judged = evaluate(SubAgent(model, SubAgentSettings(protocol="direct")), EMPTY, make_examples(30))
+        judged = evaluate(SubAgent(model, ModelJudgeConfig(protocol="direct")), EMPTY, make_examples(30))
     assert [judgment.failure.code for _, judgment in judged if judgment.failure] == ["server_error"] * 30
 
 
@@ -185,7 +184,7 @@ def test_a_reply_that_is_cut_off_is_no_judgment(protocol: Protocol, number: int,
     example = replace(pair, candidates=pair.candidates[:number], preference=None)
     with ModelServer(lambda call: completion(text, finish=finish)) as server:
         model = OpenAICompatibleModel("vllm", "judge", [server.url])
-        agent = SubAgent(model, SubAgentSettings(protocol=protocol))
+        agent = SubAgent(model, ModelJudgeConfig(protocol=protocol))
         [(_, judgment)] = evaluate(agent, open_library("builtin"), [example])
     assert (judgment.preference, judgment.scores) == (None, {})
     assert judgment.failure is not None
@@ -241,7 +240,7 @@ def test_images_in_memory_are_bounded_whatever_the_concurrency(tmp_path: Path) -
     each = sum(path.stat().st_size for path in paths)
     for room, most in ((3 * each + each // 2, 3), (1, 1), (100 * each, 12)):
         model = Watching()
-        agent = SubAgent(model, SubAgentSettings(protocol="direct"), room=ByteBudget(room))
+        agent = SubAgent(model, ModelJudgeConfig(protocol="direct"), room=ByteBudget(room))
         judged = evaluate(agent, EMPTY, examples, concurrency=12)
         assert len([judgment for _, judgment in judged if judgment.usage.calls == 2]) == 12
         assert model.most <= most

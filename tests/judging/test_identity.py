@@ -29,11 +29,7 @@ def test_the_json_form_has_the_keys_of_earlier_manifests(tmp_path: Path) -> None
 
 def test_the_rows_of_a_benchmark_keep_their_keys() -> None:
     judge = BaselineJudge("random")
-    row = BenchmarkEntry("baseline", EMPTY, "no Library", lambda ties: BaselineJudge("random", ties)).to_json()
-    assert {name: row[name] for name in ("name", "protocol", "revision", "library_id")} == {
-        "name": judge.name,
-        "protocol": judge.protocol,
-        "revision": judge.revision,
-        "library_id": EMPTY.id,
-    }
-    assert "release" not in row and "settings_of" not in row
+    row = BenchmarkEntry("baseline", EMPTY, "no Library", lambda ties: BaselineJudge("random", ties)).record
+    identity = (judge.name, judge.protocol, judge.revision, EMPTY.id)
+    assert (row.name, row.protocol, row.revision, row.library_id) == identity
+    assert not row.release and not row.settings_of

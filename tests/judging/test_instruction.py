@@ -1,7 +1,10 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewardharness.judging.appeals import is_english
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.schema import EDIT_KINDS
 
@@ -108,9 +111,80 @@ def test_opposite_tones() -> None:
     assert read_instruction("reduce the contrast of the photo").tones == ("less_contrast",)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "tone"),
+    [
+        ("Reduce the saturation", "less_saturated"),
+        ("Boost the saturation of the photo", "more_saturated"),
+        ("Make the colors less vibrant", "less_saturated"),
+        ("Make it less bright", "darker"),
+        ("The photo is too dark", "brighter"),
+        ("Lower the brightness", "darker"),
+        ("Raise the exposure", "brighter"),
+        ("Make the picture less warm", "cooler"),
+        ("Reduce contrast", "less_contrast"),
+        ("Add contrast", "more_contrast"),
+        ("Reduce the sharpness", "blurrier"),
+        ("Remove the blur", "sharper"),
+        ("Colorize this black and white photo", "more_saturated"),
+        ("Turn the photo into black and white", "grayscale"),
+        ("Move it in contrast to the sky", ""),
+    ],
+)
+def test_words_of_more_and_less_decide_on_the_direction(instruction: str, tone: str) -> None:
+    request = read_instruction(instruction)
+    assert request.tones == ((tone,) if tone else ()) and request.kinds[0] == ("tone" if tone else "position")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "colors"),
+    [
+        ("Place an orange ball", ("orange",)),
+        ("Put a big red hat on the black dog", ("red",)),
+        ("Replace the apple with a green pear", ("green",)),
+        ("Let there be a purple umbrella", ("purple",)),
+        ("Add an orange to the table", ()),
+        ("Add a golden retriever", ()),
+    ],
+)
+def test_the_color_of_what_is_added_is_no_change_of_a_color(instruction: str, colors: tuple[str, ...]) -> None:
+    request = read_instruction(instruction)
+    assert request.colors == colors and request.kinds[0] in {"add", "replace"} and "color" not in request.kinds
+
+
 @given(st.text(max_size=200))
 def test_any_text_gives_a_request(text: str) -> None:
     request = read_instruction(text)
     assert request.kinds
     assert set(request.kinds) <= set(EDIT_KINDS)
     assert request == read_instruction(text)
+
+
+@pytest.mark.parametrize("part", ["make the car red and ", "make ", "swap it ", "'abc' \"x\" ", "change paint "])
+def test_the_time_is_proportional_to_the_length(part: str) -> None:
+    started = time.process_time()
+    read_instruction(part * (51_000 // len(part)))
+    assert time.process_time() - started < 5  # it was 10 to 140
+
+
+@pytest.mark.parametrize(
+    ("instruction", "english"),
+    [
+        ("Remove red slippers", True),
+        ('Make the sign say "Das Auto ist rot und schön"', True),
+        ("Put it next to the café", True),
+        ("die cut the paper", True),
+        ("Mach das Auto rot", False),
+        ("Entferne den Hund", False),
+        ('Ändere den Text zu "OPEN"', False),
+        ("Supprime le chien", False),
+        ("Haz el coche rojo", False),
+        ("Rendi l'auto rossa", False),
+        ("Arabayı kırmızı yap", False),
+        ("把汽车变成红色", False),
+        ("Сделай машину красной", False),
+        ("", True),
+    ],
+)
+def test_english_is_told_from_other_languages(instruction: str, english: bool) -> None:
+    assert is_english(instruction) is english

@@ -4,6 +4,7 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageChops, ImageEnhance, ImageFilter, ImageOps
@@ -14,7 +15,7 @@ from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.judgments import judgment_json
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library, RemoveEntry
-from rewardharness.measure.images import load_picture
+from rewardharness.measure.images import encode_png, load_picture
 from rewardharness.measure.structure import scene_kept
 from rewardharness.measure.view import EditView
 from rewardharness.schema import Example, ImageInput, Usage
@@ -103,6 +104,72 @@ def test_another_picture_is_no_edit_of_the_source(instruction: str, library: Lib
     assert any("does not show the scene" in note for note in judgment.notes)
 
 
+def changed(pixels: np.ndarray, how: str, amount: float) -> np.ndarray:
+    gray = pixels @ np.array([0.299, 0.587, 0.114])
+    made = {
+        "brightness": lambda: pixels * amount,
+        "saturation": lambda: gray[..., None] + (pixels - gray[..., None]) * amount,
+        "warmth": lambda: pixels * [amount, 1.0, 2.0 - amount],
+        "contrast": lambda: (pixels - pixels.mean()) * amount + pixels.mean(),
+        "blur": lambda: (
+            cv2.GaussianBlur(pixels, (0, 0), amount)
+            if amount > 0
+            else pixels - (pixels - cv2.GaussianBlur(pixels, (0, 0), 1.5)) * amount
+        ),
+    }
+    return made[how]()
+
+
+@pytest.mark.parametrize("muted", [0.25, 1.0])
+@pytest.mark.parametrize(
+    ("instruction", "how", "done", "reversed_"),
+    [
+        ("Make the photo black and white", "saturation", 0.0, (1.1, 2.0)),
+        ("Make the photo brighter", "brightness", 1.3, (0.97, 0.7)),
+        ("Make the photo darker", "brightness", 0.7, (1.03, 1.3)),
+        ("Increase the saturation", "saturation", 2.2, (0.9, 0.4)),
+        ("Reduce the saturation", "saturation", 0.3, (1.1, 2.0)),
+        ("Make the photo warmer", "warmth", 1.15, (0.97, 0.85)),
+        ("Make the photo cooler", "warmth", 0.85, (1.03, 1.15)),
+        ("Increase the contrast", "contrast", 1.4, (0.95, 0.6)),
+        ("Lower the contrast", "contrast", 0.6, (1.05, 1.4)),
+        ("Sharpen the photo", "blur", -1.5, (0.7, 3.0)),
+        ("Blur the photo", "blur", 2.0, (-0.3, -1.0)),
+    ],
+)
+def test_a_change_in_the_other_direction_has_a_low_score_however_small(
+    instruction: str, how: str, done: float, reversed_: tuple[float, float], muted: float, library: Library
+) -> None:
+    from skimage import data
+
+    photo = data.coffee()[60:380:, 80:480].astype(np.float64) * 0.8
+    source = changed(photo, "saturation", muted)
+    pictures = [source, *(changed(source, how, amount) for amount in (done, *reversed_))]
+    first, *candidates = (ImageInput("x", data=encode_png(np.clip(each, 0, 255).astype(np.uint8))) for each in pictures)
+    right, *wrong = (
+        MeasuredJudge().judge_now(Example("x", instruction, first, (each,)), library).scores["A"] for each in candidates
+    )
+    assert (right.instruction or 0) > 2.4
+    assert all((each.instruction or 0) < 1.8 and (each.reward or 0) < 0.45 for each in wrong), wrong
+
+
+@pytest.mark.parametrize("instruction", ["Place an orange ball", "Add an orange ball on the table"])
+def test_what_is_added_must_have_the_color_it_was_given(instruction: str, library: Library) -> None:
+    from skimage import data
+
+    source = cv2.resize(data.coffee(), (360, 240), interpolation=cv2.INTER_AREA)
+    judged = {}
+    for color, shade in {"orange": (235, 130, 30), "black": (20, 20, 20), "blue": (30, 80, 200)}.items():
+        ball = cv2.circle(source.copy(), (180, 160), 28, shade, -1, cv2.LINE_AA)
+        case = Example(
+            "x", instruction, ImageInput("s", data=encode_png(source)), (ImageInput("c", data=encode_png(ball)),)
+        )
+        judged[color] = MeasuredJudge().with_critiques().judge_now(case, library)
+    scores = {color: each.scores["A"].instruction or 0 for color, each in judged.items()}
+    assert scores["orange"] > 3 and max(scores["black"], scores["blue"]) < 2, scores
+    assert all("requested color orange" in judged[color].critiques["A"].problems[0] for color in ("black", "blue"))
+
+
 def test_an_object_that_was_removed_from_a_plain_background_leaves_the_scene(library: Library) -> None:
     plain = np.full((128, 128, 3), 225, np.uint8)
     plain += np.random.default_rng(0).integers(0, 6, plain.shape, dtype=np.uint8)
@@ -177,6 +244,11 @@ def test_what_can_not_be_measured_is_named_and_trusted_little(
     assert seen.confidence is not None
     assert unseen.confidence < seen.confidence
     assert any("has low confidence" in note for note in unseen.notes)
+    assert not any("reads English" in note for note in unseen.notes)
+    foreign = MeasuredJudge().judge_now(example(pictures, "red", "over", instruction="把车变成红色"), library)
+    assert any("reads English" in note for note in foreign.notes)
+    alone = MeasuredJudge().judge_now(example(pictures, "red", instruction="Mach das Auto rot"), library)
+    assert alone.failure is not None and "reads English" in alone.failure.message
 
 
 @pytest.mark.parametrize(

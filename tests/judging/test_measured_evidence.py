@@ -16,14 +16,15 @@ from PIL import Image
 from rewardharness.errors import InputError
 from rewardharness.judging import evidence
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.config import JudgeConfig, Protocol, ReleaseConfig
+from rewardharness.judging.config import JudgeConfig, ReleaseConfig
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.judge import check_task
-from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.interface import check_task
+from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
+from rewardharness.judging.opening import open_judge
 from rewardharness.judging.release import make_release
 from rewardharness.judging.release_file import load_release, save_release
+from rewardharness.judging.release_opening import pinned_release
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.measure.changes import Changes, find_changes
@@ -56,7 +57,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
 
 
 def agent(reply: Script, cache: JudgmentCache | None = None, **settings: Any) -> SubAgent:
-    how = SubAgentSettings(**{"evidence": True, **settings})
+    how = ModelJudgeConfig(**{"evidence": True, **settings})
     return SubAgent(ScriptedModel(lambda _: reply), how, cache)
 
 
@@ -82,7 +83,7 @@ def test_every_protocol_sends_sentences_and_crops_over_the_wire(example: Example
 
     with ModelServer(respond) as server:
         spec = f"vllm:judge@{server.url}+evidence"
-        judge = open_judge(spec, SETTINGS, JudgeOptions(cache=False), protocol=protocol)
+        judge = open_judge(spec, SETTINGS, no_cache=True, protocol=protocol)
         [(_, judgment)] = evaluate(judge, open_library("builtin"), [example])
     assert judgment.failure is None
     assert judgment.protocol.endswith("measured evidence")
@@ -160,7 +161,7 @@ def test_answers_with_and_without_evidence_are_cached_apart_and_measured_once(
 
 @pytest.mark.parametrize(("language", "word"), [("en", "[measured]"), ("zh", "[测量]")])
 def test_sentences_are_in_the_language_of_the_prompts(example: Example, language: str, word: str) -> None:
-    _, requests = ask(agent(PREFERS_A, protocol="direct", language=language), example)
+    _, requests = ask(agent(PREFERS_A, protocol="direct", prompt_language=language), example)
     texts = [text for text in shape(requests[0]) if "Candidate A" in text]
     assert all(word in text for text in texts[1:])
 
@@ -191,26 +192,24 @@ def test_a_text_is_a_failure_without_a_request() -> None:
 def test_the_suffix_is_the_option() -> None:
     config = JudgeConfig(judge="vllm:m@http://127.0.0.1:1/v1+evidence")
     assert config == JudgeConfig(judge="vllm:m@http://127.0.0.1:1/v1", evidence=True)
-    opened = config.open_judge(SETTINGS)
+    opened = open_judge(config, SETTINGS)
     assert opened.settings is not None and opened.settings.evidence
     with pytest.raises(InputError, match="Measured evidence is for models, and measured is none"):
         open_judge("measured+evidence", SETTINGS)
 
 
 def test_a_release_pins_evidence(tmp_path: Path) -> None:
-    plain, given = (
-        make_release("vllm:m", EMPTY, JudgeOptions(subagent=SubAgentSettings(evidence=on))) for on in (False, True)
-    )
+    plain, given = (make_release("vllm:m", EMPTY, ModelJudgeConfig(evidence=on)) for on in (False, True))
     assert plain.id != given.id
     assert "evidence" not in plain.settings
     assert {"prompt evidence"} == given.code.keys() - plain.code.keys()
     save_release(given, tmp_path / "r.json")
     loaded = load_release(tmp_path / "r.json")
     assert loaded.id == given.id
-    assert loaded.how is not None and loaded.how.evidence
+    assert loaded.model is not None and loaded.model.evidence
     save_release(plain, tmp_path / "plain.json")
     with pytest.raises(InputError, match="--evidence"):
-        ReleaseConfig(release=str(tmp_path / "plain.json"), evidence=True).find_release(SETTINGS)
+        pinned_release(ReleaseConfig(release=str(tmp_path / "plain.json"), evidence=True), SETTINGS)
 
 
 def test_the_estimate_counts_the_crops(example: Example) -> None:

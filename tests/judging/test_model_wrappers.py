@@ -11,10 +11,10 @@ from model_server import Call, ModelServer, instance
 from PIL import Image
 
 from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.model_wrappers import WarmUpModel
-from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, Message, Reply
 from rewardharness.models.probe import Probe
@@ -40,26 +40,25 @@ def example(number: int) -> Example:
 
 def respond(call: Call) -> str | None:
     """Answer a comparison; everything else gets a healthy server's answer."""
-    if len(call.images) != 3:
+    if len(call.images) != 3 or call.is_probe:
         return None
     return json.dumps(instance(call.json["response_format"]["json_schema"]["schema"]))
 
 
 def test_what_is_remembered_needs_no_server(own_home: Path) -> None:
-    options = JudgeOptions(subagent=SubAgentSettings(protocol="direct"))
     with ModelServer(respond) as server:
         spec, settings = f"vllm:judge@{server.url}", Settings.from_env()
-        [(_, first)] = evaluate(open_judge(spec, settings, options), EMPTY, [example(0)])
+        [(_, first)] = evaluate(open_judge(spec, settings, protocol="direct"), EMPTY, [example(0)])
         found_out = len(server.calls) - 2
         assert found_out > 2
         asked = len(server.calls)
-        [(_, again)] = evaluate(open_judge(spec, settings, options), EMPTY, [example(0)])
+        [(_, again)] = evaluate(open_judge(spec, settings, protocol="direct"), EMPTY, [example(0)])
         assert len(server.calls) == asked
-        judge = open_judge(spec, settings, options)
+        judge = open_judge(spec, settings, protocol="direct")
         evaluate(judge, EMPTY, [example(number) for number in range(1, 9)], concurrency=8)
         evaluate(judge, EMPTY, [example(9)])
         assert len(server.calls) == asked + found_out + 18, "found out once, also over several loops"
-    [(_, third)] = evaluate(open_judge(spec, settings, options), EMPTY, [example(0)])
+    [(_, third)] = evaluate(open_judge(spec, settings, protocol="direct"), EMPTY, [example(0)])
     assert first.judged and again.ranking == third.ranking == first.ranking
     assert (again.usage.calls, third.usage.calls) == (0, 0)
 
@@ -77,7 +76,7 @@ def test_a_search_that_came_to_nothing_is_made_again() -> None:
         return [Probe("dead", None), Probe("host", Capabilities() if tried == 4 else None)]
 
     answer = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 3} for label in "AB"}})
-    agent = SubAgent(ScriptedModel(lambda request: answer), SubAgentSettings(protocol="direct"), find_out=find_out)
+    agent = SubAgent(ScriptedModel(lambda request: answer), ModelJudgeConfig(protocol="direct"), find_out=find_out)
     [(_, broken)] = evaluate(agent, EMPTY, [example(0)])
     assert broken.failure is not None
 

@@ -15,7 +15,8 @@ from ray_parts import PYTHON, RAY, TWO_NODES, call, rh
 from rewardharness.errors import InputError
 from rewardharness.judging.cache import MemoryCache
 from rewardharness.judging.evaluate import WORKERS, evaluate
-from rewardharness.judging.judge import Judge, unjudged
+from rewardharness.judging.interface import unjudged
+from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
@@ -51,7 +52,11 @@ class TestWhatIsSent:
         arrived = pickle.loads(sent)
         assert isinstance(arrived, SubAgent) and isinstance(judge, SubAgent)
         assert arrived.model._settings.api_key == "key-of-the-node"  # type: ignore[attr-defined]
-        assert (arrived.name, arrived.revision, arrived.router_id) == (judge.name, judge.revision, judge.router_id)
+        assert (arrived.name, arrived.revision, arrived.traits.router_id) == (
+            judge.name,
+            judge.revision,
+            judge.traits.router_id,
+        )
         assert arrived.settings == judge.settings
         assert isinstance(arrived.cache, MemoryCache) and arrived.router.cache is arrived.cache  # type: ignore[union-attr]
 
@@ -65,14 +70,14 @@ class TestWhatIsSent:
     def test_the_pixel_based_judge_arrives_with_its_options(self) -> None:
         judge = open_judge("measured", ties=True, allow_ungradable=True, critique=True)
         arrived = pickle.loads(pickle.dumps(judge))
-        assert isinstance(arrived, MeasuredJudge) and arrived.concurrency == 1
+        assert isinstance(arrived, MeasuredJudge) and arrived.traits.concurrency == 1
         assert (arrived.revision, arrived.calibration) == (judge.revision, judge.calibration)
         assert (arrived._ties, arrived._allow_ungradable, arrived._critiques) == (True, True, True)
 
     def test_a_copy_in_this_process_shares_threads_and_cache(self) -> None:
         judge = MeasuredJudge(workers=3)
         for each in (copy(judge), judge.with_ties(True), judge.with_critiques()):
-            assert each._pool is judge._pool and each.concurrency == 3  # type: ignore[attr-defined]
+            assert each._pool is judge._pool and each.traits.concurrency == 3  # type: ignore[attr-defined]
 
     def test_a_script_in_order_cannot_be_sent(self) -> None:
         with pytest.raises(TypeError, match="order"):

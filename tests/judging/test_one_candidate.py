@@ -15,13 +15,13 @@ from PIL import Image
 
 from rewardharness.cli.main import main
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.config import PROTOCOLS, Protocol
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
-from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig, Protocol
+from rewardharness.judging.opening import open_judge
+from rewardharness.judging.presentation import PresentationOrder
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import PresentationOrder, SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
@@ -55,7 +55,7 @@ def library() -> Library:
 
 
 def ask(model: ScriptedModel, library: Library = EMPTY, *levels: int, **settings: object) -> Judgment:
-    agent = SubAgent(model, SubAgentSettings(**settings))  # type: ignore[arg-type]
+    agent = SubAgent(model, ModelJudgeConfig(**settings))  # type: ignore[arg-type]
     return asyncio.run(agent.judge(example(*(levels or (90,))), library))
 
 
@@ -182,7 +182,7 @@ def test_a_number_beyond_all_numbers_is_no_score(protocol: Protocol, number: str
 
 def test_one_candidate_and_a_pair_are_different_questions(tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path)
-    agent = SubAgent(reply_for("direct"), SubAgentSettings(protocol="direct"), cache)
+    agent = SubAgent(reply_for("direct"), ModelJudgeConfig(protocol="direct"), cache)
     assert agent.presentations(("A",)) == [PresentationOrder(("A",))]
     first = asyncio.run(agent.judge(example(90), EMPTY))
     again = asyncio.run(agent.judge(example(90), EMPTY))
@@ -261,8 +261,7 @@ def test_over_http(protocol: Protocol) -> None:
         return completion(f"<think>looked</think><answer>{GOOD}</answer>" if protocol == "chain" else GOOD)
 
     with ModelServer(respond) as server:
-        options = JudgeOptions(cache=False, subagent=SubAgentSettings(protocol=protocol))
-        judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), options)
+        judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), no_cache=True, protocol=protocol)
         [(_, judgment)] = evaluate(judge, EMPTY, [example(90)])
     check_scored(judgment)
     assert judgment.scores["A"].reward == (1.0 if protocol == "logprob" else REWARD)

@@ -12,8 +12,7 @@ from PIL import Image
 from rewardharness.errors import InputError
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
-from rewardharness.judging.opening import JudgeOptions, open_judge
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from rewardharness.judging.opening import open_judge
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
@@ -54,18 +53,18 @@ def test_the_bytes_of_an_image_are_sent_once_where_the_server_remembers_them(rem
         return f"<think>x</think><answer>{answer}</answer>" if len(image_parts(call)) == 3 else None
 
     with ModelServer(respond, uuid_cache=remembers) as server:
-        judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), JudgeOptions(cache=False))
+        judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), no_cache=True)
         [(_, judgment)] = evaluate(judge, EMPTY, [example()])
     assert judgment.judged, judgment.failure
-    asked = [call for call in server.calls if len(image_parts(call)) == 3]
+    asked = [call for call in server.calls if len(image_parts(call)) == 3 and not call.is_probe]
     assert len(asked) == 2, "both orders"
     sent = [sum(part["image_url"] is not None for part in image_parts(call)) for call in asked]
     assert sent == ([3, 0] if remembers else [3, 3])
 
 
 def test_an_endpoint_that_is_not_there_is_no_judgment(tmp_path: Path) -> None:
-    options = JudgeOptions(cache=False, attempts=1, subagent=SubAgentSettings(protocol="direct", deadline=20))
-    judge = open_judge("vllm:judge@http://127.0.0.1:9/v1", Settings.from_env(), options)
+    options = {"no_cache": True, "retries": 0, "protocol": "direct", "deadline": 20}
+    judge = open_judge("vllm:judge@http://127.0.0.1:9/v1", Settings.from_env(), **options)  # type: ignore[arg-type]
     [(_, judgment)] = evaluate(judge, EMPTY, [example()])
     assert judgment.preference is None
     assert judgment.failure is not None

@@ -1,7 +1,10 @@
 """What Python callers use of judges: one edit, datasets of any kind, options."""
 
 import asyncio
+import io
+import sys
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -11,7 +14,9 @@ from PIL import Image
 from rewardharness.data.opening import open_data
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError, HarnessError, ImageError, InputError
+from rewardharness.judging.config import JudgeConfig
 from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
@@ -26,7 +31,7 @@ INSTRUCTION = "make it darker"
 
 @pytest.fixture
 def judge() -> MeasuredJudge:
-    found = open_judge("measured", cache=False)
+    found = open_judge("measured", no_cache=True)
     assert isinstance(found, MeasuredJudge)
     return found
 
@@ -127,7 +132,48 @@ def test_options_are_given_by_name() -> None:
     assert (agent.settings.protocol, agent.settings.samples, agent.settings.ties) == ("pointwise", 3, True)
     assert agent.with_ties(False).settings.ties is False
     assert open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="logprob").with_ties(True).settings.ties is False
+    earlier: dict[str, Any] = {"both_orders": False, "tool_limit": 2, "language": "zh", "cache": False, "attempts": 1}
+    with pytest.warns(FutureWarning, match="of judges") as notices:
+        agent = open_judge("vllm:m@http://127.0.0.1:9/v1", **earlier)
+    assert isinstance(agent, SubAgent) and agent.cache is None
+    assert agent.settings == ModelJudgeConfig(one_order=True, tool_calls=2, prompt_language="zh")
+    assert "The option 'both_orders' of judges is now 'one_order'." in {str(each.message) for each in notices}
     for wrong in ({"colour": 1}, {"protocol": "guess"}):
         with pytest.raises(HarnessError) as caught:
             open_judge("measured", **wrong)
         assert caught.value.next_step
+
+
+def test_timeout_and_retries_reach_the_endpoint() -> None:
+    config = JudgeConfig(judge="openai:m@http://127.0.0.1:1/v1", request_timeout=3, retries=0)
+    model = open_judge(config).model  # type: ignore[attr-defined]
+    assert (model.pool.settings.request_timeout, model.pool.settings.retries) == (3, 0)
+    for wrong in ({"retries": -1}, {"request_timeout": 0}):
+        with pytest.raises(InputError, match="out of range"):
+            JudgeConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_results_are_short_in_text_and_tables_in_notebooks(judge: MeasuredJudge, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(DARKER).save(buffer, "PNG")
+    pair, alone = judge.score(PIXELS, [PIXELS, buffer], INSTRUCTION), judge.score(PIXELS, buffer, INSTRUCTION)
+    assert pair.preference == "B" and pair.reward is None and pair.rewards["B"] == pair.scores["B"].reward
+    assert alone.reward == alone.rewards["A"] is not None and alone.raise_for_failure() is alone
+    lost = judge.score(tmp_path / "gone.png", DARKER, "<b>darker</b>")
+    with pytest.raises(ImageError, match=r"gone\.png does not exist"):
+        lost.raise_for_failure()
+    make_demo(tmp_path / "data", pairs=2, groups=0)
+    scored, library = judge.score_dataset(tmp_path / "data"), open_library("builtin")
+    for shown in (judge, pair, alone, lost, scored, library):
+        assert len(repr(shown)) < 250 and type(shown).__name__.replace("MeasuredJudge", "") in repr(shown)
+    pages = [each._repr_html_() for each in (pair, library, scored.report, scored)]
+    assert all("<table>" in page for page in pages) and pages[-1].count("data:image/webp") == 6
+    table = scored.to_pandas()
+    assert list(table["id"]) == [each.id for each in scored.examples] and {"label", "reward_B"} <= set(table.columns)
+
+
+def test_without_pandas_the_message_names_it(judge: MeasuredJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    scored = judge.score_dataset([{"source": PIXELS, "candidates": [PIXELS, DARKER], "instruction": INSTRUCTION}])
+    with pytest.raises(HarnessError, match="'pandas' is not installed"):
+        scored.to_pandas()

@@ -13,11 +13,10 @@ from PIL import Image
 from rewardharness.errors import ImageError
 from rewardharness.judging.best_of import CandidateSet, Method, examples_of
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.config import Protocol
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.measured_example import UNREAD
+from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library
@@ -71,7 +70,7 @@ def reply(request: ChatRequest) -> Reply:
 
 def judge(example: Example, library: Library = EMPTY, **settings: object) -> tuple[Judgment, ScriptedModel]:
     model = ScriptedModel(reply)
-    agent = SubAgent(model, SubAgentSettings(**settings))  # type: ignore[arg-type]
+    agent = SubAgent(model, ModelJudgeConfig(**settings))  # type: ignore[arg-type]
     return asyncio.run(agent.judge(example, library)), model
 
 
@@ -101,14 +100,14 @@ def test_candidates_alone_are_shown_with_all_sources(protocol: Protocol) -> None
 
 
 def test_one_source_is_shown_as_before() -> None:
-    _, model = judge(make(), both_orders=False)
+    _, model = judge(make(), one_order=True)
     assert shown(model.requests[0]) == [("Source:", 100), ("Candidate A:", 140), ("Candidate B:", 180)]
     assert "Image 1" not in text_of(model.requests[0].messages[1])
 
 
 def test_the_cache_tells_references_apart(tmp_path: Path) -> None:
     model = ScriptedModel(reply)
-    agent = SubAgent(model, SubAgentSettings(both_orders=False), cache=JudgmentCache(tmp_path))
+    agent = SubAgent(model, ModelJudgeConfig(one_order=True), cache=JudgmentCache(tmp_path))
     examples = [make(), make("second"), make("third"), make("second", "third"), make("third", "second")]
     for number, example in enumerate(examples, 1):
         asyncio.run(agent.judge(example, EMPTY))
@@ -147,7 +146,7 @@ def tools_called(library: Library, *calls: dict[str, object]) -> tuple[Judgment,
         return Reply(asked[turn] if turn < len(asked) else f"<answer>{answer}</answer>")
 
     model = ScriptedModel(script)
-    agent = SubAgent(model, SubAgentSettings(both_orders=False))
+    agent = SubAgent(model, ModelJudgeConfig(one_order=True))
     return asyncio.run(agent.judge(make("second"), library)), model
 
 
@@ -206,7 +205,7 @@ def test_the_python_api_takes_references(tmp_path: Path) -> None:
     given = make("second")
     path = tmp_path / "second.png"
     path.write_bytes(given.references[0].data or b"")
-    judgment = SubAgent(model, SubAgentSettings(both_orders=False)).score(
+    judgment = SubAgent(model, ModelJudgeConfig(one_order=True)).score(
         given.source, list(given.candidates), INSTRUCTION, references=[path], library=EMPTY
     )
     assert judgment.preference == "A"

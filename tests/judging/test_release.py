@@ -13,14 +13,13 @@ from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 from release_parts import measured_release, model_release, small_library
 
+from rewardharness.codec import ValidationError
 from rewardharness.errors import DataError, InputError, ReleaseError
 from rewardharness.files import content_id
-from rewardharness.judging.config import PROTOCOLS
-from rewardharness.judging.opening import JudgeOptions
+from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_card import Figure, read_report
 from rewardharness.judging.release_file import load_release, release_text, save_release
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
@@ -87,7 +86,7 @@ def test_what_is_read_is_what_was_written(make: Callable[[], Release], tmp_path:
     assert again == release
     assert (again.id, release_text(again)) == (release.id, release_text(release))
     assert again.library.id == release.library.id
-    assert again.how == release.how
+    assert again.model == release.model
     assert make().id == release.id, "the same content gives the same id"
 
 
@@ -185,7 +184,7 @@ def test_a_value_of_another_kind_is_refused_also_where_the_hashes_fit(
                 continue
             assert release_text(forged) == text_of(other)
             assert forged.id != document["id"] or path[0] == "card", "another content has another id"
-            assert forged.how is None or isinstance(forged.how, SubAgentSettings)
+            assert forged.model is None or isinstance(forged.model, ModelJudgeConfig)
 
 
 def test_a_forged_release_is_told_by_its_id(tmp_path: Path) -> None:
@@ -234,13 +233,13 @@ def test_doubled_fields_and_other_spacing_are_found(tmp_path: Path) -> None:
 @hypothesis(max_examples=60, deadline=None, suppress_health_check=SHARED)
 @given(
     settings=st.builds(
-        SubAgentSettings,
+        ModelJudgeConfig,
         protocol=st.sampled_from(PROTOCOLS),
-        both_orders=st.booleans(),
+        one_order=st.booleans(),
         samples=st.integers(1, 9),
         ties=st.booleans(),
         groups=st.sampled_from(("pairs", "all")),
-        tool_limit=st.integers(0, 9),
+        tool_calls=st.integers(0, 9),
         max_tokens=st.integers(1, 9999),
         temperature=st.floats(0, 2) | st.just(0),
         sample_temperature=st.floats(0, 2),
@@ -252,14 +251,13 @@ def test_doubled_fields_and_other_spacing_are_found(tmp_path: Path) -> None:
     revision=st.none() | st.from_regex(r"[A-Za-z0-9ä][A-Za-z0-9 ._@-]{0,20}", fullmatch=True),
 )
 def test_any_release_comes_back_as_it_was(
-    tmp_path: Path, settings: SubAgentSettings, body: str, name: str, revision: str | None
+    tmp_path: Path, settings: ModelJudgeConfig, body: str, name: str, revision: str | None
 ) -> None:
-    options = JudgeOptions(ties=settings.ties, subagent=settings)
-    release = make_release(f"openai:{name}", small_library(body), options, model_revision=revision)
+    release = make_release(f"openai:{name}", small_library(body), settings, model_revision=revision)
     again = load_text(tmp_path, release_text(release))
     assert again == release
     assert again.id == release.id
-    assert again.how == replace(settings, deadline=SubAgentSettings().deadline)
+    assert again.model == replace(settings, deadline=ModelJudgeConfig().deadline)
 
 
 def test_everything_that_changes_a_score_changes_the_id() -> None:
@@ -270,27 +268,27 @@ def test_everything_that_changes_a_score_changes_the_id() -> None:
         measured_release(),
         make_release("vllm:judge", small_library("\nMore.")),
         make_release("vllm:judge", small_library(), model_revision="abc"),
-        make_release("vllm:judge", small_library(), JudgeOptions(router="vllm:router")),
-        make_release("measured", small_library(), JudgeOptions(ties=True)),
+        make_release("vllm:judge", small_library(), router="vllm:router"),
+        make_release("measured", small_library(), ModelJudgeConfig(ties=True)),
         replace(base, code={**base.code, "judging": "0" * 64}),
         replace(base, code={**base.code, "prompt judge": "0" * 64}),
     ]
     other = {
         "protocol": "direct",
-        "both_orders": False,
+        "one_order": True,
         "samples": 2,
         "ties": True,
         "groups": "all",
-        "tool_limit": 1,
+        "tool_calls": 1,
         "max_tokens": 7,
         "temperature": 0.5,
         "sample_temperature": 0.5,
         "max_pixels": 784,
-        "language": "zh",
+        "prompt_language": "zh",
     }
-    names = {each.name for each in fields(SubAgentSettings)} - {"deadline"}
+    names = {each.name for each in fields(ModelJudgeConfig)} - {"deadline"}
     for name in names:
-        value = other.get(name, getattr(SubAgentSettings(), name) + 1 if name not in other else None)
+        value = other.get(name, getattr(ModelJudgeConfig(), name) + 1 if name not in other else None)
         others.append(model_release(**{name: value}))
     assert len({base.id, *(each.id for each in others)}) == 1 + len(others)
     assert model_release(deadline=3.0).id == base.id
@@ -299,8 +297,7 @@ def test_everything_that_changes_a_score_changes_the_id() -> None:
 
 def test_no_place_and_no_secret_gets_into_a_release() -> None:
     spec = "vllm:judge@https://tester:s3cret-pass@gpu-17.internal:8443/v1?key=tok3n,http://10.1.2.3/v1"
-    options = JudgeOptions(api_key="sk-" + "a1" * 20, router="openai:router@http://router.internal:9/v1")
-    text = release_text(make_release(spec, small_library(), options))
+    text = release_text(make_release(spec, small_library(), router="openai:router@http://router.internal:9/v1"))
     for secret in ("tester", "s3cret", "gpu-17", "internal", "8443", "tok3n", "10.1.2.3", "sk-", "http", "/v1"):
         assert secret not in text
     assert '"name": "vllm:judge"' in text
@@ -440,8 +437,7 @@ def test_figures_of_a_benchmark_are_of_the_judge_without_ties(tmp_path: Path) ->
     report = benchmark_report(release)
     report["rows"][1]["revision"] = without
     figures = read_report(write(tmp_path, report))
-    options = JudgeOptions(ties=True, subagent=SubAgentSettings(ties=True))
-    assert make_release("vllm:judge", release.library, options, evaluation=figures).id == release.id
+    assert make_release("vllm:judge", release.library, ModelJudgeConfig(ties=True), evaluation=figures).id == release.id
     with pytest.raises(ReleaseError, match="another protocol"):
         make_release("vllm:judge", release.library, evaluation=figures)
 
@@ -449,12 +445,12 @@ def test_figures_of_a_benchmark_are_of_the_judge_without_ties(tmp_path: Path) ->
 def test_figures_come_back_from_json() -> None:
     figure = Figure("x", 0, 0, None, None, "judge", "protocol", "library", "revision")
     assert Figure.from_json(json.loads(json.dumps(figure.to_json()))) == figure
-    with pytest.raises(ValueError, match="coverage"):
+    with pytest.raises(ValidationError, match="coverage"):
         Figure.from_json({**figure.to_json(), "coverage": 1.0})
     for impossible in (
         {"n": 4, "judged": 5, "coverage": 1.25},
         {"n": 1, "judged": 1, "coverage": 1.0, "accuracy": 1.5},
         {"interval": [0.9, 0.1]},
     ):
-        with pytest.raises(ValueError, match="x"):
+        with pytest.raises(ValidationError, match="x"):
             Figure.from_json({**figure.to_json(), **impossible})

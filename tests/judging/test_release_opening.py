@@ -12,22 +12,21 @@ from PIL import Image
 from release_parts import measured_release, model_release, small_library
 
 from rewardharness.errors import HarnessError, InputError, ReleaseError
+from rewardharness.judging.config import JudgeConfig
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
-from rewardharness.judging.opening import JudgeOptions, open_judge
-from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, make_release
+from rewardharness.judging.model_config import ModelJudgeConfig
+from rewardharness.judging.opening import open_judge
+from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, check_installed, make_release, remarks
 from rewardharness.judging.release_file import load_release, save_release
-from rewardharness.judging.release_opening import check_installed, open_release, remarks
+from rewardharness.judging.release_opening import open_release
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Example, ImageInput, Usage
 from rewardharness.settings import Settings
 
 URL = "http://127.0.0.1:9/v1"
-PAGE = JudgeOptions(pictures=True, attempts=2)
-"""As the app opens judges."""
 
 
 def drawn(level: int) -> ImageInput:
@@ -54,13 +53,13 @@ def saved(release: Release, folder: Path) -> Release:
 @pytest.mark.parametrize("levels", [(90,), (90, 10), (10, 90, 40)])
 def test_the_measured_score_is_the_same_to_the_last_digit(levels: tuple[int, ...], tmp_path: Path) -> None:
     library = open_library("builtin")
-    judge, pinned = open_release(saved(make_release("measured", library), tmp_path), settings())
-    [(_, ours)] = evaluate(judge, pinned, [example(*levels)])
+    release = saved(make_release("measured", library), tmp_path)
+    [(_, ours)] = evaluate(open_release(release, settings()), release.library, [example(*levels)])
     [(_, theirs)] = evaluate(open_judge("measured", settings()), library, [example(*levels)])
     assert replace(ours, usage=Usage()) == replace(theirs, usage=Usage())
     assert ours.judged
-    shown, _ = open_release(saved(make_release("measured", library), tmp_path), settings(), options=PAGE)
-    [(_, on_the_page)] = evaluate(shown, pinned, [example(*levels)])
+    shown = open_release(release, settings(), JudgeConfig(retries=1), pictures=True)
+    [(_, on_the_page)] = evaluate(shown, release.library, [example(*levels)])
     assert (on_the_page.scores, on_the_page.margin) == (ours.scores, ours.margin)
 
 
@@ -72,13 +71,13 @@ def bodies(server: ModelServer) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     "how",
     [
-        SubAgentSettings("chain", samples=2, tool_limit=2),
-        SubAgentSettings("direct", both_orders=False, temperature=0.3, max_tokens=77, max_pixels=2500, ties=True),
-        SubAgentSettings("pointwise", sample_temperature=0.2),
-        SubAgentSettings("rubric"),
+        ModelJudgeConfig("chain", samples=2, tool_calls=2),
+        ModelJudgeConfig("direct", one_order=True, temperature=0.3, max_tokens=77, max_pixels=2500, ties=True),
+        ModelJudgeConfig("pointwise", sample_temperature=0.2),
+        ModelJudgeConfig("rubric"),
     ],
 )
-def test_a_model_is_asked_the_very_same_over_http(how: SubAgentSettings, tmp_path: Path) -> None:
+def test_a_model_is_asked_the_very_same_over_http(how: ModelJudgeConfig, tmp_path: Path) -> None:
     scores = {"instruction": 3, "quality": 2}
     said = {"preference": "A", "scores": {"A": scores, "B": {"instruction": 1, "quality": 4}}, **scores}
 
@@ -89,16 +88,16 @@ def test_a_model_is_asked_the_very_same_over_http(how: SubAgentSettings, tmp_pat
         answer = json.dumps({key: 3 for key in keys} if how.protocol == "rubric" else said)
         return f"<answer>{answer}</answer>" if how.protocol == "chain" else answer
 
-    options = JudgeOptions(ties=how.ties, subagent=how, cache=False)
     found = []
     for released in (False, True):
         with ModelServer(respond, uuid_cache=False) as server:
-            judge, library = open_judge(f"vllm:judge@{server.url}", settings(), options), small_library()
+            judge, library = (
+                open_judge(f"vllm:judge@{server.url}", settings(), model=how, no_cache=True),
+                small_library(),
+            )
             if released:
-                release = saved(make_release("vllm:judge@http://elsewhere/v1", library, options), tmp_path)
-                judge, library = open_release(
-                    release, settings(), endpoint=server.url, options=JudgeOptions(cache=False)
-                )
+                release = saved(make_release("vllm:judge@http://elsewhere/v1", library, how), tmp_path)
+                judge = open_release(release, settings(), JudgeConfig(judge=server.url, no_cache=True))
             [(_, judgment)] = evaluate(judge, library, [example(90, 10)])
             found.append((replace(judgment, usage=Usage()), bodies(server)))
             assert judgment.judged, judgment.failure
@@ -115,14 +114,13 @@ def test_the_endpoint_comes_from_the_caller_or_the_environment() -> None:
         (f"openai:judge@{URL}", None),
         (f"vllm:other@{URL}", URL),
     ):
-        opened, library = open_release(release, settings(judge), endpoint=endpoint, options=JudgeOptions(cache=False))
+        opened = open_release(release, settings(judge), JudgeConfig(judge=endpoint, no_cache=True))
         assert isinstance(opened, SubAgent)
         assert (opened.name, opened.revision, opened.protocol) == ("openai:judge", release.revision, release.protocol)
-        assert library == release.library
     with pytest.raises(InputError, match="nothing says where it is served"):
         open_release(release, settings())
     with pytest.raises(HarnessError, match="OPENAI_API_KEY is not set"):
-        open_release(release, settings(), endpoint="openai:judge")
+        open_release(release, settings(), JudgeConfig(judge="openai:judge"))
 
 
 @pytest.mark.parametrize(
@@ -141,21 +139,19 @@ def test_the_endpoint_comes_from_the_caller_or_the_environment() -> None:
 )
 def test_another_judge_is_refused_by_name(release: Release, judge: str, endpoint: str | None, says: str) -> None:
     with pytest.raises(ReleaseError, match=says) as caught:
-        open_release(release, settings(judge), endpoint=endpoint)
+        open_release(release, settings(judge), JudgeConfig(judge=endpoint))
     assert caught.value.next_step
     assert "127.0.0.1" not in caught.value.message
 
 
 def test_the_measured_judge_does_not_mind_what_the_environment_asks() -> None:
-    judge, _ = open_release(measured_release(), settings(f"vllm:judge@{URL}"))
+    judge = open_release(measured_release(), settings(f"vllm:judge@{URL}"))
     assert isinstance(judge, MeasuredJudge)
 
 
 def test_gemini_is_where_it_always_is() -> None:
     pytest.importorskip("google.genai")
-    judge, _ = open_release(
-        model_release("gemini:g"), replace(settings(), gemini_key="x"), options=JudgeOptions(cache=False)
-    )
+    judge = open_release(model_release("gemini:g"), replace(settings(), gemini_key="x"), JudgeConfig(no_cache=True))
     assert judge.name == "gemini:g"
 
 
@@ -163,24 +159,22 @@ def test_a_script_is_named_by_the_caller(tmp_path: Path) -> None:
     script = tmp_path / "replies.jsonl"
     script.write_text('{"text": "{\\"instruction\\": 4, \\"quality\\": 4}"}\n', encoding="utf-8")
     release = model_release("scripted:/anywhere/replies.jsonl", protocol="pointwise")
-    judge, library = open_release(release, settings(), endpoint=f"scripted:{script}", options=JudgeOptions(cache=False))
-    [(_, judgment)] = evaluate(judge, library, [example(90)])
+    judge = open_release(release, settings(), JudgeConfig(judge=f"scripted:{script}", no_cache=True))
+    [(_, judgment)] = evaluate(judge, release.library, [example(90)])
     assert judgment.scores["A"].reward == 1.0
 
 
 def test_the_router_is_pinned_too() -> None:
-    release = make_release("vllm:judge", EMPTY, JudgeOptions(router=f"vllm:router@{URL}"))
+    release = make_release("vllm:judge", EMPTY, router=f"vllm:router@{URL}")
     assert "prompt route" in release.code
     for router, says in ((None, "vllm:router, and nothing says"), (f"vllm:another@{URL}", "vllm:another")):
         with pytest.raises(HarnessError, match=says):
-            open_release(release, settings(), endpoint=URL, options=JudgeOptions(router=router, cache=False))
-    judge, _ = open_release(
-        release, settings(), endpoint=URL, options=JudgeOptions(router=f"vllm:router@{URL}", cache=False)
-    )
+            open_release(release, settings(), JudgeConfig(judge=URL, router=router, no_cache=True))
+    judge = open_release(release, settings(), JudgeConfig(judge=URL, router=f"vllm:router@{URL}", no_cache=True))
     assert isinstance(judge, SubAgent) and judge.router is not None
     assert judge.router.model.id == "vllm:router"
-    plain, _ = open_release(
-        model_release("vllm:judge"), settings(), endpoint=URL, options=JudgeOptions(router=f"vllm:r@{URL}", cache=False)
+    plain = open_release(
+        model_release("vllm:judge"), settings(), JudgeConfig(judge=URL, router=f"vllm:r@{URL}", no_cache=True)
     )
     assert isinstance(plain, SubAgent) and plain.router is None
 
@@ -191,7 +185,7 @@ def test_other_code_is_refused_by_name(name: str, tmp_path: Path) -> None:
     card = {"made_with": {**release.card["made_with"], PACKAGE: "9.8.7"}, "evaluation": []}
     other = saved(replace(release, code={**release.code, name: "0" * 64}, card=card), tmp_path)
     with pytest.raises(ReleaseError, match=rf"version 9\.8\.7.*: {name} differ") as caught:
-        open_release(other, settings(), endpoint=URL)
+        open_release(other, settings(), JudgeConfig(judge=URL))
     assert f"{PACKAGE}==9.8.7" in caught.value.next_step
 
 
@@ -203,18 +197,18 @@ def test_prompts_that_came_or_went_are_named() -> None:
 
 
 def test_a_release_with_chinese_prompts_pins_their_wording() -> None:
-    release = model_release(language="zh")
+    release = model_release(prompt_language="zh")
     check_installed(release)
-    assert release.how is not None and release.how.language == "zh"
+    assert release.model is not None and release.model.prompt_language == "zh"
     assert release.code["prompt judge"] != model_release().code["prompt judge"]
-    assert open_release(release, settings(), endpoint=URL)[0].protocol == "chain, both orders, zh prompts"
+    assert open_release(release, settings(), JudgeConfig(judge=URL)).protocol == "chain, both orders, zh prompts"
 
 
 def test_another_revision_of_the_settings_is_refused() -> None:
     with pytest.raises(ReleaseError, match="another revision"):
-        open_release(replace(model_release(), revision="0" * 64), settings(), endpoint=URL)
+        open_release(replace(model_release(), revision="0" * 64), settings(), JudgeConfig(judge=URL))
     with pytest.raises(ReleaseError, match="another revision"):
-        open_release(replace(model_release(), protocol="direct, one order"), settings(), endpoint=URL)
+        open_release(replace(model_release(), protocol="direct, one order"), settings(), JudgeConfig(judge=URL))
 
 
 def test_ocr_counts_where_text_is_read() -> None:
@@ -240,10 +234,8 @@ def test_other_packages_are_a_remark() -> None:
 
 
 def test_the_caller_may_choose_what_changes_no_score(tmp_path: Path) -> None:
-    options = JudgeOptions(
-        ties=True, pictures=True, cache=False, subagent=SubAgentSettings("direct", samples=9, deadline=3.0)
-    )
-    judge, _ = open_release(model_release(), settings(), endpoint=URL, options=options)
+    config = JudgeConfig(judge=URL, protocol="direct", samples=9, no_cache=True)
+    judge = open_release(model_release(), settings(), config, pictures=True, deadline=3.0)
     assert isinstance(judge, SubAgent)
-    assert judge.settings == replace(SubAgentSettings(), deadline=3.0)
+    assert judge.settings == replace(ModelJudgeConfig(), deadline=3.0)
     assert judge.pictures and judge.cache is None

@@ -1,17 +1,28 @@
 import asyncio
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from rewardharness.judging.batches import expected_cost
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.llm_router import LLMRouter
-from rewardharness.judging.router import route
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.model_config import ModelJudgeConfig
+from rewardharness.judging.report import consulted_words, count_consulted
+from rewardharness.judging.router import Route, route
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY, AddEntry, Library
-from rewardharness.models.base import ChatRequest, ModelError, TextPart
+from rewardharness.library.store import EMPTY, AddEntry, Library, ReplaceEntry
+from rewardharness.models.base import ChatRequest, TextPart
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.prompts import in_language
+from rewardharness.schema import Example, ImageInput
 
 
 def make(*entries: Entry) -> Library:
@@ -19,6 +30,11 @@ def make(*entries: Entry) -> Library:
     for entry in entries:
         library = library.apply(AddEntry(entry))
     return library
+
+
+def example(instruction: str) -> Example:
+    pictures = [np.full((8, 8, 3), shade, np.uint8) for shade in (0, 90, 180)]
+    return Example(instruction, instruction, ImageInput.of(pictures[0]), tuple(map(ImageInput.of, pictures[1:])))
 
 
 HATS = Entry("hats", "skill", "Judging hats.", "Look at hats.", metadata={"triggers": "hat, /\\bcaps?\\b/"})
@@ -65,31 +81,119 @@ def test_the_built_in_library_speaks_to_every_kind_of_edit() -> None:
         assert {"preserving-the-rest", "scoring-scale", "visual-quality-and-artifacts"} <= set(found)
 
 
-def test_a_model_is_asked_about_entries_without_triggers_only_and_once(tmp_path: Path) -> None:
-    def say(request: ChatRequest) -> str:
-        part = request.messages[0].parts[0]
-        assert isinstance(part, TextPart)
-        assert request.choices == ("yes", "no")
-        return "Yes." if "text-rendering" in part.text else "no"
+def asked(request: ChatRequest) -> str:
+    part = request.messages[0].parts[0]
+    assert isinstance(part, TextPart)
+    return part.text
 
-    model, cache = ScriptedModel(say), JudgmentCache(tmp_path)
-    router = LLMRouter(model, cache)
-    other = Entry("weather", "skill", "Judging weather.", "Look up.")
-    for _ in range(2):
-        found = asyncio.run(router.route(make(HATS, ALWAYS, SILENT, other), "add a slogan"))
-        assert [entry.name for entry in found.entries] == ["basics", "text-rendering"]
-    assert len(model.requests) == 2
+
+def sensible(request: ChatRequest) -> str:
+    """Choose what a reader would choose: general guidance always, and entries on text only where text is requested."""
+    assert request.schema is not None
+    text = asked(request)
+    wanted = re.search(r"<instruction>(.*?)</instruction>", text, re.S)
+    assert wanted is not None
+    return json.dumps({name: "text" not in name or "Sale" in wanted[1] for name in request.schema["required"]})
+
+
+COMPLETENESS = Entry("completeness", "skill", "Score completeness of instruction execution.", "Look at every part.")
+ARTIFACTS = Entry("artifacts", "skill", "Guidance on penalizing artifacts.", "Look for seams.")
+READER = Entry("text-reader", "tool", "Extracts text to verify its spelling.", "Call it.", system_prompt="Read. JSON.")
+
+
+def test_a_model_is_asked_once_about_all_entries_without_triggers(tmp_path: Path) -> None:
+    model, cache = ScriptedModel(sensible), JudgmentCache(tmp_path)
+    library = make(HATS, ALWAYS, COMPLETENESS, ARTIFACTS, READER)
+
+    async def several() -> list[Route]:
+        routers = [LLMRouter(model, cache) for _ in range(3)]
+        return await asyncio.gather(*(router.route(library, "add a 'Sale' sign") for router in routers))
+
+    for found in (*asyncio.run(several()), *asyncio.run(several())):
+        assert [each.name for each in found.entries] == ["artifacts", "basics", "completeness", "text-reader"]
+    assert len(model.requests) == 1 and "hats" not in asked(model.requests[0])
+    edited = library.apply(ReplaceEntry(replace(ARTIFACTS, description="Halos and seams.")))
+    asyncio.run(LLMRouter(model, cache).route(edited, "add a 'Sale' sign"))
+    assert "artifacts" in asked(model.requests[-1]) and "completeness" not in asked(model.requests[-1])
+    asyncio.run(
+        LLMRouter(model, cache).route(edited.apply(ReplaceEntry(replace(READER, body="x"))), "add a 'Sale' sign")
+    )
+    assert len(model.requests) == 2, "the text of an entry decides nothing"
     cache.close()
 
 
-@pytest.mark.parametrize(("said", "routed"), [("是。", 1), ("否", 0), ("yes", 1)])
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_model_that_judges_routes_a_library_without_triggers(
+    published: bool, cached: bool, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    library = make(COMPLETENESS, ARTIFACTS, READER)
+    if published:
+        library = Library.load(request.getfixturevalue("real_data") / "libraries/seed_library")
+    answer = '{"preference": "A", "scores": {}}'
+
+    def say(chat: ChatRequest) -> str:
+        return sensible(chat).replace("false", "true") if not chat.images else answer
+
+    model = ScriptedModel(say)
+    cache = JudgmentCache(tmp_path) if cached else None
+    judge = SubAgent(model, ModelJudgeConfig(protocol="direct"), cache)
+    examples = [example(text) for text in ("Add a 'Sale' sign", "make the chair red", "make it a watercolor")]
+    for judgments in ([each for _, each in evaluate(judge, library, examples)] for _ in range(2)):
+        assert [len(each.entries) for each in judgments] == [len(library)] * 3
+        assert all(each.consulted == (len(library), len(library)) and not each.notes for each in judgments)
+    assert sum(not chat.images for chat in model.requests) == 3, "one request per instruction, also without a cache"
+    if cache is not None:
+        cache.close()
+
+
+def test_the_request_about_entries_counts_and_no_consulted_entry_is_said() -> None:
+    model = ScriptedModel(lambda request: '{"artifacts": false}' if not request.images else '{"preference": "A"}')
+    judge = SubAgent(model, ModelJudgeConfig(protocol="direct"))
+    [(_, judgment)] = evaluate(judge, make(ARTIFACTS), [example("make it red")])
+    assert judgment.consulted == (0, 1) and "0 of 1 entries" in judgment.notes[0]
+    assert judgment.usage.calls == len(model.requests) == 5
+    for library, requests in ((make(ARTIFACTS), 5), (EMPTY, 4)):
+        assert expected_cost(judge, [example("make it red")] * 2, library).requests == requests
+    assert consulted_words(count_consulted([judgment, judgment]))[1].startswith("0 of 1 entries of the Library")
+
+
+@pytest.mark.parametrize(
+    ("said", "routed"),
+    [
+        ('{"completeness": true, "text_reader": "no"}', ["completeness"]),
+        ('I would say {both}: {"Completeness": "Yes", "text-reader": true,}', ["completeness", "text-reader"]),
+        ('{"skills": ["completeness"], "tools": []}', ["completeness"]),
+        ('{"entries": [{"name": "text-reader"}]}', ["text-reader"]),
+        ('<think>{"entries": ["completeness"]}</think>{"entries": []}', []),
+    ],
+)
+def test_forms_of_the_answer_of_a_router(said: str, routed: list[str]) -> None:
+    found = asyncio.run(LLMRouter(ScriptedModel([said])).route(make(COMPLETENESS, READER), "add a slogan"))
+    assert [entry.name for entry in found.entries] == routed
+
+
+@pytest.mark.parametrize(("said", "routed"), [("是。", 1), ("否", 0), ('{"text-rendering": true}', 1)])
 def test_a_router_may_be_asked_in_chinese(said: str, routed: int) -> None:
     model = ScriptedModel([said])
     with in_language("zh"):
         found = asyncio.run(LLMRouter(model).route(make(SILENT), "add a slogan"))
-    assert len(found.entries) == routed and "指令" in model.requests[0].messages[0].parts[0].text  # type: ignore[union-attr]
+    assert len(found.entries) == routed and "指令" in asked(model.requests[0])
 
 
-def test_a_router_that_answers_neither_is_an_error_and_no_guess() -> None:
-    with pytest.raises(ModelError, match="neither yes nor no"):
-        asyncio.run(LLMRouter(ScriptedModel(lambda request: "maybe")).route(make(SILENT), "add a slogan"))
+@pytest.mark.parametrize(
+    "said", ["maybe", '{"completeness": true}', '{"entries": ["hats"]}', '{"completeness": "so-so"}']
+)
+def test_a_router_that_gives_no_answer_is_a_failure_and_no_guess(said: str) -> None:
+    model = ScriptedModel(lambda request: said)
+    judge = SubAgent(model, ModelJudgeConfig(protocol="direct"))
+    [(_, judgment)] = evaluate(judge, make(COMPLETENESS, READER), [example("add a slogan")])
+    assert judgment.failure is not None and judgment.failure.code == "bad_response"
+    assert "could not be selected" in judgment.failure.message and judgment.usage.calls == 2
+    assert [step.text for step in judgment.steps if step.kind == "reply"] == [said, said]
+
+
+def test_the_pixel_based_judge_says_what_it_cannot_use() -> None:
+    [(_, judgment)] = evaluate(MeasuredJudge(), make(COMPLETENESS, READER), [example("make it red")])
+    assert judgment.failure is not None and judgment.consulted == (0, 2)
+    assert "cannot use 2 of 2 entries, which have no measure: completeness, text-reader" in judgment.failure.message

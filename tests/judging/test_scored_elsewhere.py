@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rewardharness.errors import DataError
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.opening import open_judge
 from rewardharness.judging.report import make_report
 from rewardharness.judging.scored_elsewhere import ScoredElsewhere, read_scores
 from rewardharness.library.store import EMPTY
@@ -46,7 +46,7 @@ def test_all_three_forms(tmp_path: Path) -> None:
         {"id": "lines", "candidate": "A", "score": 1},
         {"id": "tie", "preference": "tie"},
     )
-    judge = open_judge(f"file:{path}", Settings.from_env(), JudgeOptions(ties=True))
+    judge = open_judge(f"file:{path}", Settings.from_env(), ties=True)
     assert isinstance(judge, ScoredElsewhere)
     assert (judge.name, judge.protocol) == ("file:scores.jsonl", "scores from a file")
     found = {name: judge_one(judge, example(name)) for name in ("scores", "lines", "preference", "tie")}
@@ -122,7 +122,7 @@ def test_missing_examples_lower_coverage_and_not_accuracy(tmp_path: Path) -> Non
         ('{"id": "x"}\n', "none of the three forms"),
         ({"id": "x", "scores": {"A": 1}, "note": ""}, "'note'"),
         ({"id": "x", "scores": {"A": 1}, "preference": "A"}, "none of the three forms"),
-        ({"id": 7, "preference": "A"}, '"id" is not a text'),
+        ({"id": [7], "preference": "A"}, '"id" is not'),
         ({"id": "x", "preference": "a"}, "no preference"),
         ({"id": "x", "preference": None}, "no preference"),
         ({"id": "x", "preference": ["A"]}, "no preference"),

@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from rewardharness.judging.cache import FILE, JudgmentCache
-from rewardharness.judging.config import Protocol
+from rewardharness.judging.chain import MAX_RAW
 from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
+from rewardharness.judging.presentation import PresentationOrder
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import PresentationOrder, SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply, TextPart
@@ -77,7 +79,7 @@ def brightest(request: ChatRequest) -> Script:
 
 
 def judge(model: ScriptedModel, example: Example, library: Library = EMPTY, **settings: object) -> Judgment:
-    agent = SubAgent(model, SubAgentSettings(**settings))  # type: ignore[arg-type]
+    agent = SubAgent(model, ModelJudgeConfig(**settings))  # type: ignore[arg-type]
     return asyncio.run(agent.judge(example, library))
 
 
@@ -103,7 +105,7 @@ def test_a_model_that_always_says_a_gets_what_a_coin_gets(images: dict[str, Imag
 
 def test_one_order_asks_once_and_says_so(images: dict[str, ImageInput]) -> None:
     model = ScriptedModel(brightest)
-    judgment = judge(model, make(images, "dark", "bright"), both_orders=False)
+    judgment = judge(model, make(images, "dark", "bright"), one_order=True)
     assert judgment.usage.calls == 1
     assert judgment.position_consistent is None
     assert judgment.protocol == "chain, one order"
@@ -141,16 +143,30 @@ def test_what_is_no_answer_is_no_judgment_and_is_asked_once_more(
     images: dict[str, ImageInput], reply: Script, code: str
 ) -> None:
     model = ScriptedModel(lambda request: reply)
-    judgment = judge(model, make(images, "dark", "bright"), both_orders=False)
+    judgment = judge(model, make(images, "dark", "bright"), one_order=True)
     assert judgment.preference is None
     assert judgment.failure is not None
     assert judgment.failure.code == code
     assert len(model.requests) == (1 if isinstance(reply, Exception) else 2)
 
 
+@pytest.mark.parametrize("protocol", ["chain", "direct", "pointwise", "logprob"])
+def test_replies_that_cannot_be_read_are_kept(images: dict[str, ImageInput], protocol: str) -> None:
+    said = "I prefer the one on the <think>left</think>. " + "x" * MAX_RAW
+    judgment = judge(ScriptedModel(lambda request: said), make(images, "dark", "bright"), protocol=protocol)
+    kept = [step for step in judgment.steps if step.kind == "reply"]
+    assert judgment.failure is not None and len(kept) == judgment.usage.calls
+    assert all(step.order and step.text.startswith("I prefer the one on the ‹think>") for step in kept)
+    assert all("characters left out" in step.text and len(step.text) < MAX_RAW + 99 for step in kept)
+    if protocol == "direct":
+        assert 'no JSON object with "preference"' in judgment.failure.message
+    again = judgment_from_json(json.loads(json.dumps(result_line(judgment))))
+    assert again.steps == judgment.steps
+
+
 def test_a_reminder_helps_and_enforces_the_form(images: dict[str, ImageInput]) -> None:
     model = ScriptedModel(["Certainly! A.", answer("A")])
-    judgment = judge(model, make(images, "dark", "bright"), both_orders=False)
+    judgment = judge(model, make(images, "dark", "bright"), one_order=True)
     assert judgment.preference == "A"
     assert model.requests[0].schema is None
     assert model.requests[1].schema is not None
@@ -163,7 +179,7 @@ def test_a_preference_without_scores_stands_and_no_score_is_made_up(images: dict
     judgment = judge(
         ScriptedModel(lambda r: '<answer>{"preference": "A", "scores": {"A": {"instruction": 9}}}</answer>'),
         make(images, "dark", "bright"),
-        both_orders=False,
+        one_order=True,
     )
     assert judgment.preference == "A"
     assert judgment.scores == {}
@@ -192,13 +208,16 @@ def test_nothing_that_gives_the_answer_away_is_sent(images: dict[str, ImageInput
     assert len(systems) == 1, "both orders share the beginning"
 
 
-def test_a_measured_tool_sees_the_images_behind_the_labels(images: dict[str, ImageInput], library: Library) -> None:
-    call = '<tool>{"name": "tone-meter", "images": ["source", "B"]}</tool>'
+@pytest.mark.parametrize("name", ["B", "<base64-B>", "<image_B_base64>", "Candidate B"])
+def test_a_measured_tool_sees_the_images_behind_the_labels(
+    images: dict[str, ImageInput], library: Library, name: str
+) -> None:
+    call = f'<tool>{{"name": "tone-meter", "images": ["source", "{name}"]}}</tool>'
 
     def talk(request: ChatRequest) -> Script:
         return call if len(request.messages) == 2 else brightest(request)
 
-    judgment = judge(ScriptedModel(talk), make(images, "dark", "bright"), library, both_orders=False)
+    judgment = judge(ScriptedModel(talk), make(images, "dark", "bright"), library, one_order=True)
     assert judgment.preference == "B"
     observed = [json.loads(step.text) for step in judgment.steps if step.kind == "obs"]
     assert observed[0]["B"]["grade"] > 0.9
@@ -219,7 +238,7 @@ def test_a_wrong_tool_call_is_an_observation(
     def talk(request: ChatRequest) -> Script:
         return call if len(request.messages) == 2 else brightest(request)
 
-    judgment = judge(ScriptedModel(talk), make(images, "dark", "bright"), library, both_orders=False)
+    judgment = judge(ScriptedModel(talk), make(images, "dark", "bright"), library, one_order=True)
     assert judgment.preference == "B"
     assert says in next(step.text for step in judgment.steps if step.kind == "obs")
 
@@ -242,7 +261,7 @@ def test_a_prompted_tool_gets_a_crop_and_is_held_to_its_schema(images: dict[str,
             return "Let me see." if len(asked) == 1 else json.dumps(result)
         return call if len(request.messages) == 2 else brightest(request)
 
-    judgment = judge(ScriptedModel(talk), make(images, "dark", "bright"), library, both_orders=False)
+    judgment = judge(ScriptedModel(talk), make(images, "dark", "bright"), library, one_order=True)
     assert judgment.preference == "B"
     assert len(asked) == 2
     import io
@@ -254,7 +273,7 @@ def test_a_prompted_tool_gets_a_crop_and_is_held_to_its_schema(images: dict[str,
 
 def test_an_endless_tool_loop_ends(images: dict[str, ImageInput], library: Library) -> None:
     model = ScriptedModel(lambda request: '<tool>{"name": "change-map", "images": ["A"]}</tool>')
-    judgment = judge(model, make(images, "dark", "bright"), library, both_orders=False, tool_limit=2)
+    judgment = judge(model, make(images, "dark", "bright"), library, one_order=True, tool_calls=2)
     assert judgment.failure is not None
     assert judgment.failure.code == "no_answer"
     assert len(model.requests) == 4
@@ -266,12 +285,14 @@ def test_an_overlong_conversation_loses_its_longest_observation(
     turns = iter(
         [
             '<tool>{"name": "change-map", "images": ["A", "B"]}</tool>',
+            '<tool>{"name": "change-map", "images": ["A"]}</tool>',
             ModelError("context_too_long", "too long"),
+            ModelError("context_too_long", "still too long"),
             answer("B"),
         ]
     )
     model = ScriptedModel(lambda request: next(turns))
-    judgment = judge(model, make(images, "dark", "bright"), library, both_orders=False)
+    judgment = judge(model, make(images, "dark", "bright"), library, one_order=True)
     assert judgment.preference == "B"
     assert any("longest observation" in note for note in judgment.notes)
 
@@ -304,7 +325,7 @@ def test_letters_without_mass_are_no_answer(images: dict[str, ImageInput]) -> No
 
 def odds(images: dict[str, ImageInput], tokens: dict[str, float]) -> Judgment:
     model = ScriptedModel(lambda request: Reply("A", top_logprobs=(tokens,)))
-    return judge(model, make(images, "dark", "bright"), protocol="logprob", both_orders=False)
+    return judge(model, make(images, "dark", "bright"), protocol="logprob", one_order=True)
 
 
 @pytest.mark.parametrize(
@@ -402,7 +423,7 @@ def test_the_cache_answers_the_second_time_and_only_the_same_question(
     assert again.usage.calls == 0
     asyncio.run(SubAgent(model, cache=cache).judge(example, EMPTY))
     assert len(model.requests) == 4, "another context is another question"
-    asyncio.run(SubAgent(model, SubAgentSettings(protocol="direct"), cache=cache).judge(example, library))
+    asyncio.run(SubAgent(model, ModelJudgeConfig(protocol="direct"), cache=cache).judge(example, library))
     assert len(model.requests) == 6, "another protocol is another question"
     cache.close()
 
@@ -422,7 +443,7 @@ def test_chinese_prompts_are_other_questions_with_the_same_answers(
     found, texts = {}, {}
     for language in LANGUAGES:
         model = ScriptedModel(see)
-        agent = SubAgent(model, SubAgentSettings(protocol=protocol, language=language), cache)  # type: ignore[arg-type]
+        agent = SubAgent(model, ModelJudgeConfig(protocol=protocol, prompt_language=language), cache)  # type: ignore[arg-type]
         found[language] = asyncio.run(agent.judge(example, library))
         texts[language] = [system_of(request) for request in model.requests]
         assert agent.revision == SubAgent(ScriptedModel([]), agent.settings).revision
@@ -476,7 +497,7 @@ def test_a_failure_is_not_remembered(images: dict[str, ImageInput], tmp_path: Pa
 
 def test_samples_are_separate_questions_with_their_own_seeds(images: dict[str, ImageInput]) -> None:
     model = ScriptedModel(brightest)
-    judgment = judge(model, make(images, "dark", "bright"), samples=3, both_orders=False)
+    judgment = judge(model, make(images, "dark", "bright"), samples=3, one_order=True)
     assert [request.seed for request in model.requests] == [0, 1, 2]
     assert {request.temperature for request in model.requests} == {0.7}
     assert judgment.protocol == "chain, one order, 3 samples"
@@ -506,7 +527,7 @@ def test_steps_of_one_reply_and_of_remembered_answers_are_told_too(
     told: list[ChainStep] = []
     cache = JudgmentCache(tmp_path)
     model = ScriptedModel(reply)
-    agent = SubAgent(model, SubAgentSettings(protocol), cache, on_step=lambda showing, step: told.append(step))
+    agent = SubAgent(model, ModelJudgeConfig(protocol), cache, on_step=lambda showing, step: told.append(step))
     first = asyncio.run(agent.judge(make(images, "dark", "bright"), EMPTY))
     assert len(told) == len(first.steps) > 0
     assert asyncio.run(agent.judge(make(images, "dark", "bright"), EMPTY)).usage.calls == 0
@@ -516,7 +537,7 @@ def test_steps_of_one_reply_and_of_remembered_answers_are_told_too(
 
 def test_samples_that_differ_say_nothing_of_the_order(images: dict[str, ImageInput]) -> None:
     model = ScriptedModel([answer("A"), answer("B")])
-    judgment = judge(model, make(images, "dark", "bright"), samples=2, both_orders=False)
+    judgment = judge(model, make(images, "dark", "bright"), samples=2, one_order=True)
     assert judgment.position_consistent is None
 
 

@@ -12,11 +12,10 @@ from PIL import Image
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.config import Protocol
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.media import FRAMES
+from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library
@@ -75,7 +74,7 @@ def prefers_lovely(request: ChatRequest) -> Reply:
 
 def judge(example: Example, library: Library, **settings: object) -> tuple[Judgment, ScriptedModel]:
     model = ScriptedModel(prefers_lovely)
-    agent = SubAgent(model, SubAgentSettings(**settings))  # type: ignore[arg-type]
+    agent = SubAgent(model, ModelJudgeConfig(**settings))  # type: ignore[arg-type]
     return asyncio.run(agent.judge(example, library)), model
 
 
@@ -102,7 +101,7 @@ def test_a_single_text_is_scored() -> None:
 
 
 def test_text_is_delimited() -> None:
-    _, model = judge(texts(ATTACK, "a dull text"), EMPTY, both_orders=False)
+    _, model = judge(texts(ATTACK, "a dull text"), EMPTY, one_order=True)
     said = words(model.requests[0].messages[1])
     assert said.count("</response>") == 2
     assert "<answer>" not in said
@@ -111,7 +110,7 @@ def test_text_is_delimited() -> None:
 
 def test_the_cache_tells_texts_apart(tmp_path: Path) -> None:
     model = ScriptedModel(prefers_lovely)
-    agent = SubAgent(model, SubAgentSettings(protocol="direct"), cache=JudgmentCache(tmp_path))
+    agent = SubAgent(model, ModelJudgeConfig(protocol="direct"), cache=JudgmentCache(tmp_path))
     for example in (
         texts("lovely", "dull"),
         texts("lovely", "dull one"),
@@ -132,7 +131,7 @@ def test_a_tool_reads_the_responses() -> None:
     )
     replies = iter(['<tool>{"name": "count-claims", "images": ["B"], "query": "how many?"}</tool>', '{"claims": 2}'])
     model = ScriptedModel(lambda request: next(replies, None) or prefers_lovely(request))
-    agent = SubAgent(model, SubAgentSettings(both_orders=False))
+    agent = SubAgent(model, ModelJudgeConfig(one_order=True))
     judgment = asyncio.run(agent.judge(texts("lovely", "dull"), EMPTY.apply(AddEntry(tool, "test"))))
     assert judgment.failure is None
     assert "Labels: A, B." in words(model.requests[0].messages[0])
@@ -144,7 +143,7 @@ def test_a_measured_tool_refuses_text() -> None:
     tool = Entry("sharp", "tool", "Measures.", metadata={"task": "text", "triggers": "always"}, measure="sharpness")
     replies = iter(['<tool>{"name": "sharp", "images": ["A"]}</tool>'])
     model = ScriptedModel(lambda request: next(replies, None) or prefers_lovely(request))
-    agent = SubAgent(model, SubAgentSettings(both_orders=False))
+    agent = SubAgent(model, ModelJudgeConfig(one_order=True))
     judgment = asyncio.run(agent.judge(texts("lovely", "dull"), EMPTY.apply(AddEntry(tool, "test"))))
     assert "cannot measure text responses" in judgment.steps[2].text
 
@@ -165,7 +164,7 @@ def test_videos_are_shown_as_numbered_frames_in_both_orders(protocol: Protocol) 
 
 def test_an_image_can_be_the_source_of_a_video() -> None:
     example = Example("v", "let the car drive away", frame(10), (video(50, 1), video(100, 1)))
-    _, model = judge(example, EMPTY, both_orders=False)
+    _, model = judge(example, EMPTY, one_order=True)
     assert levels(model.requests[0]) == [("Source:", 10), ("Frame 1:", 50), ("Frame 1:", 100)]
 
 
@@ -226,7 +225,7 @@ def test_blank_and_endless_texts_are_no_candidates() -> None:
 
 def test_texts_and_videos_from_python() -> None:
     model = ScriptedModel(prefers_lovely)
-    agent = SubAgent(model, SubAgentSettings(protocol="direct"))
+    agent = SubAgent(model, ModelJudgeConfig(protocol="direct"))
     judgment = agent.score(None, [TextInput("a", "dull"), TextInput("b", "lovely")], PROMPT, library="builtin:text")
     assert judgment.preference == "B"
     assert agent.score(video(1, 2), video(5, 2), "add rain", library="empty").judged

@@ -24,9 +24,8 @@ READER = "tools/letter-reader/SKILL.md"
 TOLD_ELSEWHERE = {"different descriptions": "registry.json", "does not exist": "tools/gone/SKILL.md"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_sample(tmp_path / "sample")
+def besides_triggers(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    return tuple(each for each in problems if "have no triggers" not in each.message)
 
 
 def found(folder: Path, word: str, measures: list[str] | None = None) -> list[tuple[str, str, int | None]]:
@@ -73,7 +72,7 @@ def test_benchmark_results_in_a_library_folder_are_expected(folder: Path) -> Non
 def test_descriptions_of_values_and_nested_keys_are_no_disagreement(folder: Path, value: str) -> None:
     kind = "float" if "number" in value else "dict"
     put(folder, READER, replaced(replaced(TOOL, '"what you read"', value), "text: str", f"text: {kind}"))
-    assert check_folder(folder) == ()
+    assert besides_triggers(check_folder(folder)) == ()
 
 
 def with_skill(folder: Path, name: str, text: str, rubric: str) -> None:
@@ -116,9 +115,9 @@ def test_sentences_of_skills_that_say_the_opposite_are_found(
 def test_phrases_of_instructions_are_found(folder: Path) -> None:
     put(folder, TEXT_EDITS, SKILL + "Such as: put a tiny GREEN hat on the sheep.")
     instructions = ["Put a tiny green hat on the left sheep", "Make it red"]
-    problems = [str(each) for each in check_folder(folder, None, instructions)]
+    problems = [str(each) for each in besides_triggers(check_folder(folder, None, instructions))]
     assert len(problems) == 1 and "'a tiny green hat on the' is copied from the instruction" in problems[0]
-    assert check_folder(folder) == ()
+    assert besides_triggers(check_folder(folder)) == ()
 
 
 def test_a_library_without_criteria_needs_a_model(folder: Path) -> None:
@@ -127,7 +126,7 @@ def test_a_library_without_criteria_needs_a_model(folder: Path) -> None:
 
 
 def test_a_sound_library_has_no_problems(folder: Path) -> None:
-    assert check_folder(folder, ["sharpness", "text_match"]) == ()
+    assert besides_triggers(check_folder(folder, ["sharpness", "text_match"])) == ()
 
 
 @pytest.mark.parametrize(
@@ -409,7 +408,9 @@ EXPECTED_ON_REAL = {
 def test_published_libraries_load_and_their_known_faults_are_told(real_data: Path, name: str) -> None:
     problems = check_folder(real_data / "libraries" / name)
     assert {each.severity for each in problems if each.where} == {"warning"}
-    assert [each.severity for each in problems if not each.where] == ["note"], "no criteria and requires a model"
+    [untriggered, note] = [each for each in problems if not each.where]
+    assert untriggered.severity == "warning" and "have no triggers" in untriggered.message
+    assert note.severity == "note" and "requires a model" in note.message
     text = "\n".join(map(str, problems))
     for words in EXPECTED_ON_REAL[name]:
         assert words in text

@@ -128,7 +128,9 @@ def test_the_id_is_over_the_meaning() -> None:
     ("text", "line", "word"),
     [
         ("", 1, "first line"),
-        ("--- \nname: a\n---\n", 1, "first line"),
+        ("text\n---\nname: a\n---\n", 1, "first line"),
+        ("\n \n---\nname: text-edits\n", 3, "closing line"),
+        ("<!-- made\nby x -->\n" + SKILL.replace("name: text-edits", "name: other"), 5, "folder"),
         ("# Text\n", 1, "first line"),
         ("---\nname: text-edits\n", 1, "closing line"),
         ("---\nname: text-edits\n----\n --- \n", 1, "closing line"),
@@ -164,6 +166,39 @@ def test_a_tool_needs_something_to_do_and_has_no_rubric() -> None:
     assert parse_entry(measured, name="text-edits", kind="tool").measure == "sharpness"
     with pytest.raises(LibraryError, match="no rubric"):
         parse_entry(measured, name="text-edits", kind="tool", rubric_text=RUBRIC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SKILL.replace("---\n", "--- \t\n"),
+        f"\n  \n{SKILL}",
+        f"<!-- made by x\n\n-->\n# a comment\n{SKILL}",
+        f"\ufeff\n{SKILL}".replace("\n", "\r\n"),
+    ],
+    ids=["white space after the fences", "blank lines", "comments", "mark and line ends of Windows"],
+)
+def test_what_cannot_be_seen_around_the_front_matter_is_accepted(text: str) -> None:
+    assert skill(text) == skill()
+    assert entry_files(skill(text))["SKILL.md"] == text
+
+
+@pytest.mark.parametrize(
+    ("description", "cut"),
+    [
+        ("Colors # and light", True),
+        ("Colors\n  of things # and light", True),
+        ('"Colors # and light"', False),
+        (">-\n  Colors # and light", False),
+        ("Issue #4 of C# code#", True),
+        ("C#code", False),
+    ],
+)
+def test_a_description_that_is_cut_by_a_comment_is_said(description: str, cut: bool) -> None:
+    findings = Findings("SKILL.md")
+    read_entry(SKILL.replace("How to judge\n  edits of text.", description), "text-edits", "skill", None, findings)
+    said = [(each.severity, each.line) for each in findings.found if "begins a comment" in each.message]
+    assert said == ([("warning", 5)] if cut else [])
 
 
 def test_fences_inside_the_body_belong_to_the_body() -> None:

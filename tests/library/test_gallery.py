@@ -1,11 +1,9 @@
 """Libraries on the Hub by tag: what their cards claim, whatever they say."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from hub_parts import REPO, Hub, running_hub
+from hub_parts import REPO, Hub
 
 from rewardharness.cli.main import main
 from rewardharness.library.card import Facts
@@ -13,12 +11,6 @@ from rewardharness.library.gallery import search_libraries
 from rewardharness.library.hub import HubError, PushOptions, push
 from rewardharness.library.opening import open_library
 from rewardharness.schema import Accuracy, Interval
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub(tmp_path, monkeypatch) as running:
-        yield running
 
 
 def publish(hub: Hub, repo: str = REPO) -> None:

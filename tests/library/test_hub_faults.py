@@ -6,7 +6,7 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from hub_parts import REPO, Hub, reword, running_hub
+from hub_parts import REPO, Hub, reword
 from hub_server import FAULTS
 from library_samples import snapshot, write_sample
 
@@ -14,19 +14,6 @@ from rewardharness.errors import HarnessError, LibraryError, describe
 from rewardharness.library.hub import Access, HubError, PushOptions, StaleError, UnreachableError, pull, push, versions
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
-    with running_hub(tmp_path, monkeypatch) as found:
-        yield found
-    logging.getLogger("huggingface_hub").setLevel(logging.WARNING)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_sample(tmp_path / "mine")
 
 
 def killed_at_every_request(hub: Hub, attempt: Callable[[str], object], *, applied: bool) -> Iterator[str]:
@@ -163,7 +150,7 @@ def test_the_same_files_pushed_by_somebody_else_do_not_hide_that_the_hub_moved(h
             hub.repo.put({**files, **{name: (folder / name).read_bytes() for name in names}, "config.json": config})
         return answer(request)
 
-    config = json.dumps({**json.loads(hub.files["config.json"]), "version": "0.1.1", "library_id": plan.library.id})
+    config = json.dumps({**json.loads(hub.files["config.json"]), "version": "0.1.1", "library_id": plan.library_id})
     hub.server._route = meanwhile  # type: ignore[method-assign]
     with pytest.raises(StaleError):
         push(folder, REPO, access=ann)

@@ -1,13 +1,12 @@
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_parts import REPO, Hub, reword, running_hub
+from hub_parts import REPO, Hub, reword
 from hub_server import Request
-from library_samples import FILES, put, registry, snapshot, write_sample
+from library_samples import FILES, put, registry, snapshot
 
 from rewardharness.errors import HarnessError
 from rewardharness.leaks import find_leaks, masked
@@ -18,15 +17,9 @@ ALL = {**FILES, "registry.json": registry()}
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub(tmp_path, monkeypatch) as found:
-        found.server.store.create(REPO)
-        yield found
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_sample(tmp_path / "mine")
+def hub(hub: Hub) -> Hub:
+    hub.server.store.create(REPO)
+    return hub
 
 
 def refused(hub: Hub, tmp_path: Path, files: dict[str, Any], word: str) -> str:
@@ -68,8 +61,8 @@ def test_paths_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, path: s
         ({"skills/text-edits/SKILL.md": "---\n" + "[" * 5000 + "\n---\n"}, "levels deep"),
         ({"skills/text-edits/SKILL.md": "---\nname: !!python/object/apply:os.system [x]\n---\n"}, "tag"),
         # What git keeps of a link is the path that it leads to, as text.
-        ({"skills/text-edits/SKILL.md": "../../../../../../../../etc/passwd"}, "first line is not exactly"),
-        ({"tools/letter-reader/SKILL.md": b"\x00" * 1000}, "first line is not exactly"),
+        ({"skills/text-edits/SKILL.md": "../../../../../../../../etc/passwd"}, "first line is not `---`"),
+        ({"tools/letter-reader/SKILL.md": b"\x00" * 1000}, "first line is not `---`"),
         ({"skills/text-edits/SKILL.md": "x" * 300_000}, "the limit is 262144"),
     ],
 )

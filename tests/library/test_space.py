@@ -2,18 +2,18 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from hub_parts import REPO, Hub, running_hub
+from hub_parts import REPO, Hub
 from library_samples import write_sample
 
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError
+from rewardharness.hub.pushing import Pushed
 from rewardharness.library.hub import HubError, push
-from rewardharness.library.space import PushedSpace, SpaceOptions, push_space
+from rewardharness.library.space import SpaceOptions, push_space
 from rewardharness.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -21,13 +21,12 @@ SPACE = "ann/demo"
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub(tmp_path, monkeypatch) as found:
-        push(write_sample(tmp_path / "mine"), REPO, access=found.user("ann"))
-        yield found
+def hub(hub: Hub, tmp_path: Path) -> Hub:
+    push(write_sample(tmp_path / "mine"), REPO, access=hub.user("ann"))
+    return hub
 
 
-def make(hub: Hub, judge: str = "measured", **wish: bool) -> PushedSpace:
+def make(hub: Hub, judge: str = "measured", **wish: bool) -> Pushed:
     return push_space(SPACE, SpaceOptions(f"{REPO}@v0.1.0", judge, **wish), access=hub.user("ann"))
 
 

@@ -26,11 +26,6 @@ from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, R
 NEW = Entry("new-skill", "skill", "Something new.", "Look.", {"triggers": "always"})
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_sample(tmp_path / "sample")
-
-
 def test_a_library_is_loaded_with_all_that_it_says(folder: Path) -> None:
     library = Library.load(str(folder))
     assert [entry.name for entry in library.entries] == ["letter-reader", "sharpness-meter", "text-edits"]
@@ -336,8 +331,8 @@ def test_new_libraries_and_entries_come_from_templates(tmp_path: Path) -> None:
     library = new_library(tmp_path / "mine", "my-library")
     assert library.meta == {"id": "my-library", "status": "active"} and library.name == "my-library"
     library = new_entry(library, "skill", "text-check", description='Says: "a" # b\n{{name}}', triggers="text, /a.*b/")
-    library = new_entry(library, "tool", "look-closer", description="Looks closer.")
-    library = new_entry(library, "tool", "how-sharp", description="Tells how sharp.", measure="sharpness")
+    library = new_entry(library, "tool", "look-closer", description="Looks closer.", triggers="always")
+    library = new_entry(library, "tool", "how-sharp", description="How sharp.", triggers="always", measure="sharpness")
     library.save(tmp_path / "mine")
     again = Library.load(tmp_path / "mine")
     assert again == library

@@ -56,6 +56,19 @@ def test_words_in_a_file_are_not_sent(data: bytes) -> None:
     assert sent.size == (60, 40)
 
 
+@pytest.mark.parametrize("color", [2, 6, 0, 4], ids=["RGB", "RGBA", "gray", "gray and alpha"])
+def test_a_png_of_16_bits_is_converted(color: int) -> None:
+    channels = {0: 1, 2: 3, 4: 2, 6: 4}[color]
+    lines = np.random.default_rng(1).integers(0, 256, (40, 60 * channels * 2), np.uint8)
+    packed = zlib.compress(b"".join(b"\0" + line.tobytes() for line in lines))
+    parts = (b"IHDR", struct.pack(">IIBBBBB", 60, 40, 16, color, 0, 0, 0)), (b"IDAT", packed), (b"IEND", b"")
+    chunks = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
+    sent = encode_for_model(ImageInput("deep.png", data=b"\x89PNG\r\n\x1a\n" + b"".join(chunks)))
+    assert sent.data[24] == 8 and any("16 bits" in note for note in sent.notes)
+
+
 def test_what_has_no_words_is_sent_as_it_is() -> None:
     plain = encode("PNG")
     assert encode_for_model(ImageInput("x", data=plain)).data == plain

@@ -5,7 +5,8 @@ import asyncio
 from virtual_time import now
 
 from rewardharness.models.base import ModelError
-from rewardharness.models.endpoints import EndpointPool, PoolSettings
+from rewardharness.models.endpoints import EndpointPool
+from rewardharness.models.limits import EndpointSettings
 
 ONE = ("a",)
 THREE = ("a", "b", "c")
@@ -13,7 +14,7 @@ THREE = ("a", "b", "c")
 
 def pool(aliases=ONE, chance=lambda: 1.0, **options) -> EndpointPool:
     """A pool that lives by the clock of the virtual loop."""
-    return EndpointPool(aliases, PoolSettings(**options), clock=now, chance=chance)
+    return EndpointPool(aliases, EndpointSettings(**options), clock=now, chance=chance)
 
 
 def failing(*errors):

@@ -5,7 +5,8 @@ import pytest
 from model_server import Answer, Call, ModelServer
 
 from rewardharness.models.base import ChatRequest, Message, ModelError
-from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
 HELLO = ChatRequest((Message.of("user", "hello"),), max_tokens=64, temperature=0.0)
 
@@ -48,6 +49,25 @@ def test_fields_that_a_model_refuses_are_left_out_from_then_on():
     assert len(server.calls) == 5, "each field is refused once"
     last = server.calls[-1].json
     assert last["max_completion_tokens"] == 64 and "temperature" not in last and "max_tokens" not in last
+
+
+def test_abilities_that_a_server_lacks_are_learned():
+    def respond(call: Call) -> Answer | None:
+        wrong = sorted({"response_format", "logprobs", "seed"} & set(call.json))
+        return refusal(wrong[0], "unknown_parameter") if wrong else None
+
+    asked = ChatRequest(HELLO.messages, seed=0, schema={"type": "object"}, top_logprobs=2)
+
+    async def main() -> list[str]:
+        model = OpenAICompatibleModel("openai", "judge", [server.url + "/chat/completions/"], EndpointSettings())
+        try:
+            return [(await model.ask(asked)).text for _ in range(2)]
+        finally:
+            await model.close()
+
+    with ModelServer(respond) as server:
+        assert len(asyncio.run(main())) == 2
+    assert len(server.calls) == 5, "each field is refused once, and the full address of the chat is accepted"
 
 
 def test_ordinary_servers_get_the_ordinary_fields():

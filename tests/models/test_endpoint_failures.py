@@ -1,8 +1,10 @@
 import asyncio
 import random
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 
+import pytest
 import virtual_time
 from endpoint_parts import THREE, error, failing, idle, outcome, pool, workers
 from hypothesis import given, settings
@@ -40,7 +42,7 @@ def test_a_dead_endpoint_is_set_aside_and_comes_back():
 
 def test_an_endpoint_that_is_set_aside_gets_one_request_at_a_time():
     async def main():
-        subject = pool(("dead", "live"), start=16, attempt_timeout=5.0)
+        subject = pool(("dead", "live"), start=16, request_timeout=5.0)
         together = most = 0
 
         async def call(endpoint):
@@ -65,7 +67,7 @@ def test_an_endpoint_that_is_set_aside_gets_one_request_at_a_time():
 
 def test_two_of_three_carry_on_while_one_dies_crawls_and_returns():
     async def main():
-        subject = pool(THREE, start=8, most_in_flight=32, attempt_timeout=10.0, chance=random.Random(3).random)
+        subject = pool(THREE, start=8, most_in_flight=32, request_timeout=10.0, chance=random.Random(3).random)
         done = Counter()
 
         async def call(endpoint):
@@ -235,7 +237,7 @@ def test_nothing_is_lost_whatever_happens(seed, endpoints, at_a_time, trouble):
     codes = ["timeout", "rate_limited", "bad_response", "unreachable", "server_error", "unauthorized", "refused"]
 
     async def main():
-        subject = pool(THREE[:endpoints], start=2, most_in_flight=8, chance=chance.random, attempt_timeout=5.0)
+        subject = pool(THREE[:endpoints], start=2, most_in_flight=8, chance=chance.random, request_timeout=5.0)
         succeeded = Counter()
 
         async def question(number):
@@ -265,5 +267,69 @@ def test_nothing_is_lost_whatever_happens(seed, endpoints, at_a_time, trouble):
             assert result == number or isinstance(result, (ModelError, asyncio.CancelledError))
             assert succeeded[number] <= 1
         assert idle(subject)
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize(("code", "status"), [("unauthorized", 403), ("model_not_found", 404)])
+@pytest.mark.parametrize("probed", [False, True])
+def test_after_a_success_a_refusal_is_about_one_input(code, status, probed):
+    async def main():
+        subject = pool()
+
+        async def call(number, endpoint):
+            if number in flagged:
+                raise error(code, status=status)
+            return number
+
+        flagged = {1, 2, 3} if not probed else {0, 1}
+        if probed:
+            subject.readmit("a", works=True)
+        found = []
+        for number in range(6):
+            found.append(await outcome(subject.run(partial(call, number))))
+        assert [result.code for result in found if isinstance(result, ModelError)] == [code] * len(flagged)
+        flagged = range(1000)
+        for number in range(100):  # it repeats: the endpoint is tried with growing pauses, and given up in the end
+            last = await outcome(subject.run(partial(call, number)))
+        assert "All endpoints are unavailable" in last.message and subject.stats()[0].sent < 30
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (error("rate_limited", status=429, retry_after=7.0), "429 from a, again in 7 s; 1 of 1 waiting"),
+        (error("server_error", status=500), "500 from a, again in 0 s; 1 of 1 waiting"),
+        (error("server_error", status=200), "server_error from a, again in 0 s; 1 of 1 waiting"),
+        (error("unreachable"), "no connection from a, again in 0 s; 1 of 1 waiting"),
+    ],
+)
+def test_waiting_is_reported(failure, words):
+    async def main():
+        subject = pool()
+        told = []
+        subject.on_wait = told.append
+        call, _ = failing(failure)
+        await subject.run(call)
+        assert [str(waiting) for waiting in told] == [words]
+
+    virtual_time.run(main())
+
+
+def test_a_request_that_is_not_answered_is_reported():
+    async def main():
+        subject = pool(request_timeout=30.0)
+        told = []
+        subject.on_wait = lambda waiting: told.append((now(), str(waiting)))
+
+        async def call(endpoint):
+            await asyncio.sleep(1000 if not told else 0)
+
+        began = now()
+        await subject.run(call)
+        assert told[0] == (began + 10, "no answer from a yet, given up in 20 s")
+        assert told[1][1].startswith("no answer from a, again in")
 
     virtual_time.run(main())

@@ -146,7 +146,7 @@ def test_total_deadline_bounds_all_attempts_together():
 
 def test_an_attempt_that_hangs_is_made_elsewhere():
     async def main():
-        subject = pool(("a", "b"), attempt_timeout=4.0)
+        subject = pool(("a", "b"), request_timeout=4.0)
 
         async def call(endpoint):
             if endpoint.alias == "a":

@@ -3,21 +3,24 @@ import base64
 import json
 import sys
 import traceback
+from dataclasses import replace
 
 import pytest
 from model_server import Answer, Fault, ModelServer, refused_url
 
 from rewardharness.errors import InputError, MissingPackageError
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError
-from rewardharness.models.endpoints import PoolSettings
-from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.open import open_model
+from rewardharness.settings import Settings
 
 pytest.importorskip("google.genai", reason="google-genai is not installed")
-from rewardharness.models.gemini import GeminiModel, GeminiSettings
+from rewardharness.models.gemini import GeminiModel
 
 KEY = "AIza-" + "secret"
-QUICK = PoolSettings(
-    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
+KEYS = replace(Settings.from_env({}), gemini_key=KEY)
+QUICK = EndpointSettings(
+    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, request_timeout=100.0
 )
 PICTURE = ImagePart(b"\x89PNG" + bytes(range(256)), "image/png")
 LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)
@@ -60,7 +63,7 @@ def failure(status, word, message, details=(), headers=None):
 
 def ask(base, request=LOOK, **options):
     async def main():
-        model = GeminiModel("gemini-test", GeminiSettings(KEY, base_url=base, pool=QUICK, **options))
+        model = GeminiModel("gemini-test", KEYS, replace(QUICK, **options), base_url=base)
         try:
             return await model.ask(request), model.stats()[0]
         finally:
@@ -201,14 +204,15 @@ def test_opening_by_name(monkeypatch):
     monkeypatch.setenv("GEMINI_API_KEY", "from the environment")
     with pytest.raises(InputError, match="key"):
         open_model("gemini:gemini-test")
-    assert open_model("gemini:gemini-test", ModelSettings(gemini_key=KEY)).id == "gemini:gemini-test"
-    vertex = open_model("gemini:gemini-test", ModelSettings(project="p", location="europe-west4"))
+    assert open_model("gemini:gemini-test", KEYS).id == "gemini:gemini-test"
+    project = replace(KEYS, gemini_key=None, cloud_project="p", cloud_location="europe-west4")
+    vertex = open_model("gemini:gemini-test", project)
     assert vertex.stats()[0].alias == "vertex"
-    assert KEY not in repr(GeminiSettings(KEY)) + repr(ModelSettings(gemini_key=KEY))
+    assert KEY not in repr(KEYS) + repr(vertex)
 
 
 def test_without_googles_client(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.genai", None)
     monkeypatch.setitem(sys.modules, "google", None)
     with pytest.raises(MissingPackageError):
-        GeminiModel("gemini-test", GeminiSettings(KEY))
+        GeminiModel("gemini-test", KEYS)

@@ -1,13 +1,21 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from rewardharness.errors import DataError, InputError
 from rewardharness.models.base import ChatRequest, Message, ModelError, Reply
-from rewardharness.models.open import ModelSettings, model_name, model_urls, open_model
-from rewardharness.models.replies import read_error
+from rewardharness.models.faults import read_error
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.open import model_name, model_urls, open_model
+from rewardharness.models.raw import RawReply
 from rewardharness.models.scripted import ScriptedModel, read_script
 from rewardharness.settings import Settings
+
+
+def keys(**given) -> Settings:
+    return replace(Settings.from_env({"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}), **given)
+
 
 HELLO = ChatRequest((Message.of("user", "hello"),))
 
@@ -52,15 +60,15 @@ def test_spellings_that_cannot_be_read(spec):
 
 
 def test_limits_reach_the_pool():
-    settings = ModelSettings(api_key="sk-secret", most_in_flight=3)
-    assert open_model("vllm:m@http://a/v1", settings).stats()[0].limit == 3
+    settings = EndpointSettings(api_key="sk-secret", most_in_flight=3)
+    assert open_model("vllm:m@http://a/v1", endpoint=settings).stats()[0].limit == 3
     assert "sk-secret" not in repr(settings)
 
 
-@pytest.mark.parametrize("settings", [ModelSettings(most_in_flight=0), ModelSettings(attempt_timeout=0.0)])
-def test_limits_that_allow_nothing(settings):
+@pytest.mark.parametrize("limits", [{"most_in_flight": 0}, {"request_timeout": 0.0}])
+def test_limits_that_allow_nothing(limits):
     with pytest.raises(InputError):
-        open_model("vllm:m@http://a/v1", settings)
+        open_model("vllm:m@http://a/v1", **limits)
 
 
 def test_a_script_from_a_file(tmp_path):
@@ -108,12 +116,12 @@ def test_a_function_decides():
 
 def test_openai_has_an_address_and_a_key_of_its_own() -> None:
     with pytest.raises(InputError, match="OPENAI_API_KEY is not set"):
-        open_model("openai:gpt-4o", ModelSettings(api_key="for-another-server"))
-    keys = {"openai": "sk-own", "hf": "hf_other"}
-    model = open_model("openai:gpt-4o", ModelSettings(api_key="for-another-server", service_keys=keys))
+        open_model("openai:gpt-4o", keys(api_key="for-another-server"))
+    own = {"openai": "sk-own", "hf": "hf_other"}
+    model = open_model("openai:gpt-4o", keys(api_key="for-another-server", service_keys=own))
     assert model.id == "openai:gpt-4o" and [each.alias for each in model.stats()] == ["api.openai.com"]
     assert [server._key for server in model._servers.values()] == ["sk-own"]
-    elsewhere = open_model("openai:gpt-4o@https://other.example/v1", ModelSettings(service_keys={"openai": "sk-own"}))
+    elsewhere = open_model("openai:gpt-4o@https://other.example/v1", keys(service_keys={"openai": "sk-own"}))
     assert [server._key for server in elsewhere._servers.values()] == [""]
     assert model_name("openai:gpt-4o") == "gpt-4o" and model_urls("openai:gpt-4o") == ["https://api.openai.com/v1"]
 
@@ -127,30 +135,30 @@ def test_openai_has_an_address_and_a_key_of_its_own() -> None:
     ],
 )
 def test_each_hosted_service_gets_its_own_key_only(spec: str, host: str, key: str) -> None:
-    keys = {"openai": "sk-own", "openrouter": "sk-or", "hf": "hf_own"}
-    model = open_model(spec, ModelSettings(api_key="for-another-server", service_keys=keys))
+    own = {"openai": "sk-own", "openrouter": "sk-or", "hf": "hf_own"}
+    model = open_model(spec, keys(api_key="for-another-server", service_keys=own))
     assert model.id == spec and model_name(spec) == spec.partition(":")[2]
     assert [each.alias for each in model.stats()] == [host] and model_urls(spec)[0].startswith(f"https://{host}/")
     assert [server._key for server in model._servers.values()] == [key]
-    others = ModelSettings(api_key="for-another-server", service_keys={"openai": "sk-own"})
+    others = keys(api_key="for-another-server", service_keys={"openai": "sk-own"})
     with pytest.raises(InputError, match="needs a key"):
         open_model(spec, others)
     with pytest.raises(InputError, match="cannot have an address"):
-        open_model(f"{spec}@https://other.example/v1", ModelSettings(service_keys=keys))
+        open_model(f"{spec}@https://other.example/v1", keys(service_keys=own))
 
 
 def test_the_login_of_this_computer_is_used_where_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rewardharness.hub.repository.saved_token", lambda: "hf_login")
-    model = open_model("hf:some/model", ModelSettings(hf_login=True))
+    model = open_model("hf:some/model", keys(hf_login=True))
     assert [server._key for server in model._servers.values()] == ["hf_login"]
     with pytest.raises(InputError, match="HF_TOKEN is not set"):
-        open_model("hf:some/model", ModelSettings())
+        open_model("hf:some/model", keys())
     assert Settings.from_env({}).hf_login and not Settings.from_env({"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}).hf_login
     assert Settings.from_env({"HF_TOKEN": "hf_x", "OPENAI_API_KEY": ""}).service_keys == {"hf": "hf_x"}
     assert "hf_x" not in repr(Settings.from_env({"HF_TOKEN": "hf_x"}))
 
 
 def test_used_up_credit_is_explained() -> None:
-    error = read_error("router.huggingface.co", 402, b"{}", None, "some/model")
+    error = read_error(RawReply("router.huggingface.co", 402, b"{}"))
     assert error.message == "router.huggingface.co answered 402: no credit is left."
     assert "billing" in error.next_step and not error.retryable

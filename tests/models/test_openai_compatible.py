@@ -4,6 +4,7 @@ import random
 import threading
 import traceback
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,20 +14,19 @@ from model_server import Answer, Fault, ModelServer, completion, refused_url
 from rewardharness.errors import InputError, describe
 from rewardharness.models import transport
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
-from rewardharness.models.endpoints import PoolSettings
-from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
-QUICK = PoolSettings(
-    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
+QUICK = EndpointSettings(
+    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, request_timeout=100.0
 )
 PICTURE = ImagePart(b"\x89PNG" + bytes(range(256)), "image/png")
-QUICKLY = EndpointSettings(pool=QUICK)
 KEY = "sk-" + "secret"  # in two parts, so that the lines of code in a traceback do not hold it
 HELLO = ChatRequest((Message.of("user", "hello"),))
 LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)
 
 
-def ask(server, request=HELLO, settings=QUICKLY, kind="vllm", urls=None, loop=None) -> Reply:
+def ask(server, request=HELLO, settings=QUICK, kind="vllm", urls=None, loop=None) -> Reply:
     """Ask once, with a model that is opened and closed for it."""
 
     async def main():
@@ -51,7 +51,7 @@ def first_then(fault, number=1):
 def test_a_question_with_an_image_and_its_reply():
     with ModelServer(lambda call: completion("A", prompt_tokens=42, top_logprobs=2), key="k") as server:
         request = ChatRequest(LOOK.messages, top_logprobs=2, seed=3, choices=("A", "B"))
-        reply = ask(server, request, EndpointSettings(api_key="k", pool=QUICK))
+        reply = ask(server, request, replace(QUICK, api_key="k"))
     (call,) = server.calls
     assert (reply.text, reply.finish_reason, reply.model, reply.attempts) == ("A", "stop", "judge", 1)
     assert reply.usage.input_tokens == 42 and reply.fingerprint == "local-1" and reply.seconds > 0
@@ -90,7 +90,7 @@ def test_a_large_image_arrives_whole():
 
 def test_connections_are_kept():
     async def main():
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], EndpointSettings(pool=QUICK))
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], QUICK)
         for _ in range(50):
             await model.ask(HELLO)
         await model.close()
@@ -104,7 +104,7 @@ def test_connections_are_kept():
 
 def test_a_model_outlives_its_event_loop():
     with ModelServer() as server:
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], QUICKLY)
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], QUICK)
 
         async def ask_and_close():
             await model.ask(HELLO)
@@ -118,7 +118,7 @@ def test_a_model_outlives_its_event_loop():
 
 def test_connections_of_an_earlier_event_loop_are_forgotten():
     with ModelServer() as server:
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], QUICKLY)
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], QUICK)
         loops = [asyncio.new_event_loop() for _ in range(2)]
         for loop in loops:  # not closed in between: nothing complains of a connection that was left open
             assert loop.run_until_complete(model.ask(HELLO)).attempts == 1
@@ -166,7 +166,7 @@ ALWAYS = [
 def test_a_fault_that_stays_is_one_clear_error(name, code, sent, retryable):
     with ModelServer(lambda call: Fault(name)) as server:
         with pytest.raises(ModelError) as caught:
-            ask(server, LOOK, EndpointSettings(api_key=KEY, pool=QUICK))
+            ask(server, LOOK, replace(QUICK, api_key=KEY))
         assert server.requests == sent
         assert server.wait_for(lambda: server.open_connections == 0)
     problem = caught.value
@@ -188,7 +188,7 @@ def test_a_fault_that_passes_is_invisible(name):
 @pytest.mark.parametrize("name", ["hang", "slow_body"])
 def test_a_server_that_is_too_slow(name):
     def respond(call):
-        loop.put_on(QUICK.attempt_timeout)
+        loop.put_on(QUICK.request_timeout)
         return Fault(name)
 
     loop = PutOnLoop()
@@ -254,7 +254,7 @@ def test_a_redirect_is_not_followed_with_the_key():
     with ModelServer() as thief:
         target = {"Location": f"{thief.url}/chat/completions"}
         with ModelServer(lambda call: Answer(b"", 307, target)) as server, pytest.raises(ModelError):
-            ask(server, settings=EndpointSettings(api_key="sk-secret", pool=QUICK))
+            ask(server, settings=replace(QUICK, api_key="sk-secret"))
         assert thief.requests == 0
 
 
@@ -264,7 +264,7 @@ def test_a_redirect_is_not_followed_with_the_key():
 def test_others_take_over_from_a_dead_endpoint():
     async def main():
         urls = [dead.url, live.url, refused_url()]
-        model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings(pool=QUICK))
+        model = OpenAICompatibleModel("vllm", "judge", urls, QUICK)
         replies = await asyncio.gather(*(model.ask(HELLO) for _ in range(50)))
         dead.refuse()
         replies += await asyncio.gather(*(model.ask(HELLO) for _ in range(50)))
@@ -301,11 +301,11 @@ def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
             return problem
 
     async def main():
-        settings = PoolSettings(
-            backoff=0.001, longest_backoff=0.01, shortest_aside=0.001, longest_aside=0.005, attempt_timeout=100.0
+        settings = EndpointSettings(
+            backoff=0.001, longest_backoff=0.01, shortest_aside=0.001, longest_aside=0.005, request_timeout=100.0
         )
         urls = [server.url for server in servers]
-        model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings(pool=settings))
+        model = OpenAICompatibleModel("vllm", "judge", urls, settings)
         results = await asyncio.gather(*(one(model, number) for number in range(300)))
         await model.close()
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -330,7 +330,7 @@ def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
 
 def test_cancellation_closes_its_connections():
     async def main():
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], EndpointSettings(pool=PoolSettings(start=32)))
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], EndpointSettings(start=32))
         tasks = [asyncio.create_task(model.ask(LOOK)) for _ in range(60)]
         await asyncio.to_thread(server.wait_for, lambda: server.in_flight == 32)
         for task in tasks:
@@ -349,7 +349,7 @@ def test_bytes_in_flight_are_bounded():
     large = ChatRequest((Message.of("user", ImagePart(bytes(750_000), "image/png"), "?"),))
 
     async def main():
-        settings = EndpointSettings(pool=PoolSettings(start=16), bytes_in_flight=2_500_000)
+        settings = EndpointSettings(start=16, bytes_in_flight=2_500_000)
         model = OpenAICompatibleModel("vllm", "judge", [server.url], settings)
         asked = asyncio.gather(*(model.ask(large) for _ in range(16)))
         for arrived in range(2, 17, 2):
@@ -375,7 +375,7 @@ def run_with(server, questions, respond=None, **settings):
     """Probe, then answer as told, ask one question after the other, and return the replies and what it can do."""
 
     async def main():
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], EndpointSettings(pool=QUICK, **settings))
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], replace(QUICK, **settings))
         await model.probe()
         server.calls.clear()
         server.respond = respond

@@ -1,10 +1,12 @@
 import asyncio
 import zlib
 
-from model_server import Answer, Fault, ModelServer, completion, refused_url
+import pytest
+from model_server import Answer, Fault, ModelServer, completion, error, refused_url
 
 from rewardharness.models.base import ChatRequest, Message
-from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import picture
 from rewardharness.models.wire import Capabilities
 
@@ -79,6 +81,33 @@ def test_an_image_that_is_named_and_ignored_is_no_image():
 
     can = capabilities(respond=forgetful)
     assert can.vision and can.uuid and not can.send_once
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        lambda call: 10 + 9 * len(call.images),  # any hash is accepted
+        lambda call: 10 + 9 * sum(uuid is not None for _, uuid in call.images),  # the pixels are not looked at
+    ],
+)
+def test_a_server_that_ignores_hashes_is_sent_pixels(tokens):
+    can = capabilities(respond=lambda call: completion("A", prompt_tokens=tokens(call)))
+    assert can.vision and not can.send_once
+
+
+def test_a_request_as_judging_sends_it():
+    """Fields that are refused are learned; what stays is reported."""
+
+    def respond(call):
+        if "seed" in call.json or "stop" in call.json:
+            return error(422, f"Extra inputs: {sorted({'seed', 'stop'} & set(call.json))}", "x")
+        return Fault("too_many_images") if len(call.images) > 2 and not generous else None
+
+    generous = True
+    can = capabilities(respond=respond)
+    assert (can.refused, can.problem) == (("seed", "stop"), "") and can.schema and can.vision
+    generous = False
+    assert "more images" in capabilities(respond=respond).problem
 
 
 def test_a_constraint_that_only_seems_to_hold():

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from rewardharness.errors import InputError
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError
-from rewardharness.models.open import ModelSettings, model_name, open_model
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.open import model_name, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.public import is_public
 
 HELLO = ChatRequest((Message.of("user", "hello"),))
-STRANGER = ModelSettings(public_only=True, attempts=3)
+STRANGER = EndpointSettings(public_only=True, retries=2)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_an_address_is_as_public_as_the_one_inside_it(address: object) -> None:
     ],
 )
 def test_a_stranger_gets_no_connection_to_this_network(url: str) -> None:
-    model = open_model(f"vllm:m@{url}", STRANGER)
+    model = open_model(f"vllm:m@{url}", endpoint=STRANGER)
     with pytest.raises(ModelError) as caught:
         asyncio.run(_asked(model))
     assert caught.value.code == "not_public" and "equests sent" not in str(caught.value)
@@ -99,7 +100,7 @@ async def _asked(model: Model) -> None:
 def test_a_stranger_does_not_learn_which_names_exist_here() -> None:
     errors = {}
     for host in ("127.0.0.1:1", "localhost:1", "no-such-name.invalid:1", "printer.internal.invalid:443"):
-        model = open_model(f"vllm:m@https://{host}/v1", STRANGER)
+        model = open_model(f"vllm:m@https://{host}/v1", endpoint=STRANGER)
         assert isinstance(model, OpenAICompatibleModel)
         [probe] = asyncio.run(model.probe())
         assert probe.error is not None
@@ -114,7 +115,7 @@ def test_a_stranger_does_not_learn_which_names_exist_here() -> None:
 @pytest.mark.parametrize("spec", ["vllm:m@http://8.8.8.8/v1", "vllm:m@https://a.example/v1,http://127.0.0.1/v1"])
 def test_a_stranger_has_to_use_https(spec: str) -> None:
     with pytest.raises(InputError, match="https"):
-        open_model(spec, STRANGER)
+        open_model(spec, endpoint=STRANGER)
 
 
 @pytest.mark.parametrize(

@@ -24,15 +24,15 @@ import pytest
 from PIL import Image
 
 from rewardharness.cli.main import main
-from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.context import answer_schema
 from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
-from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
+from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
 from rewardharness.schema import Example, ImageInput
 
@@ -291,10 +291,9 @@ def test_an_image_that_the_server_lost_is_sent_again(url: str) -> None:
         (lambda: look("short", max_tokens=20_000), "context_too_long", "context"),
         (lambda: look(*[picture(56) for _ in range(9)]), "bad_request", "more images"),
         (lambda: look(ImagePart(b"\x89PNG\r\n\x1a\nnot a picture", "image/png")), "bad_request", "image"),
-        (lambda: look("?", schema={"type": "no such type"}), "bad_request", "schema"),
         (lambda: look("?", top_logprobs=500), "bad_request", "log-probabilities"),
     ],
-    ids=["long prompt", "long reply", "nine images", "no image", "no schema", "logprobs"],
+    ids=["long prompt", "long reply", "nine images", "no image", "logprobs"],
 )
 def test_what_vllm_refuses_is_named(url: str, request_of, code: str, says: str) -> None:
     (error,) = ask(url, request_of())
@@ -304,6 +303,11 @@ def test_what_vllm_refuses_is_named(url: str, request_of, code: str, says: str) 
     assert error.status == 400
     assert not error.retryable
     (reply,) = ask(url, look("still there?"))
+    assert isinstance(reply, Reply)
+
+
+def test_a_schema_that_vllm_refuses_is_left_out(url: str) -> None:
+    (reply,) = ask(url, look("?", schema={"type": "no such type"}))
     assert isinstance(reply, Reply)
 
 
@@ -335,7 +339,7 @@ class Opened:
 def test_a_chain_of_tool_observation_and_forced_answer(url: str) -> None:
     call = '<think>Let me measure.</think><tool>{"name": "change-map", "images": ["source", "A", "B"]}'
     model = Opened(OpenAICompatibleModel("vllm", "judge", [url]), call)
-    agent = SubAgent(model, SubAgentSettings(max_tokens=256, both_orders=False))
+    agent = SubAgent(model, ModelJudgeConfig(max_tokens=256, one_order=True))
     [(_, judgment)] = evaluate(agent, open_library("builtin"), examples(1))
     asked = [[message.role for message in request.messages] for request, _ in model.replies]
     turns = ["system", "user", "assistant", "user", "assistant", "user"]
@@ -355,8 +359,8 @@ def test_a_chain_of_tool_observation_and_forced_answer(url: str) -> None:
 
 
 def test_both_orders_share_their_beginning_in_the_cache(url: str) -> None:
-    agent = SubAgent(OpenAICompatibleModel("vllm", "judge", [url]), SubAgentSettings(protocol="direct"))
-    one_order = SubAgentSettings(protocol="direct", both_orders=False)
+    agent = SubAgent(OpenAICompatibleModel("vllm", "judge", [url]), ModelJudgeConfig(protocol="direct"))
+    one_order = ModelJudgeConfig(protocol="direct", one_order=True)
     before = metrics(url)
     evaluate(SubAgent(agent.model, one_order), open_library("builtin"), examples(1))
     between = metrics(url)
@@ -372,7 +376,7 @@ def test_both_orders_share_their_beginning_in_the_cache(url: str) -> None:
 
 def test_many_judgments_side_by_side(url: str) -> None:
     model = OpenAICompatibleModel("vllm", "judge", [url])
-    judged = evaluate(SubAgent(model, SubAgentSettings(protocol="direct")), EMPTY, examples(24), concurrency=24)
+    judged = evaluate(SubAgent(model, ModelJudgeConfig(protocol="direct")), EMPTY, examples(24), concurrency=24)
     assert [example.id for example, _ in judged] == [f"e{number}" for number in range(24)]
     assert all(judgment.judged and judgment.usage.calls >= 2 for _, judgment in judged)
     (stats,) = model.stats()

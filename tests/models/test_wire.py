@@ -72,6 +72,7 @@ def test_options():
         "messages": [{"role": "user", "content": "hi"}],
         "max_tokens": 2048,
         "temperature": 0.0,
+        "stream": False,
         "seed": 7,
         "stop": ["x"],
         "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": True}},

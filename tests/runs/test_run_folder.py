@@ -35,6 +35,17 @@ def test_another_manifest_is_refused_by_name(tmp_path: Path) -> None:
         assert run.results() == {}
 
 
+@pytest.mark.parametrize("name", ["results.jsonl", "run.lock", "library"])
+def test_a_folder_with_links_is_not_written_to(tmp_path: Path, name: str) -> None:
+    RunFolder(tmp_path / "run", {}).close()
+    (tmp_path / "victim").write_text("precious", "utf-8")
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    (tmp_path / "run" / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(RunError, match=f"{name} is a link"):
+        RunFolder(tmp_path / "run", {})
+    assert (tmp_path / "victim").read_text("utf-8") == "precious"
+
+
 def test_restart_keeps_the_old_results_aside(tmp_path: Path) -> None:
     with RunFolder(tmp_path, {}) as run:
         run.append({"id": "1"})

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from rewardharness.errors import RunError
-from rewardharness.evolution.stop import RunPaused
 from rewardharness.files import write_text
 from rewardharness.runs.overview import read_overview
 from rewardharness.runs.records import RECORD, Recording, record_run
-from rewardharness.runs.stop import Stopped
+from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
 

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewardharness.errors import RunError
-from rewardharness.evolution.stop import RunPaused
 from rewardharness.runs import surroundings
 from rewardharness.runs.records import MASK, condition_of, read_record, record_run
-from rewardharness.runs.stop import Stopped
+from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
 from rewardharness.runs.surroundings import git_state, installed_packages, sources_id
 from rewardharness.settings import Settings

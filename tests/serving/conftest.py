@@ -21,3 +21,9 @@ def server(judge: ReadyJudge) -> Iterator[Running]:
     """A server without a token that the tests of one module share."""
     with Running(judge) as running:
         yield running
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Coroutine tests run on asyncio."""
+    return "asyncio"

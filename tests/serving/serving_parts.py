@@ -5,17 +5,20 @@ import base64
 import hashlib
 import http.client
 import json
+import socket
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from clocks import PutOnLoop
+from model_server import Call
 
-from rewardharness.judging.judge import Judge, unjudged
+from rewardharness.judging.interface import unjudged
+from rewardharness.judging.judge import Judge
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Failure, Judgment, Scores, TextInput, Usage
 from rewardharness.serving.api import make_app
@@ -42,6 +45,11 @@ def picture(shade: int, side: int = 8) -> bytes:
 
 def b64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
+
+
+def is_probe(call: Call) -> bool:
+    """Whether a model was asked what it can do, rather than to judge."""
+    return len(call.images) < 3 or "Answer with one word." in call.text
 
 
 def reward_of(data: bytes) -> float:
@@ -231,6 +239,17 @@ class Running:
         finally:
             connection.close()
 
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        """Open a connection and send bytes."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        connection.sendall(sent)
+        return connection
+
+    def wait_until(self, condition: Callable[[Service], bool]) -> None:
+        """Wait for a state of the server, which answers in the meantime."""
+        while not condition(self.service):
+            assert self.get("/healthz").status == 200
+
     def get(self, path: str, **headers: str) -> Answered:
         return self.ask("GET", path, headers=headers)
 
@@ -239,12 +258,30 @@ class Running:
         return self.ask("POST", path, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
 
 
-def later(work: Callable[[], Any]) -> "Later":
-    """Do something in a thread."""
-    return Later(work)
+def head(path: str = "/score", *lines: str) -> bytes:
+    """The head of a POST request of JSON."""
+    usual = (f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
+    return "".join(f"{line}\r\n" for line in (*usual, *lines, "")).encode()
 
 
-class Later:
+def message(value: Any, path: str = "/score", *lines: str) -> bytes:
+    """A POST request of JSON."""
+    body = json.dumps(value).encode()
+    return head(path, *lines, f"Content-Length: {len(body)}") + body
+
+
+CHUNKED = "Transfer-Encoding: chunked"
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Read until the server closes the connection."""
+    received = b""
+    while data := connection.recv(65536):
+        received += data
+    return received
+
+
+class later:  # used like a function
     """Work in a thread, and what comes of it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -275,3 +312,21 @@ SOURCE, ONE, TWO, THREE = (picture(shade) for shade in (0, 80, 160, 240))
 def edit(image: bytes = ONE, **more: Any) -> dict[str, Any]:
     """The JSON of one edit."""
     return {"instruction": "make it lighter", "source": b64(SOURCE), "edited": b64(image), **more}
+
+
+def group(*images: bytes, **more: Any) -> dict[str, Any]:
+    """The JSON of several candidates."""
+    return {"instruction": "make it lighter", "source": b64(SOURCE), "candidates": list(map(b64, images)), **more}
+
+
+def pair(one: bytes = ONE, other: bytes = TWO, **more: Any) -> dict[str, Any]:
+    """The JSON of a comparison."""
+    return {"instruction": "make it lighter", "source": b64(SOURCE), "a": b64(one), "b": b64(other), **more}
+
+
+def rewards_of(images: Iterable[bytes]) -> list[float]:
+    return [reward_of(image) for image in images]
+
+
+def rewards_in(reply: Answered) -> list[float | None]:
+    return [item["reward"] for item in reply.json["results"]]

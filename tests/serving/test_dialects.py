@@ -1,5 +1,3 @@
-import http.client
-import json
 import os
 import pickle
 import pickletools
@@ -9,16 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving_parts import ONE, PATIENCE, ReadyJudge, Running, b64, picture, reward_of
+from serving_parts import ONE, ReadyJudge, Running, b64, picture, reward_of
 
 from rewardharness.cli.main import main
 from rewardharness.schema import Failure
-from rewardharness.serving.faults import RefusedError
+from rewardharness.serving.faults import DEFECT, RefusedError
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.pickled import load_plain, read_pickled
 
 BEFORE, BAD = picture(1), picture(66)
-OCTETS = "application/octet-stream"
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +32,10 @@ def old(judge):
         yield running
 
 
-def post(server: Running, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
-    line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
-    try:
-        line.request("POST", path, body, {"Content-Type": kind})
-        reply = line.getresponse()
-        return reply.status, reply.read()
-    finally:
-        line.close()
-
-
 def pickled(server: Running, value: object, path: str = "/") -> tuple[int, dict]:
-    status, body = post(server, path, value if isinstance(value, bytes) else pickle.dumps(value), OCTETS)
-    return status, load_plain(body, Limits())
+    body = value if isinstance(value, bytes) else pickle.dumps(value)
+    reply = server.ask("POST", path, body, {"Content-Type": "application/octet-stream"})
+    return reply.status, load_plain(reply.body, Limits())
 
 
 # ---- pickle
@@ -76,7 +64,7 @@ def test_every_form_is_scored(old, judge, form, path):
 
 def test_an_edit_that_was_not_judged_fails_the_whole_reply(old):
     status, said = pickled(old, {"images": [picture(2), BAD], "ref_images": [BEFORE] * 2, "prompts": PROMPTS})
-    assert status == 500 and said == {"error": "1 of 2 edits were not judged: timeout"}
+    assert status == 500 and said["error"].startswith("1 of 2 edits were not judged; the first: timeout: ")
 
 
 @pytest.mark.parametrize(
@@ -191,10 +179,20 @@ def test_whatever_comes_is_read_or_refused(data):
 
 
 def test_pickle_is_spoken_only_where_it_was_asked_for(server, capsys):
-    assert post(server, "/", pickle.dumps({}), OCTETS)[0] in {404, 405}
-    assert post(server, "/mode/x", pickle.dumps({}), OCTETS)[0] == 404
+    assert [server.ask("POST", path, pickle.dumps({})).status for path in ("/", "/mode/x")] == [404, 404]
     assert main(["serve", "--host", "0.0.0.0", "--insecure-no-auth", "--allow-pickle", "--judge", "measured"]) == 2
     assert "from this machine only" in capsys.readouterr().err
+
+
+def test_an_internal_error_is_told_in_the_protocol_of_the_caller(old, monkeypatch):
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(old.service, "answer", broken)
+    for path in ("/score", "/unirl/score", "/flow_factory/compute"):
+        reply = old.post(path, {})
+        assert (reply.status, reply.code) == (500, "defect") and b"secret" not in reply.body
+    assert pickled(old, {}, "/mode/x") == (500, {"error": DEFECT.message})
 
 
 # ---- UniRL
@@ -204,18 +202,17 @@ def turn(image: bytes | None, text: str = "make it red") -> dict:
     return {"text": text, **({} if image is None else {"image_b64": b64(image)})}
 
 
-def unirl(server: Running, *edits: dict) -> tuple[int, dict]:
-    status, body = post(server, "/unirl/score", json.dumps({"requests": list(edits)}).encode(), "application/json")
-    return status, json.loads(body)
-
-
 def edit(edited: bytes | None, **more: object) -> dict:
     return {"history": [turn(BEFORE), turn(edited)], "required_rewards": ["rewardharness"], "metadata": {}, **more}
 
 
+def requests(*edits: object) -> dict:
+    return {"requests": list(edits)}
+
+
 def test_unirl_gets_rewards_and_errors_by_name(server):
-    status, said = unirl(server, edit(picture(2)), edit(BAD))
-    assert status == 200 and said["results"][0]["rewardharness"]["reward"] == pytest.approx(reward_of(picture(2)))
+    said = server.post("/unirl/score", requests(edit(picture(2)), edit(BAD))).json
+    assert said["results"][0]["rewardharness"]["reward"] == pytest.approx(reward_of(picture(2)))
     assert set(said["results"][0]["rewardharness"]) == {"reward", "instruction_following", "visual_quality"}
     assert said["results"][1] == {} and said["errors"][1]["rewardharness"].startswith("timeout: ")
     assert said["errors"][0] == {}
@@ -224,19 +221,33 @@ def test_unirl_gets_rewards_and_errors_by_name(server):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (edit(picture(2), required_rewards=["EditReward"]), "requests[0].required_rewards"),
-        (edit(picture(2), history=[turn(BEFORE)]), "two turns"),
-        (edit(None), "history[1] has no image_b64"),
-        (edit(picture(2), history="x"), "two turns"),
-        ("x", "requests[0] is no object"),
+        (requests(edit(picture(2), required_rewards=["EditReward"])), "requests[0].required_rewards"),
+        (requests(edit(picture(2), history=[turn(BEFORE)])), "two turns"),
+        (requests(edit(None)), "history[1] has no image_b64"),
+        (requests(edit(picture(2), history="x")), "two turns"),
+        (requests("x"), "requests[0] is no object"),
+        *((body, "no list of edits") for body in ({}, [], None, {"requests": []})),
     ],
 )
 def test_unirl_is_told_what_is_wrong(server, wrong, said):
-    status, reply = unirl(server, wrong)
-    assert status == 422 and said in reply["error"]["message"]
+    reply = server.post("/unirl/score", wrong)
+    assert reply.status == 422 and said in reply.json["error"]["message"]
 
 
-def test_unirl_without_requests(server):
-    for body in (b"{}", b"[]", b"null", b'{"requests": []}'):
-        status, reply = post(server, "/unirl/score", body, "application/json")
-        assert status == 422 and "no list of edits" in json.loads(reply)["error"]["message"]
+# ---- Flow-Factory
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([], "prompt is no list"),
+        ({"prompt": ["a"], "image": ["x"], "condition_images": None}, "condition_images is no list"),
+        ({"prompt": ["a"], "image": ["x"], "condition_images": [[]]}, "condition_images[0] does not begin"),
+        ({"prompt": ["a"], "image": ["x"], "condition_images": []}, "1 images, 1 prompts and 0 condition_images"),
+        ({"prompt": [], "image": [], "condition_images": []}, "0 images"),
+        ({"prompt": [3], "image": ["x"], "condition_images": [["x"]]}, "instruction"),
+    ],
+)
+def test_flow_factory_is_told_what_is_wrong(server, wrong, said):
+    reply = server.post("/flow_factory/compute", wrong)
+    assert reply.status == 422 and said in reply.json["error"]["message"]

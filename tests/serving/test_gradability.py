@@ -45,9 +45,9 @@ def test_the_server_says_what_it_graded(server: Running) -> None:
     asks = [Ask(REQUEST, BROWN, BROWN), Ask(REQUEST, BROWN, RED), Ask(NONSENSE, BROWN, RED)]
     with RewardClient(server.url) as client:
         kept, painted, unknown = client.score(asks)
-    assert kept.value is not None and kept.value < 0.4
-    assert painted.value is not None and painted.value > 0.6
-    assert unknown.value is None and unknown.reason.startswith("not_gradable")
+    assert kept.reward is not None and kept.reward < 0.4
+    assert painted.reward is not None and painted.reward > 0.6
+    assert unknown.reward is None and unknown.reason.startswith("not_gradable")
 
 
 @pytest.mark.parametrize("served", [True, False])

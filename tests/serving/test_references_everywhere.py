@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from model_server import Call, ModelServer
-from serving_parts import Running, b64, picture
+from serving_parts import Running, b64, is_probe, picture
 
 from rewardharness.cli.main import main
 from rewardharness.judging.opening import open_judge
@@ -41,7 +41,7 @@ def shown(call: Call) -> list[tuple[str, str]]:
 
 def respond(call: Call) -> str | None:
     """Prefer the edit with both; None for the small questions of a probe."""
-    if len(call.images) < 3:
+    if is_probe(call):
         return None
     scores = {
         title.removeprefix("Candidate ")[0]: {"instruction": 4 if name == "both" else 1, "quality": 4}
@@ -73,7 +73,7 @@ def judge_of(model: ModelServer) -> list[str]:
 
 def requests(model: ModelServer) -> list[list[tuple[str, str]]]:
     """What the model was shown since the last look; every request must also name the references."""
-    calls = [call for call in model.calls if len(call.images) >= 3]
+    calls = [call for call in model.calls if not is_probe(call)]
     assert all("There are 2 source images." in call.text and TEXT in call.text for call in calls)
     model.calls.clear()
     return sorted(map(shown, calls))
@@ -123,7 +123,7 @@ def test_over_http_and_in_a_reward_function(model: ModelServer) -> None:
         "edited": [IMAGES["both"], IMAGES["lost"]],
     }
     with Running(
-        open_judge(f"openai:judge@{model.url}", settings, protocol="direct", cache=False), library=library
+        open_judge(f"openai:judge@{model.url}", settings, protocol="direct", no_cache=True), library=library
     ) as server:
         reply = server.post("/score", {**edit, "candidates": candidates}).json
         assert reply["comparison"]["preference"] == "A"
@@ -132,6 +132,6 @@ def test_over_http_and_in_a_reward_function(model: ModelServer) -> None:
         assert served(["p"] * 2, ["c"] * 2, **columns) == [1.0, 0.5]
         served.close()
         assert requests(model) == ALONE
-    judge = open_judge(f"openai:judge@{model.url}", settings, protocol="direct", cache=False)
+    judge = open_judge(f"openai:judge@{model.url}", settings, protocol="direct", no_cache=True)
     assert EditReward(judge=judge, library=library)(["p"] * 2, ["c"] * 2, **columns) == [1.0, 0.5]
     assert requests(model) == ALONE

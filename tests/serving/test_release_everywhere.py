@@ -15,19 +15,19 @@ from PIL import Image
 from serving_parts import Running, b64
 
 from app.failures import failure
-from app.judges import JudgeChoice
-from app.libraries import BUILTIN, Choice
-from app.releases import DEFAULT_PLACES, RELEASE, Places
+from app.library.libraries import BUILTIN, Choice
+from app.score.comparisons import Draft
+from app.score.judges import JudgeChoice
+from app.score.releases import DEFAULT_PLACES, RELEASE, Places
+from app.score.sharing import record
 from app.services import AppServices
-from app.sharing import record
 from rewardharness.cli.main import main
 from rewardharness.errors import HarnessError, InputError
-from rewardharness.judging.config import Protocol
-from rewardharness.judging.opening import JudgeOptions
+from rewardharness.judging.config import JudgeConfig
+from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.judging.release_opening import open_release
-from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.schema import Failure
@@ -77,9 +77,7 @@ def respond(call: Call) -> str | None:
 @contextmanager
 def released(judge: str, protocol: Protocol, library: Library, path: Path) -> Iterator[tuple[Release, str | None]]:
     """A release, and where its model is served for as long as this lasts."""
-    how = SubAgentSettings(protocol=protocol, ties=protocol == "direct")
-    options = JudgeOptions(ties=protocol == "direct", subagent=how)
-    save_release(make_release(judge, library, options), path)
+    save_release(make_release(judge, library, ModelJudgeConfig(protocol=protocol, ties=protocol == "direct")), path)
     if judge == "measured":
         yield load_release(path), None
         return
@@ -103,8 +101,9 @@ def settings(home: Path, release: Path | str | None = None, judge: str = "measur
 
 def on_the_page(services: AppServices, folder: Path) -> dict[str, Any]:
     """Compare with whatever a visitor may have chosen, and as the download says it."""
-    paths = [str(folder / f"{name}.png") for name in NAMES]
-    done = services.compare(str(folder / "source.png"), paths, TEXT, Choice(BUILTIN), JudgeChoice("measured"))
+    paths = tuple(str(folder / f"{name}.png") for name in NAMES)
+    draft = Draft(str(folder / "source.png"), paths, (), TEXT)
+    done = services.compare(draft, Choice(BUILTIN), JudgeChoice("measured"))
     return dict(record(done))
 
 
@@ -126,8 +125,8 @@ def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
         where = [] if url is None else ["--judge", url]
         record = offline(capsys, folder, "--release", str(path), *where)
         shown = on_the_page(AppServices(settings(own_home, path), tmp_path, local=True, places=Places(url)), folder)
-        opened, its_library = open_release(release, settings(own_home), endpoint=url, options=JudgeOptions(cache=False))
-        with Running(opened, release=release.id, library=its_library) as server:
+        opened = open_release(release, settings(own_home), JudgeConfig(judge=url, no_cache=True))
+        with Running(opened, release=release.id, library=release.library) as server:
             wish = {"instruction": TEXT, "source": b64((folder / "source.png").read_bytes())}
             images = [b64((folder / f"{name}.png").read_bytes()) for name in NAMES]
             reply = server.post("/score", {**wish, "candidates": images}).json
@@ -208,7 +207,7 @@ def test_what_a_page_cannot_choose_is_no_remedy() -> None:
 
 def test_where_the_model_is_comes_from_the_settings_in_a_space(folder: Path, library: Library, tmp_path: Path) -> None:
     path = tmp_path / "release.json"
-    save_release(make_release("vllm:judge", library, JudgeOptions(subagent=SubAgentSettings(protocol="direct"))), path)
+    save_release(make_release("vllm:judge", library, ModelJudgeConfig(protocol="direct")), path)
     home = tmp_path / "home"
     with ModelServer(respond) as server:
         asked = settings(home, path, judge=f"vllm:judge@{server.url}")

@@ -1,17 +1,14 @@
-"""The client against real servers: ours, and one that says whatever it is told."""
+"""The client against real servers, and with replies in place of the network."""
 
 import asyncio
 import contextlib
 import io
 import json
 import pickle
-import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +17,16 @@ from PIL import Image
 from serving_parts import ONE, PATIENCE, SOURCE, TWO, HoldingJudge, ReadyJudge, Running, later, picture, reward_of
 
 from rewardharness.errors import ImageError, InputError
+from rewardharness.models.transport import HttpClient, HttpReply, ServerAddress
 from rewardharness.schema import Failure
+from rewardharness.serving import client_http
 from rewardharness.serving.client import (
     Ask,
     AsyncRewardClient,
     ClientSettings,
     IdentityError,
+    ItemResult,
     Normalisation,
-    Reward,
     RewardClient,
     RewardServerError,
 )
@@ -44,16 +43,6 @@ def ask(image: object = ONE, **more: str) -> Ask:
     return Ask(TEXT, SOURCE, image, **more)  # type: ignore[arg-type]
 
 
-class Pauses:
-    """Takes note of pauses instead of making them."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.seconds.append(seconds)
-
-
 Reply = tuple[int, dict[str, str], bytes]
 INFO = {"identity": {"release": None, "library_id": "l", "judge": "j", "protocol": "p", "version": "1"}}
 ITEM = {
@@ -68,54 +57,39 @@ def ok(**changes: object) -> Reply:
 
 
 @contextlib.contextmanager
-def saying(*replies: Reply | None) -> Iterator[tuple[str, list[str]]]:
-    """A server that answers `/info` rightly and everything else with these replies; None tears the connection."""
+def saying(*replies: Reply | None) -> Iterator[list[str]]:
+    """In place of the network, `/info` is answered rightly and everything else with these; None tears the connection.
+
+    Yields:
+        The paths of what was asked.
+    """
     waiting, paths = list(replies), []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self.say((200, {}, json.dumps(INFO).encode()))
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            paths.append(self.path)
+    class Network(HttpClient):
+        async def exchange(self, origin: ServerAddress, head: bytes, pieces: Iterable[bytes]) -> HttpReply:
+            method, path, *_ = head.decode().split()
+            if method == "GET":
+                return HttpReply(200, {}, json.dumps(INFO).encode())
+            paths.append(path)
             reply = waiting.pop(0)
             if reply is None:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
-            else:
-                self.say(reply)
-
-        def say(self, reply: Reply) -> None:
+                raise ConnectionResetError
             status, headers, body = reply
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            return HttpReply(status, {name.encode(): value.encode() for name, value in headers.items()}, body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", paths
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client_http, "HttpClient", Network)
+        yield paths
 
 
-def score(url: str, settings: ClientSettings, pauses: Pauses | None = None) -> list[Reward]:
-    """Score one edit with the asynchronous client, without real pauses."""
+def score(settings: ClientSettings, pauses: list[float] | None = None) -> list[ItemResult]:
+    """Score one edit with the asynchronous client, which takes note of pauses instead of making them."""
 
-    async def run() -> list[Reward]:
-        client = AsyncRewardClient(url, settings=settings, sleep=pauses or Pauses())
+    async def sleep(seconds: float) -> None:
+        (pauses if pauses is not None else []).append(seconds)
+
+    async def run() -> list[ItemResult]:
+        client = AsyncRewardClient("http://server", settings=settings, sleep=sleep)
         try:
             return await client.score([ask()])
         finally:
@@ -135,7 +109,7 @@ def test_many_edits_come_back_in_order_whatever_the_batches(server: Running, tmp
     with RewardClient(server.url, settings=settings) as client:
         found = client.score([ask(image) for image in given])
     sent = [images[0], images[1], images[1], buffer.getvalue(), *images[4:]]
-    assert [reward.value for reward in found] == [reward_of(each) for each in sent]
+    assert [reward.reward for reward in found] == [reward_of(each) for each in sent]
     assert all(reward.reason == "" for reward in found)
 
 
@@ -144,10 +118,10 @@ def test_pixels_are_sent_as_the_picture_that_they_are(server: Running) -> None:
     floats = np.moveaxis(pixels, 2, 0).astype(np.float32) / 255
     with RewardClient(server.url) as client:
         found = client.score([ask(pixels), ask(floats), Ask(TEXT, pixels, ONE), ask(pixels.astype(np.int64)), ask(7)])
-    assert [reward.value is None for reward in found] == [False, False, False, True, True]
-    assert found[0].value == found[1].value
+    assert [reward.reward is None for reward in found] == [False, False, False, True, True]
+    assert found[0].reward == found[1].reward
     assert "int64" in found[3].reason and "of type int, which is no image" in found[4].reason
-    with Image.open(io.BytesIO(encode(floats, "x"))) as picture:
+    with Image.open(io.BytesIO(encode(floats, "x").data)) as picture:
         assert np.array_equal(np.asarray(picture), pixels)
 
 
@@ -156,10 +130,13 @@ def test_what_cannot_be_sent_or_judged_has_a_reason_and_no_number(tmp_path: Path
     asks = [ask(ONE), ask(TWO), ask(tmp_path / "nothing.png"), Ask(" ", SOURCE, ONE), ask(b""), ask(ONE)]
     with Running(judge) as running, RewardClient(running.url) as client:
         found = client.score(asks, Normalisation("group"))
-    assert [reward.value for reward in found] == [reward_of(ONE), None, None, None, None, reward_of(ONE)]
+        compared = client.compare(TEXT, SOURCE, TWO, ONE)
+    assert [reward.reward for reward in found] == [reward_of(ONE), None, None, None, None, reward_of(ONE)]
     assert [reward.reason.partition(":")[0] for reward in found] == ["", "timeout", "image", "input", "image", ""]
-    assert found[1].retryable
+    assert [reward.index for reward in found] == list(range(6))
+    assert found[1].error is not None and found[1].error.retryable
     assert [reward.normalised for reward in found] == [0.0, None, None, None, None, 0.0]
+    assert compared.preference is None and compared.reason.startswith("timeout:")
 
 
 def test_groups_are_made_relative_whatever_the_batches(server: Running) -> None:
@@ -176,31 +153,17 @@ def test_ranking_and_comparing(server: Running) -> None:
     with RewardClient(server.url) as client:
         rates = client.rank(TEXT, SOURCE, [ONE, TWO], method="win_rate")
         compared = client.compare(TEXT, SOURCE, ONE, TWO)
-    better = "A" if reward_of(ONE) > reward_of(TWO) else "B"
-    assert sorted(reward.value for reward in rates if reward.value is not None) == [0.0, 1.0]
-    assert compared.preference == better
-    assert [reward.value for reward in compared.rewards] == [reward_of(ONE), reward_of(TWO)]
-    assert compared.reason == ""
-
-
-def test_a_comparison_that_fails_has_a_reason() -> None:
-    with (
-        Running(ReadyJudge(lambda example: Failure("timeout", "late"))) as running,
-        RewardClient(running.url) as client,
-    ):
-        compared = client.compare(TEXT, SOURCE, ONE, TWO)
-    assert compared.preference is None
-    assert compared.reason.startswith("timeout:")
+    assert sorted(reward.reward for reward in rates if reward.reward is not None) == [0.0, 1.0]
+    assert compared.preference == ("A" if reward_of(ONE) > reward_of(TWO) else "B") and compared.reason == ""
+    assert [reward.reward for reward in compared.rewards] == [reward_of(ONE), reward_of(TWO)]
 
 
 @pytest.mark.parametrize("served", [None, "cd" * 32])
 def test_another_release_is_found_out_before_the_first_reward(served: str | None) -> None:
     judge = ReadyJudge()
-    with Running(judge, release=served) as running:
-        with pytest.raises(IdentityError, match=RELEASE[:12]) as caught:
-            RewardClient(running.url, release=RELEASE)
-        assert caught.value.next_step
-        assert judge.asked == []
+    with Running(judge, release=served) as running, pytest.raises(IdentityError, match=RELEASE[:12]) as caught:
+        RewardClient(running.url, release=RELEASE)
+    assert caught.value.next_step and judge.asked == []
 
 
 def test_the_right_release_by_its_hash_or_the_beginning_of_it() -> None:
@@ -208,29 +171,25 @@ def test_the_right_release_by_its_hash_or_the_beginning_of_it() -> None:
         for given in (RELEASE, RELEASE[:12]):
             with RewardClient(running.url, release=given, token=TOKEN) as client:
                 assert client.identity is not None and client.identity.release == RELEASE
-                assert client.score([ask()])[0].value == reward_of(ONE)
+                assert client.score([ask()])[0].reward == reward_of(ONE)
         with pytest.raises(RewardServerError, match="token") as caught:
             RewardClient(running.url, token="x" * 20)
     assert TOKEN not in str(caught.value)
 
 
 def test_a_server_that_becomes_another_one_is_found_out() -> None:
-    with saying(ok(), ok(release=RELEASE)) as (url, _), RewardClient(url, settings=QUIET) as client:
-        assert client.score([ask()])[0].value == 0.5
+    with saying(ok(), ok(release=RELEASE)), RewardClient("http://server", settings=QUIET) as client:
+        assert client.score([ask()])[0].reward == 0.5
         with pytest.raises(IdentityError, match="now judges with release abab"):
             client.score([ask()])
 
 
 def test_trouble_that_may_pass_is_waited_for_as_long_as_the_server_says() -> None:
-    pauses = Pauses()
-    busy = (429, {"Retry-After": "7"}, b"{}")
-    with saying(None, busy, (503, {}, b""), ok()) as (url, paths):
-        [reward] = score(url, ClientSettings(attempts=4), pauses)
-    assert reward.value == 0.5
-    assert paths == ["/batch_score"] * 4
-    assert len(pauses.seconds) == 3
-    assert 0 < pauses.seconds[0] <= 0.5
-    assert pauses.seconds[1] == 7.0
+    pauses: list[float] = []
+    with saying(None, (429, {"retry-after": "7"}, b"{}"), (503, {}, b""), ok()) as paths:
+        [reward] = score(ClientSettings(attempts=4), pauses)
+    assert reward.reward == 0.5 and paths == ["/batch_score"] * 4
+    assert len(pauses) == 3 and 0 < pauses[0] <= 0.5 and pauses[1] == 7.0
 
 
 @pytest.mark.parametrize(
@@ -238,27 +197,26 @@ def test_trouble_that_may_pass_is_waited_for_as_long_as_the_server_says() -> Non
     [
         ([None, None, None], "unreachable"),
         ([(500, {}, b"oops")] * 3, "server"),
-        ([(429, {"Retry-After": "3600"}, b"{}")], "busy"),
+        ([(429, {"retry-after": "3600"}, b"{}")], "busy"),
     ],
 )
 def test_trouble_that_stays_is_an_error_or_nothing_as_asked_and_never_a_number(
     replies: list[Reply | None], code: str
 ) -> None:
-    with saying(*replies) as (url, _):
-        [reward] = score(url, QUIET)
-    assert reward.value is None
-    assert reward.reason.startswith(f"{code}:")
-    assert reward.retryable
-    with saying(*replies) as (url, _), pytest.raises(RewardServerError) as caught:
-        score(url, ClientSettings(attempts=3))
+    with saying(*replies):
+        [reward] = score(QUIET)
+    assert reward.reward is None and reward.error is not None
+    assert (reward.error.code, reward.error.retryable) == (code, True)
+    with saying(*replies), pytest.raises(RewardServerError) as caught:
+        score(ClientSettings(attempts=3))
     assert caught.value.next_step
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 def test_what_is_wrong_for_ever_is_always_an_error(status: int) -> None:
-    with saying((status, {}, b'{"error": {"code": "c", "message": "m"}}')) as (url, paths):
+    with saying((status, {}, b'{"error": {"code": "c", "message": "m"}}')) as paths:
         with pytest.raises(RewardServerError):
-            score(url, QUIET)
+            score(QUIET)
         assert len(paths) == 1
 
 
@@ -287,16 +245,21 @@ def test_what_is_wrong_for_ever_is_always_an_error(status: int) -> None:
     ],
 )
 def test_a_reply_that_is_none_of_ours_is_an_error_and_no_number(reply: Reply) -> None:
-    with saying(reply) as (url, _), pytest.raises(RewardServerError):
-        score(url, QUIET)
+    with saying(reply), pytest.raises(RewardServerError):
+        score(QUIET)
+
+
+def test_what_a_newer_server_adds_is_left_out() -> None:
+    with saying(ok(results=[{**ITEM, "new": 1}], new=2)):
+        assert score(QUIET)[0].reward == 0.5
 
 
 def test_a_dead_server_is_an_error_before_training_and_nothing_during_it() -> None:
     with Running(ReadyJudge()) as running:
         client = RewardClient(running.url, settings=ClientSettings(on_error="none", attempts=1))
-        assert client.score([ask()])[0].value == reward_of(ONE)
+        assert client.score([ask()])[0].reward == reward_of(ONE)
     found = client.score([ask(ONE), ask(TWO)])
-    assert [reward.value for reward in found] == [None, None]
+    assert [reward.reward for reward in found] == [None, None]
     assert all(reward.reason.startswith("unreachable:") for reward in found)
     client.close()
     with pytest.raises(RewardServerError):
@@ -307,30 +270,30 @@ def test_a_batch_that_is_too_large_for_the_server_is_halved() -> None:
     images = [picture(shade) for shade in range(10)]
     with Running(ReadyJudge(), Limits(items=3)) as running, RewardClient(running.url) as client:
         found = client.score([ask(image) for image in images])
-    assert [reward.value for reward in found] == [reward_of(each) for each in images]
+    assert [reward.reward for reward in found] == [reward_of(each) for each in images]
     with Running(ReadyJudge(), Limits(body_bytes=3000)) as running, RewardClient(running.url) as client:
         found = client.score([ask(ONE), ask(ONE + b"\0" * 5000)])
-    assert found[0].value == reward_of(ONE)
-    assert found[1].value is None and found[1].reason.startswith("too_large:")
+    assert found[0].reward == reward_of(ONE)
+    assert found[1].reward is None and found[1].reason.startswith("too_large:")
 
 
 def test_a_loop_that_runs_already_and_several_threads_are_no_trouble(server: Running) -> None:
     with RewardClient(server.url) as client:
 
-        async def inside() -> list[Reward]:
+        async def inside() -> list[ItemResult]:
             return client.score([ask()])
 
-        assert asyncio.run(inside())[0].value == reward_of(ONE)
+        assert asyncio.run(inside())[0].reward == reward_of(ONE)
         images = [picture(shade) for shade in range(8)]
         threads = [later(partial(client.score, [ask(image)])) for image in images]
-        assert [thread.result()[0].value for thread in threads] == [reward_of(image) for image in images]
+        assert [thread.result()[0].reward for thread in threads] == [reward_of(image) for image in images]
 
 
 def test_a_client_can_be_pickled_and_asked_again_after_closing(server: Running) -> None:
     client = RewardClient(server.url)
     again = pickle.loads(pickle.dumps(client))
     client.close()
-    assert client.score([ask()])[0].value == again.score([ask()])[0].value == reward_of(ONE)
+    assert client.score([ask()])[0].reward == again.score([ask()])[0].reward == reward_of(ONE)
     client.close()
     again.close()
 
@@ -341,7 +304,7 @@ import os, sys
 from rewardharness.serving.client import Ask, RewardClient
 source, edited = (bytes.fromhex(each) for each in sys.argv[2:])
 client = RewardClient(sys.argv[1])
-values = lambda: client.score([Ask("make it lighter", source, edited)])[0].value
+values = lambda: client.score([Ask("make it lighter", source, edited)])[0].reward
 print(values(), flush=True)
 child = os.fork()
 print(values(), flush=True)

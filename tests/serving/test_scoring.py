@@ -11,8 +11,9 @@ from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Failure, Judgment, Scores
 from rewardharness.serving.images import RequestImage
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.ranking import rank_by_win_rate
 from rewardharness.serving.scoring import Edit, Scorer
+
+pytestmark = pytest.mark.anyio
 
 
 def given(data: bytes) -> RequestImage:
@@ -51,69 +52,58 @@ class Leaning(ReadyJudge):
 
 
 @pytest.mark.parametrize("lean", [0.0, 0.001, 5.0])
-def test_a_lean_to_one_place_cancels_out(lean: float) -> None:
-    async def run() -> None:
-        scorer = Scorer(Leaning(lean), EMPTY, Limits())
-        for first, second in ((ONE, TWO), (TWO, ONE)):
-            items, comparison = await scorer.compare(edit(first, second), soon())
-            difference = reward_of(first) - reward_of(second)
-            assert comparison.preference == ("A" if difference > 0 else "B")
-            assert comparison.margin == pytest.approx(abs(difference))
-            assert comparison.position_consistent is (lean < 1)
-            assert [item.reward for item in items] == [reward_of(first), reward_of(second)]
-            assert items[0].margin == pytest.approx(difference)
-            assert items[0].scores is not None and items[0].scores.instruction is None
-
-    asyncio.run(run())
+async def test_a_lean_to_one_place_cancels_out(lean: float) -> None:
+    scorer = Scorer(Leaning(lean), EMPTY, Limits())
+    for first, second in ((ONE, TWO), (TWO, ONE)):
+        result = await scorer.score(edit(first, second), soon(), both_orders=True)
+        items, comparison = result.results, result.comparison
+        difference = reward_of(first) - reward_of(second)
+        assert comparison.preference == ("A" if difference > 0 else "B")
+        assert comparison.margin == pytest.approx(abs(difference))
+        assert comparison.position_consistent is (lean < 1)
+        assert [item.reward for item in items] == [reward_of(first), reward_of(second)]
+        assert items[0].margin == pytest.approx(difference)
+        assert items[0].scores is not None and items[0].scores.instruction is None
 
 
-def test_two_images_that_are_one_are_level() -> None:
-    async def run() -> None:
-        items, comparison = await Scorer(Leaning(0.3), EMPTY, Limits()).compare(edit(ONE, ONE), soon())
-        assert (comparison.preference, comparison.ranking, comparison.margin) == ("tie", (("A", "B"),), 0.0)
-        assert items[0].ok
-
-    asyncio.run(run())
+async def test_two_images_that_are_one_are_level() -> None:
+    result = await Scorer(Leaning(0.3), EMPTY, Limits()).score(edit(ONE, ONE), soon(), both_orders=True)
+    items, comparison = result.results, result.comparison
+    assert (comparison.preference, comparison.ranking, comparison.margin) == ("tie", (("A", "B"),), 0.0)
+    assert items[0].ok
 
 
 @pytest.mark.parametrize("fails", [0, 1])
-def test_half_a_comparison_is_none(fails: int) -> None:
-    async def run() -> None:
-        items, comparison = await Scorer(Leaning(0.0, fails), EMPTY, Limits()).compare(edit(ONE, TWO), soon())
-        assert (comparison.preference, comparison.margin) == (None, None)
-        assert comparison.error is not None and comparison.error.code == "timeout"
-        assert [item.reward for item in items] == [None, None]
-
-    asyncio.run(run())
-
-
-def test_failures_are_asked_again_and_judgments_are_not() -> None:
-    async def run() -> None:
-        failing = ReadyJudge(lambda example: Failure("timeout", "late"))
-        scorer = Scorer(failing, EMPTY, Limits())
-        for _ in range(3):
-            assert (await scorer.judge_edit(edit(), soon())).fault is not None
-        failing.trouble = lambda example: None
-        outcomes = [await scorer.judge_edit(edit(), soon()) for _ in range(3)]
-        assert [outcome.cached for outcome in outcomes] == [False, True, True]
-        assert len(failing.asked) == 4
-
-    asyncio.run(run())
+async def test_half_a_comparison_is_none(fails: int) -> None:
+    scorer = Scorer(Leaning(0.0, fails), EMPTY, Limits())
+    result = await scorer.score(edit(ONE, TWO), soon(), both_orders=True)
+    items, comparison = result.results, result.comparison
+    assert (comparison.preference, comparison.margin) == (None, None)
+    assert comparison.error is not None and comparison.error.code == "timeout"
+    assert [item.reward for item in items] == [None, None]
 
 
-def test_only_so_many_are_remembered() -> None:
-    async def run() -> None:
-        judge = ReadyJudge()
-        scorer = Scorer(judge, EMPTY, Limits(remembered=2))
-        for image in (ONE, TWO, ONE, picture(3), ONE, TWO):
-            await scorer.judge_edit(edit(image), soon())
-        assert [example.candidates[0].data for example in judge.asked] == [ONE, TWO, picture(3), TWO]
-        forgetful = Scorer(judge := ReadyJudge(), EMPTY, Limits(remembered=0))
-        for _ in range(2):
-            await forgetful.judge_edit(edit(), soon())
-        assert len(judge.asked) == 2
+async def test_failures_are_asked_again_and_judgments_are_not() -> None:
+    failing = ReadyJudge(lambda example: Failure("timeout", "late"))
+    scorer = Scorer(failing, EMPTY, Limits())
+    for _ in range(3):
+        assert (await scorer.judge_edit(edit(), soon())).fault is not None
+    failing.trouble = lambda example: None
+    outcomes = [await scorer.judge_edit(edit(), soon()) for _ in range(3)]
+    assert [outcome.cached for outcome in outcomes] == [False, True, True]
+    assert len(failing.asked) == 4
 
-    asyncio.run(run())
+
+async def test_only_so_many_are_remembered() -> None:
+    judge = ReadyJudge()
+    scorer = Scorer(judge, EMPTY, Limits(remembered=2))
+    for image in (ONE, TWO, ONE, picture(3), ONE, TWO):
+        await scorer.judge_edit(edit(image), soon())
+    assert [example.candidates[0].data for example in judge.asked] == [ONE, TWO, picture(3), TWO]
+    forgetful = Scorer(judge := ReadyJudge(), EMPTY, Limits(remembered=0))
+    for _ in range(2):
+        await forgetful.judge_edit(edit(), soon())
+    assert len(judge.asked) == 2
 
 
 def test_other_words_other_sources_and_another_order_are_other_questions() -> None:
@@ -123,18 +113,13 @@ def test_other_words_other_sources_and_another_order_are_other_questions() -> No
     assert replace(same, id="i", group="g").key == same.key
 
 
-def test_a_judge_is_told_nothing_but_images_and_instruction() -> None:
-    async def run() -> None:
-        judge = ReadyJudge()
-        await Scorer(judge, EMPTY, Limits()).judge_edit(
-            replace(edit(ONE, TWO), id="secret-name", group="secret"), soon()
-        )
-        assert "secret" not in repr(judge.asked[0])
-
-    asyncio.run(run())
+async def test_a_judge_is_told_nothing_but_images_and_instruction() -> None:
+    judge = ReadyJudge()
+    await Scorer(judge, EMPTY, Limits()).judge_edit(replace(edit(ONE, TWO), id="secret-name", group="secret"), soon())
+    assert "secret" not in repr(judge.asked[0])
 
 
-def test_no_more_than_allowed_are_judged_at_once() -> None:
+async def test_no_more_than_allowed_are_judged_at_once() -> None:
     class Counting(ReadyJudge):
         now = most = 0
 
@@ -145,17 +130,14 @@ def test_no_more_than_allowed_are_judged_at_once() -> None:
             self.now -= 1
             return self.answer(example, library)
 
-    async def run() -> None:
-        judge = Counting()
-        scorer = Scorer(judge, EMPTY, Limits(concurrency=3))
-        await scorer.batch([edit(picture(shade)) for shade in range(30)], soon())
-        assert judge.most == 3
-        assert scorer.under_way == 0
-
-    asyncio.run(run())
+    judge = Counting()
+    scorer = Scorer(judge, EMPTY, Limits(concurrency=3))
+    await scorer.batch([edit(picture(shade)) for shade in range(30)], soon())
+    assert judge.most == 3
+    assert scorer.under_way == 0
 
 
-def test_a_judge_that_will_not_be_given_up_holds_nobody_up() -> None:
+async def test_a_judge_that_will_not_be_given_up_holds_nobody_up() -> None:
     class Stubborn(ReadyJudge):
         def __init__(self) -> None:
             super().__init__()
@@ -169,41 +151,33 @@ def test_a_judge_that_will_not_be_given_up_holds_nobody_up() -> None:
                     continue
             return self.answer(example, library)
 
-    async def run() -> None:
-        judge = Stubborn()
-        scorer = Scorer(judge, EMPTY, Limits())
-        outcome = await scorer.judge_edit(edit(), asyncio.get_running_loop().time() + 0.01)
-        assert outcome.fault is not None and outcome.fault.code == "deadline"
-        judge.free.set()
-        await scorer.close()
-
-    asyncio.run(run())
+    judge = Stubborn()
+    scorer = Scorer(judge, EMPTY, Limits())
+    outcome = await scorer.judge_edit(edit(), asyncio.get_running_loop().time() + 0.01)
+    assert outcome.fault is not None and outcome.fault.code == "deadline"
+    judge.free.set()
+    await scorer.close()
 
 
-def test_after_the_end_nothing_is_judged() -> None:
-    async def run() -> None:
-        judge = ReadyJudge()
-        scorer = Scorer(judge, EMPTY, Limits())
-        await scorer.close()
-        outcome = await scorer.judge_edit(edit(), soon())
-        assert outcome.fault is not None and outcome.fault.code == "shutting_down"
-        assert (judge.asked, judge.closed) == ([], 1)
-
-    asyncio.run(run())
+async def test_after_the_end_nothing_is_judged() -> None:
+    judge = ReadyJudge()
+    scorer = Scorer(judge, EMPTY, Limits())
+    await scorer.close()
+    outcome = await scorer.judge_edit(edit(), soon())
+    assert outcome.fault is not None and outcome.fault.code == "shutting_down"
+    assert (judge.asked, judge.closed) == ([], 1)
 
 
-def test_a_win_rate_leaves_out_what_was_not_judged() -> None:
+async def test_a_win_rate_leaves_out_what_was_not_judged() -> None:
     bad = picture(200)
     images = sorted((picture(shade) for shade in (1, 2, 3)), key=reward_of)
 
-    async def run() -> None:
-        judge = ReadyJudge(
-            lambda example: Failure("image", "damaged") if bad in [each.data for each in example.candidates] else None
-        )
-        items, cost = await rank_by_win_rate(Scorer(judge, EMPTY, Limits()), edit(*images, bad), soon())
-        assert [item.reward for item in items] == [0.0, 0.5, 1.0, None]
-        assert [item.comparisons and item.comparisons.judged for item in items] == [2, 2, 2, 0]
-        assert items[3].error is not None and items[3].error.code == "image"
-        assert cost.calls == 3
-
-    asyncio.run(run())
+    judge = ReadyJudge(
+        lambda example: Failure("image", "damaged") if bad in [each.data for each in example.candidates] else None
+    )
+    result = await Scorer(judge, EMPTY, Limits()).rank(edit(*images, bad), soon(), "win_rate")
+    items = result.results
+    assert [item.reward for item in items] == [0.0, 0.5, 1.0, None]
+    assert [item.comparisons and item.comparisons.judged for item in items] == [2, 2, 2, 0]
+    assert items[3].error is not None and items[3].error.code == "image"
+    assert result.usage.calls == 3

@@ -6,6 +6,7 @@ import pytest
 from serving_parts import ONE, TWO, ReadyJudge, Running, b64, edit
 
 from rewardharness.critique import Critique
+from rewardharness.judging.interface import Traits
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Judgment
@@ -17,7 +18,7 @@ FOUND = Critique(("Too <b>dark</b>.",), "make it lighter, clearly")
 class Critic(ReadyJudge):
     """A ready judge that writes critiques."""
 
-    writes_critiques = True
+    traits = Traits(writes_critiques=True)
     critical = False
 
     def with_critiques(self) -> Judge:
@@ -53,7 +54,7 @@ def test_the_client_reads_critiques() -> None:
     ask = Ask("make it lighter", ONE, TWO)
     with Running(Critic()) as server, RewardClient(server.url) as client:
         [plain], [told] = client.score([ask]), client.score([ask], critique=True)
-    assert (plain.critique, told.critique, told.value) == (None, FOUND, plain.value)
+    assert (plain.critique, told.critique, told.reward) == (None, FOUND, plain.reward)
     refused = pytest.raises(RewardServerError, match="writes no critiques")
     with Running(ReadyJudge()) as server, RewardClient(server.url) as client, refused:
         client.score([ask], critique=True)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import pytest
 from model_server import ModelServer, own_port
 from PIL import Image
 from serving_parts import (
+    CHUNKED,
     ONE,
     PATIENCE,
     SOURCE,
@@ -25,16 +25,18 @@ from serving_parts import (
     Running,
     b64,
     edit,
+    head,
     later,
+    message,
     picture,
+    read_all,
     reward_of,
 )
 
 from rewardharness.files import read_jsonl
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import JudgeOptions, open_judge
-from rewardharness.judging.subagent_settings import SubAgentSettings
+from rewardharness.judging.opening import open_judge
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Example, Failure, ImageInput
 from rewardharness.serving.limits import Limits
@@ -43,6 +45,7 @@ from rewardharness.settings import Settings
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 SECRET = "http://user:hunter2@10.1.2.3:8000/v1"
+CHUNK = b"3e8\r\n" + b" " * 1000 + b"\r\n"
 
 
 @pytest.mark.parametrize("shown", [None, "Bearer wrong", "Bearer ", "Basic " + TOKEN, TOKEN, "Bearer " + TOKEN + "x"])
@@ -100,112 +103,78 @@ def test_the_server_has_no_limit_of_pixels_of_its_own_below_that_of_the_judge() 
 
 def test_a_body_of_no_announced_length_is_cut_off_at_the_limit() -> None:
     with Running(ReadyJudge(), Limits(body_bytes=20_000)) as running:
-        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection:
-            head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        with running.connect(head("/score", CHUNKED)) as connection:
             for _ in range(30):
-                connection.sendall(b"3e8\r\n" + b" " * 1000 + b"\r\n")
+                connection.sendall(CHUNK)
             assert connection.recv(100).startswith(b"HTTP/1.1 413")
         assert running.service.gate.bytes_held == 0
 
 
 @pytest.mark.parametrize(
-    "before",
-    [
-        b"GET /healthz HTTP/1.1\r\nHost: ",
-        b"POST /score HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nAfter: ",
-    ],
+    "before", [b"GET /healthz HTTP/1.1\r\nHost: ", head("/score", CHUNKED) + b"0\r\nAfter: "], ids=["head", "trailer"]
 )
 def test_heads_and_what_follows_a_body_are_bounded(before: bytes, server: Running) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
-        connection.sendall(before)
-        with contextlib.suppress(ConnectionError):  # it is closed while more is sent
-            for _ in range(100):
-                connection.sendall(b"x" * 1000)
-            assert re.match(rb"HTTP/1.1 (431|415)", connection.recv(65536))
-            assert not read_all(connection)
+    with server.connect(before) as connection, contextlib.suppress(ConnectionError):  # closed while more is sent
+        for _ in range(100):
+            connection.sendall(b"x" * 1000)
+        assert re.match(rb"HTTP/1.1 (431|400)", connection.recv(65536))
+        assert not read_all(connection)
 
 
 def test_a_body_may_come_byte_by_byte(server: Running) -> None:
-    body = json.dumps(edit()).encode()
-    pieces = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
-        head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n")
+    pieces = b"".join(b"1\r\n%c\r\n" % byte for byte in json.dumps(edit()).encode())
+    with server.connect(head("/score", "Connection: close", CHUNKED) + pieces + b"0\r\n\r\n") as connection:
         assert read_all(connection).startswith(b"HTTP/1.1 200")
 
 
 def test_a_request_that_offers_another_protocol_is_answered_in_this_one(server: Running) -> None:
-    body = json.dumps(edit()).encode()
-    head = "POST /score HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
-    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+    offer = message(edit(), "/score", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c")
+    with server.connect() as connection:
         for _ in range(2):
-            connection.sendall(head.encode() + body)
+            connection.sendall(offer)
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
 
 
-def read_all(connection: socket.socket) -> bytes:
-    found = b""
-    while data := connection.recv(65536):
-        found += data
-    return found
-
-
 def test_slow_callers_are_sent_away_and_hold_nothing() -> None:
-    with Running(ReadyJudge(), Limits(read_seconds=PATIENCE)) as running:
-        address = ("127.0.0.1", running.port)
-        with (
-            socket.create_connection(address, timeout=PATIENCE) as silent,
-            socket.create_connection(address, timeout=PATIENCE) as half_head,
-            socket.create_connection(address, timeout=PATIENCE) as half_body,
-        ):
-            half_head.sendall(b"POST /score HTTP/1.1\r\nHost: loc")
-            half_body.sendall(
-                b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                b'Content-Length: 100\r\n\r\n{"instr'
-            )
-            assert running.post("/score", edit()).status == 200
-            running.let_pass(PATIENCE + 1)  # a body has a little longer, by its length
-            for connection in (silent, half_head):
-                head, _, body = read_all(connection).partition(b"\r\n\r\n")
-                assert head.startswith(b"HTTP/1.1 408")
-                assert json.loads(body)["error"]["code"] == "too_slow"
-            reply = half_body.recv(65536)
-            running.let_pass(PATIENCE)  # the rest of what was refused may still come
-            reply += read_all(half_body)
-            assert reply.startswith(b"HTTP/1.1 408")
-            assert b'"too_slow"' in reply
+    with (
+        Running(ReadyJudge(), Limits(read_seconds=PATIENCE)) as running,
+        running.connect() as silent,
+        running.connect(b"POST /score HTTP/1.1\r\nHost: loc") as half_head,
+        running.connect(head("/score", "Content-Length: 100") + b'{"instr') as half_body,
+    ):
+        assert running.post("/score", edit()).status == 200
+        running.let_pass(PATIENCE + 1)  # a body has a little longer, by its length
+        for connection in (silent, half_head):
+            top, _, body = read_all(connection).partition(b"\r\n\r\n")
+            assert top.startswith(b"HTTP/1.1 408")
+            assert json.loads(body)["error"]["code"] == "too_slow"
+        reply = half_body.recv(65536)
+        running.let_pass(PATIENCE)  # the rest of what was refused may still come
+        reply += read_all(half_body)
+        assert reply.startswith(b"HTTP/1.1 408") and b'"too_slow"' in reply
         assert (running.service.gate.bytes_held, running.service.gate.requests) == (0, 0)
 
 
 def test_what_is_not_http_is_answered_in_the_one_shape(server: Running) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
-        connection.sendall(b"GARBAGE\r\n\r\n")
-        head, _, body = read_all(connection).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 Bad Request")
-    found = json.loads(body)
-    assert found["error"]["code"] == "malformed"
-    lines = head.decode().lower().splitlines()
-    assert f"x-request-id: {found['request_id']}" in lines and "cache-control: no-store" in lines
+    with server.connect(b"GARBAGE\r\n\r\n") as connection:
+        top, _, body = read_all(connection).partition(b"\r\n\r\n")
+    assert top.startswith(b"HTTP/1.1 400 Bad Request")
+    reply = json.loads(body)
+    assert reply["error"]["code"] == "malformed"
+    assert {f"x-request-id: {reply['request_id']}", "cache-control: no-store"} <= set(top.decode().lower().splitlines())
 
 
 @pytest.mark.parametrize(("more", "replies"), [(b"", []), (b"GET /healthz HT", [b"408"])])
 def test_after_its_reply_a_connection_is_told_of_half_a_head_and_of_nothing_else(more: bytes, replies: list) -> None:
-    chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
-    head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with (
         Running(ReadyJudge(), Limits(body_bytes=20_000, read_seconds=PATIENCE)) as running,
-        socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection,
+        running.connect(head("/score", CHUNKED) + 25 * CHUNK) as connection,
     ):
-        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + 25 * chunk)
         first = connection.recv(65536)
         connection.sendall(b"0\r\n\r\n" + more)  # the rest of what was refused
         running.let_pass(PATIENCE)
-        found = first + read_all(connection)
-    assert re.findall(rb"HTTP/1.1 (\d+)", found) == [b"413", *replies], (
-        "clients keep a connection for their next request"
-    )
+        statuses = re.findall(rb"HTTP/1.1 (\d+)", first + read_all(connection))
+    assert statuses == [b"413", *replies], "clients keep a connection for their next request"
 
 
 def test_another_protocol_is_not_offered_and_fills_no_log(server: Running, caplog: pytest.LogCaptureFixture) -> None:
@@ -218,10 +187,8 @@ def test_another_protocol_is_not_offered_and_fills_no_log(server: Running, caplo
 def test_a_caller_that_goes_away_gives_up_its_place() -> None:
     judge = HoldingJudge()
     with Running(judge, Limits(concurrency=1)) as running:
-        body = json.dumps({"items": [edit(ONE), edit(TWO), edit(picture(3))]}).encode()
-        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection:
-            head = "POST /batch_score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        batch = {"items": [edit(ONE), edit(TWO), edit(picture(3))]}
+        with running.connect(message(batch, "/batch_score")):
             assert judge.entered.wait(PATIENCE)
         assert judge.given_up.wait(PATIENCE)
         judge.let_go()
@@ -229,27 +196,20 @@ def test_a_caller_that_goes_away_gives_up_its_place() -> None:
         asked = [example.candidates[0].data for example in judge.asked]
         assert asked == [ONE, picture(4)]  # what had waited behind it was never judged
         assert running.service.gate.judgments == 0
-        assert 'rh_requests_total{code="499",route="/batch_score"} 1' in running.get("/metrics").body.decode()
+        assert 'rh_requests_total{code="499",route="/batch_score"} 1.0' in running.get("/metrics").body.decode()
 
 
 def test_equal_questions_at_once_are_asked_once_and_outlive_one_caller() -> None:
     judge = HoldingJudge()
     with Running(judge) as running:
-        body = json.dumps(edit()).encode()
-        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as leaver:
-            head = "POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            leaver.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        with running.connect(message(edit())):
             assert judge.entered.wait(PATIENCE)
             stayer = later(lambda: running.post("/batch_score", {"items": [edit(), edit()]}))
-            while running.service.gate.judgments < 3:
-                running.get("/healthz")
-        while running.service.gate.judgments > 2:
-            running.get("/healthz")
+            running.wait_until(lambda service: service.gate.judgments == 3)
+        running.wait_until(lambda service: service.gate.judgments == 2)
         judge.let_go()
-        found = stayer.result().json["results"]
-    assert [item["reward"] for item in found] == [reward_of(ONE)] * 2
-    assert len(judge.asked) == 1
-    assert not judge.given_up.is_set()
+        assert [item["reward"] for item in stayer.result().json["results"]] == [reward_of(ONE)] * 2
+    assert len(judge.asked) == 1 and not judge.given_up.is_set()
 
 
 def test_a_full_queue_is_said_with_when_to_come_back() -> None:
@@ -258,17 +218,14 @@ def test_a_full_queue_is_said_with_when_to_come_back() -> None:
         first = later(lambda: running.post("/batch_score", {"items": [edit(ONE), edit(TWO)]}))
         assert judge.entered.wait(PATIENCE)
         refused = running.post("/batch_score", {"items": [edit(picture(5)), edit(picture(6))]})
-        assert (refused.status, refused.code) == (429, "busy")
+        assert (refused.status, refused.code, refused.json["error"]["retryable"]) == (429, "busy", True)
         assert 1 <= int(refused.headers["retry-after"]) <= 60
-        assert refused.json["error"]["retryable"] is True
         third = later(lambda: running.post("/score", edit(picture(7))))
-        while running.service.gate.judgments < 3:
-            running.get("/healthz")
+        running.wait_until(lambda service: service.gate.judgments == 3)
         assert running.post("/score", edit(picture(8))).status == 429
         assert running.get("/healthz").status == 200
         judge.let_go()
-        assert first.result().json["n_ok"] == 2
-        assert third.result().json["n_ok"] == 1
+        assert [first.result().json["n_ok"], third.result().json["n_ok"]] == [2, 1]
         assert running.post("/score", edit(picture(8))).status == 200
 
 
@@ -279,8 +236,7 @@ def test_bytes_are_bounded_over_all_requests_and_given_back() -> None:
         first = later(lambda: running.post("/score", edit(ONE, **padding)))
         assert judge.entered.wait(PATIENCE)
         second = later(lambda: running.post("/score", edit(TWO, **padding)))
-        while running.service.gate.requests < 2:
-            running.get("/healthz")
+        running.wait_until(lambda service: service.gate.requests == 2)
         running.let_pass(PATIENCE)
         refused = second.result()
         assert (refused.status, refused.code) == (429, "busy")
@@ -291,18 +247,15 @@ def test_bytes_are_bounded_over_all_requests_and_given_back() -> None:
 
 def test_a_length_that_is_only_announced_holds_no_room() -> None:
     with Running(ReadyJudge(), Limits(body_bytes=20_000, bytes_at_once=20_000, read_seconds=PATIENCE)) as running:
-        address = ("127.0.0.1", running.port)
-        head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         with contextlib.ExitStack() as idle:
-            for rest in [b"Content-Length: 19000\r\n\r\n{"] * 8 + [b"Transfer-Encoding: chunked\r\n\r\n1\r\n{"] * 8:
-                idle.enter_context(socket.create_connection(address, timeout=PATIENCE)).sendall(head + rest)
-            while running.service.gate.bytes_held < 16:
-                assert running.get("/healthz").status == 200
+            for _ in range(8):
+                idle.enter_context(running.connect(head("/score", "Content-Length: 19000") + b"{"))
+                idle.enter_context(running.connect(head("/score", CHUNKED) + b"1\r\n{"))
+            running.wait_until(lambda service: service.gate.bytes_held == 16)
             assert running.post("/score", edit()).status == 200
             assert running.service.gate.bytes_held == 16
             running.let_pass(PATIENCE + 1)  # one byte each earns no more time
-            while running.service.gate.requests:
-                assert running.get("/healthz").status == 200
+            running.wait_until(lambda service: service.gate.requests == 0)
         assert running.service.gate.bytes_held == 0
 
 
@@ -313,10 +266,8 @@ def test_a_judge_that_hangs_costs_no_more_than_the_deadline() -> None:
         asked = later(lambda: running.post("/batch_score", wish))
         assert judge.entered.wait(PATIENCE)
         running.let_pass(PATIENCE)
-        answered = asked.result()
-        assert answered.status == 200
-        assert [item["error"]["code"] for item in answered.json["results"]] == ["deadline"] * 2
-        assert [item["reward"] for item in answered.json["results"]] == [None] * 2
+        results = asked.result().json["results"]
+        assert [(item["error"]["code"], item["reward"]) for item in results] == [("deadline", None)] * 2
         assert judge.given_up.wait(PATIENCE)
         judge.let_go()
         assert running.post("/score", edit(ONE)).json["results"][0]["ok"] is True
@@ -339,9 +290,9 @@ def test_a_judge_that_fails_says_so_in_words_that_give_nothing_away(
         running.post("/score", edit() | {"instruction": ""})
         running.ask("GET", f"/secret-path-{TOKEN}?{TOKEN}", headers={"Authorization": "x"})
         metrics = running.get("/metrics").body.decode()
-    errors = [None if item["error"] is None else item["error"] for item in answered.json["results"]]
-    assert [error and error["code"] for error in errors] == ["unreachable", "defect", "unheard_of", None]
-    assert [error and error["retryable"] for error in errors] == [True, False, False, None]
+    errors = [item["error"] for item in answered.json["results"]]
+    codes = [("unreachable", True), ("defect", False), ("unheard_of", False), None]
+    assert [error and (error["code"], error["retryable"]) for error in errors] == codes
     lines = [record for _, record in read_jsonl(path)]
     assert [(line["route"], line["status"], line["error"]) for line in lines] == [
         ("/batch_score", 200, None),
@@ -422,37 +373,30 @@ def test_sigterm_while_a_model_judges_loses_nothing(tmp_path: Path, own_home: Pa
         command = [sys.executable, "-m", "rewardharness", "serve", "--port", "0", "--no-cache"]
         command += ["--judge", f"openai:judge@{upstream.url}", "--protocol", "pointwise"]
         environment = {**os.environ, "RH_HOME": str(own_home), "RH_SERVER_TOKEN": TOKEN}
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path)
-        try:
-            assert process.stderr is not None
-            address = process.stderr.readline().split()[2]
-            running = Running.__new__(Running)
-            running.port, running.token = int(address.rpartition(":")[2]), TOKEN
-            accepted = later(lambda: running.post("/score", edit()))
-            assert asked.wait(PATIENCE)
-            process.send_signal(signal.SIGTERM)
-            while running.get("/readyz").status == 200:
-                pass
-            go.set()
-            [item] = accepted.result().json["results"]
-            assert process.wait(PATIENCE) == 0
-            said = process.stderr.read()
-        finally:
-            go.set()
-            process.kill()
-            process.wait()
-            if process.stderr is not None:
-                process.stderr.close()
-    assert item["ok"] is True
-    assert item["scores"] == {"instruction": 3.0, "quality": 2.0}
-    assert TOKEN not in said
-    assert "Traceback" not in said
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as process:
+            try:
+                assert process.stderr is not None
+                running = Running.__new__(Running)
+                running.port, running.token = int(process.stderr.readline().split()[2].rpartition(":")[2]), TOKEN
+                accepted = later(lambda: running.post("/score", edit()))
+                assert asked.wait(PATIENCE)
+                process.send_signal(signal.SIGTERM)
+                while running.get("/readyz").status == 200:
+                    pass
+                go.set()
+                [item] = accepted.result().json["results"]
+                assert process.wait(PATIENCE) == 0
+                said = process.stderr.read()
+            finally:
+                go.set()
+                process.kill()
+    assert item["ok"] is True and item["scores"] == {"instruction": 3.0, "quality": 2.0}
+    assert TOKEN not in said and "Traceback" not in said
 
 
 def model_judge(url: str, home: Path) -> Judge:
-    how = SubAgentSettings(protocol="pointwise")
     settings = Settings(home=home, library="builtin", debug=False, workers=1)
-    return open_judge(f"openai:judge@{url}", settings, JudgeOptions(subagent=how, attempts=1, cache=False))
+    return open_judge(f"openai:judge@{url}", settings, protocol="pointwise", retries=0, no_cache=True)
 
 
 def test_a_model_scores_over_http_as_it_does_without(own_home: Path) -> None:

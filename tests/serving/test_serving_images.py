@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from rewardharness.serving.body import Parsed
 from rewardharness.serving.faults import RefusedError
-from rewardharness.serving.images import ImageShelf, count_pixels, decode_base64
+from rewardharness.serving.images import count_pixels, decode_base64
 from rewardharness.serving.limits import Limits
+from rewardharness.serving.wire import EditReader, ScoreRequest, read_request
 
 
 @pytest.mark.parametrize(
@@ -62,5 +64,7 @@ def test_base64_is_read_strictly(data: bytes) -> None:
 
 
 def test_images_that_come_twice_share_their_bytes() -> None:
-    shelf = ImageShelf(Limits(), {"a": b"abc", "b": "YWJj"})
-    assert shelf.look_up("a", "x").data is shelf.look_up("b", "x").data is shelf.take("YWJj", "x").data
+    edit = {"instruction": "x", "source": {"ref": "a"}, "edited": {"ref": "b"}, "references": ["YWJj"]}
+    parsed = Parsed({**edit, "images": {"b": "YWJj"}}, parts={"a": b"abc"})
+    [read] = EditReader(parsed, read_request(ScoreRequest, parsed, Limits()), Limits()).edits()
+    assert len({id(image.data) for image in read.images}) == 1 and len(read.images) == 3

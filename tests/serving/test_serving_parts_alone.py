@@ -20,25 +20,25 @@ from rewardharness.serving.body import ClientGoneError, Parsed
 from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
 from rewardharness.serving.hosts import HostCheck, is_loopback
 from rewardharness.serving.limits import AdmissionControl, Limits
-from rewardharness.serving.prometheus import Counter, Histogram, Metrics
+from rewardharness.serving.prometheus import Metrics
 from rewardharness.serving.request_log import RequestLog
 from rewardharness.serving.results import ItemUsage, RequestResult
 from rewardharness.serving.security import Guard, clean_request_id, read_token
 from rewardharness.serving.service import RequestContext, Service, unless_gone
+from rewardharness.serving.wire import BatchRequest, ScoreRequest
 
 TOKEN = "0123456789abcdef"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]"])
-def test_loopback(host: str) -> None:
-    assert is_loopback(host)
-
-
 @pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "", "10.0.0.1", "example.com", "localhost.example.com", "127.0.0.1.x"]
+    ("hosts", "loopback"),
+    [
+        (("127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]"), True),
+        (("0.0.0.0", "::", "", "10.0.0.1", "example.com", "localhost.example.com", "127.0.0.1.x"), False),
+    ],
 )
-def test_not_loopback(host: str) -> None:
-    assert not is_loopback(host)
+def test_loopback(hosts: tuple[str, ...], loopback: bool) -> None:
+    assert [is_loopback(host) for host in hosts] == [loopback] * len(hosts)
 
 
 def test_a_token_file_goes_before_the_environment(tmp_path: Path) -> None:
@@ -64,45 +64,32 @@ def test_any_id_becomes_harmless(text: str) -> None:
     assert all(each.isascii() and (each.isalnum() or each in "._-") for each in cleaned)
 
 
-@pytest.mark.parametrize("host", [b"localhost", b"localhost:8100", b"127.0.0.1:1", b"[::1]:8100", b""])
-def test_a_server_without_a_token_takes_programs_here(host: bytes) -> None:
-    Guard().check("/score", {b"host": host})
+def test_a_server_without_a_token_takes_programs_here_and_no_pages() -> None:
+    for host in (b"localhost", b"localhost:8100", b"127.0.0.1:1", b"[::1]:8100", b""):
+        Guard().check("/score", {b"host": host})
+    page = {b"host": b"localhost", b"origin": b"null"}
+    for headers in ({b"host": b"evil.example:8100"}, page, {b"host": b"[::2]"}):
+        with pytest.raises(RefusedError) as caught:
+            Guard().check("/score", headers)
+        assert caught.value.status == 403
+        Guard(TOKEN).check("/score", {**headers, b"authorization": b"Bearer " + TOKEN.encode()})
 
 
-@pytest.mark.parametrize(
-    "headers", [{b"host": b"evil.example:8100"}, {b"host": b"localhost", b"origin": b"null"}, {b"host": b"[::2]"}]
-)
-def test_a_server_without_a_token_takes_no_pages(headers: dict[bytes, bytes]) -> None:
-    with pytest.raises(RefusedError) as caught:
-        Guard().check("/score", headers)
-    assert caught.value.status == 403
-    Guard(TOKEN).check("/score", {**headers, b"authorization": b"Bearer " + TOKEN.encode()})
-
-
-def test_counters_are_written_as_prometheus_reads_them() -> None:
-    counter, histogram = Counter(), Histogram((0.1, 1.0))
-    counter.add(code="a")
-    counter.add(2, code='b"\n\\')
-    for value in (0.05, 0.1, 0.5, 7):
-        histogram.observe(value)
-    assert counter.lines("c") == ['c{code="a"} 1', 'c{code="b\\"\\n\\\\"} 2']
-    assert histogram.lines("h") == [
-        'h_bucket{le="0.1"} 2',
-        'h_bucket{le="1"} 3',
-        'h_bucket{le="+Inf"} 4',
-        "h_sum 7.65",
-        "h_count 4",
-    ]
-
-
-def test_every_metric_has_a_type_and_words() -> None:
+def test_metrics_are_written_as_prometheus_reads_them() -> None:
     metrics = Metrics()
-    metrics.gauge("rh_x", "Something.", lambda: 2.5, {"a": "b"})
-    lines = metrics.text().splitlines()
-    assert lines[-1] == 'rh_x{a="b"} 2.5'
+    metrics.refused.labels('b"\n\\').inc(2)
+    for value in (0.05, 0.1, 0.55, 7):
+        metrics.rewards.observe(value)
+    metrics.gauge("rh_x", "Something.", lambda: 2.5, {"b": "c", "a": "b"})
+    lines = metrics.text().decode().splitlines()
+    assert lines[-1] == 'rh_x{a="b",b="c"} 2.5'
+    counts = {"0.1": 2, "0.5": 2, "0.6": 3, "+Inf": 4}
+    expected = [f'rh_reward_bucket{{le="{bound}"}} {count}.0' for bound, count in counts.items()]
+    expected += ["rh_reward_count 4.0", "rh_reward_sum 7.7", 'rh_refused_total{code="b\\"\\n\\\\"} 2.0']
+    assert set(expected) <= set(lines)
     names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    assert names == {line.split()[2] for line in lines if line.startswith("# HELP")}
-    assert all(line.startswith(("#", *names)) for line in lines)
+    assert names == {line.split()[2] for line in lines if line.startswith("# HELP")} and len(names) == 12
+    assert all(line.startswith(("#", *names)) and "_created" not in line for line in lines)
 
 
 def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(
@@ -182,7 +169,7 @@ def test_large_bodies_are_taken_apart_off_the_loop() -> None:
             return {"type": "http.request", "body": b" " * (2 << 20)}
 
         with pytest.raises(RefusedError):
-            await service.batch_score(RequestContext("id"), {}, receive, parse)
+            await service.answer(RequestContext("id"), {}, receive, BatchRequest, parse)
         await service.close()
 
     asyncio.run(main())
@@ -254,7 +241,7 @@ def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
             async def receive() -> dict:
                 return body.pop() if body else await asyncio.get_running_loop().create_future()
 
-            reply = await service.score(RequestContext("id"), head, receive)
+            reply = await service.answer(RequestContext("id"), head, receive, ScoreRequest)
             return reply.results[0].reward
 
         asked = asyncio.gather(*(ask(shade) for shade in range(60)))
@@ -270,47 +257,37 @@ def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
 
 LOCAL = HostCheck.listening("127.0.0.1")
 OPEN = HostCheck.listening("0.0.0.0", ["ann-demo.hf.space"])
+OWN = [
+    (LOCAL, "localhost:7860", "http://localhost:7860"),
+    (LOCAL, "127.0.0.1:7860", "http://127.0.0.1:7860"),
+    (LOCAL, "[::1]:7860"),
+    (OPEN, "ann-demo.hf.space", "https://ann-demo.hf.space"),
+    (OPEN, "10.0.0.7:7860", "https://ann-demo.hf.space"),
+    (OPEN, "192.168.1.5:7860", "http://192.168.1.5:7860"),
+    (HostCheck.listening("box"), "BOX:7860", "http://box:7860"),
+]
+FOREIGN = [
+    (LOCAL, "evil.example:7860", "http://evil.example:7860"),
+    (LOCAL, "evil.example:7860"),
+    (LOCAL, "192.168.1.5:7860"),
+    (LOCAL, "localhost.evil.example"),
+    (LOCAL, "127.0.0.1.evil.example:7860"),
+    (LOCAL, "localhost:80@evil.example"),
+    (LOCAL, "localhost:7860", "null"),
+    (LOCAL, "localhost:7860", ""),
+    (LOCAL, "localhost:7860", "http://localhost:3000"),
+    (LOCAL, "localhost:7860", "http://localhost:7860", "http://evil.example"),
+    (LOCAL, "localhost:7860", "http://localhost:7860.evil.example"),
+    (OPEN, "evil.example:7860", "http://evil.example:7860"),
+    (OPEN, "ann-demo.hf.space", "https://eve-demo.hf.space"),
+    (OPEN, "ann-demo.hf.space", "https://ann-demo.hf.space:8443"),
+]
 
 
-def headers_of(host: str, *origins: str) -> list[tuple[bytes, bytes]]:
-    return [(b"host", host.encode()), *((b"origin", each.encode()) for each in origins)]
-
-
-@pytest.mark.parametrize(
-    ("check", "headers"),
-    [
-        (LOCAL, headers_of("localhost:7860", "http://localhost:7860")),
-        (LOCAL, headers_of("127.0.0.1:7860", "http://127.0.0.1:7860")),
-        (LOCAL, headers_of("[::1]:7860")),
-        (OPEN, headers_of("ann-demo.hf.space", "https://ann-demo.hf.space")),
-        (OPEN, headers_of("10.0.0.7:7860", "https://ann-demo.hf.space")),
-        (OPEN, headers_of("192.168.1.5:7860", "http://192.168.1.5:7860")),
-        (HostCheck.listening("box"), headers_of("BOX:7860", "http://box:7860")),
-    ],
-)
-def test_own_names_and_pages_are_answered(check: HostCheck, headers: list[tuple[bytes, bytes]]) -> None:
-    assert check.allows(headers)
-
-
-@pytest.mark.parametrize(
-    ("check", "headers"),
-    [
-        (LOCAL, headers_of("evil.example:7860", "http://evil.example:7860")),
-        (LOCAL, headers_of("evil.example:7860")),
-        (LOCAL, headers_of("192.168.1.5:7860")),
-        (LOCAL, headers_of("localhost.evil.example")),
-        (LOCAL, headers_of("127.0.0.1.evil.example:7860")),
-        (LOCAL, headers_of("localhost:80@evil.example")),
-        (LOCAL, [*headers_of("localhost:7860"), *headers_of("evil.example:7860")]),
-        (LOCAL, headers_of("localhost:7860", "null")),
-        (LOCAL, headers_of("localhost:7860", "")),
-        (LOCAL, headers_of("localhost:7860", "http://localhost:3000")),
-        (LOCAL, headers_of("localhost:7860", "http://localhost:7860", "http://evil.example")),
-        (LOCAL, headers_of("localhost:7860", "http://localhost:7860.evil.example")),
-        (OPEN, headers_of("evil.example:7860", "http://evil.example:7860")),
-        (OPEN, headers_of("ann-demo.hf.space", "https://eve-demo.hf.space")),
-        (OPEN, headers_of("ann-demo.hf.space", "https://ann-demo.hf.space:8443")),
-    ],
-)
-def test_foreign_names_and_pages_are_refused(check: HostCheck, headers: list[tuple[bytes, bytes]]) -> None:
-    assert not check.allows(headers)
+@pytest.mark.parametrize(("cases", "answered"), [(OWN, True), (FOREIGN, False)])
+def test_own_names_and_pages_are_answered_and_foreign_ones_are_not(cases: list, answered: bool) -> None:
+    for check, host, *origins in cases:
+        headers = [(b"host", host.encode()), *((b"origin", origin.encode()) for origin in origins)]
+        assert check.allows(headers) is answered, headers
+    two = [(b"host", b"localhost:7860"), (b"host", b"evil.example:7860")]
+    assert not LOCAL.allows(two)

@@ -4,7 +4,7 @@ import asyncio
 import pickle
 
 import pytest
-from serving_parts import ONE, SOURCE, TWO, ReadyJudge, Running, b64, edit, picture, reward_of
+from serving_parts import ONE, SOURCE, TWO, ReadyJudge, Running, b64, edit, group, pair, picture, reward_of
 
 from rewardharness.library.store import EMPTY
 from rewardharness.serving import verl
@@ -37,24 +37,19 @@ def seen(judge: ReadyJudge) -> set[tuple[bytes | None, ...]]:
 ROUTES = {
     "/score": edit() | TWICE,
     "/batch_score": {"items": [edit() | {"references": TWICE["references"]}], "images": TWICE["images"]},
-    "/compare": {"instruction": TEXT, "source": b64(SOURCE), "a": b64(ONE), "b": b64(TWO)} | TWICE,
-    "/rank": {"instruction": TEXT, "source": b64(SOURCE), "candidates": [b64(ONE), b64(TWO)]} | TWICE,
+    "/compare": pair() | TWICE,
+    "/rank": group(ONE, TWO) | TWICE,
+    "/rank by win rate": group(ONE, TWO, method="win_rate") | TWICE,
+    "/score of several": group(ONE, TWO) | TWICE,
 }
 
 
-@pytest.mark.parametrize("path", ROUTES)
-def test_all_routes_take_references(server: Running, judge: ReadyJudge, path: str) -> None:
-    reply = server.post(path, ROUTES[path])
+@pytest.mark.parametrize("route", ROUTES)
+def test_all_routes_take_references(server: Running, judge: ReadyJudge, route: str) -> None:
+    reply = server.post(route.split()[0], ROUTES[route])
     assert reply.status == 200 and reply.json["n_error"] == 0
     assert seen(judge) == {(SOURCE, SECOND, THIRD)}
     assert [image.name for image in judge.asked[0].references] == ["image 2", "image 3"]
-
-
-def test_a_win_rate_and_candidates_together_take_references(server: Running, judge: ReadyJudge) -> None:
-    assert server.post("/rank", ROUTES["/rank"] | {"method": "win_rate"}).json["n_error"] == 0
-    several = {key: value for key, value in edit().items() if key != "edited"} | {"candidates": [b64(ONE), b64(TWO)]}
-    assert server.post("/score", several | TWICE).json["n_error"] == 0
-    assert seen(judge) == {(SOURCE, SECOND, THIRD)}
 
 
 def test_a_remembered_judgment_belongs_to_its_references(server: Running, judge: ReadyJudge) -> None:
@@ -62,19 +57,21 @@ def test_a_remembered_judgment_belongs_to_its_references(server: Running, judge:
         server.post("/score", edit(references=[b64(image) for image in references]))
     assert len(judge.asked) == 5
     # The same images, once with two candidates and once with a candidate and a reference.
-    pair = {"instruction": TEXT, "source": b64(SOURCE), "candidates": [b64(ONE), b64(SECOND)]}
-    assert len(server.post("/score", pair).json["results"]) == 2
+    assert len(server.post("/score", group(ONE, SECOND)).json["results"]) == 2
 
 
 def test_references_are_limited(judge: ReadyJudge) -> None:
+    four, large = [b64(picture(number)) for number in range(4)], [b64(bytes(3000))]
+    lost = {"items": [edit(references=[{"ref": "no"}])]}
     with Running(judge, Limits(image_bytes=2000)) as running:
-        four = running.post("/score", edit(references=[b64(picture(n)) for n in range(4)]))
-        assert (four.status, four.json["fields"][0]["field"]) == (422, "references")
-        large = running.post("/score", edit(references=[b64(bytes(3000))]))
-        assert (large.status, large.json["fields"][0]["field"]) == (413, "references[0]")
-        lost = running.post("/batch_score", {"items": [edit(references=[{"ref": "no"}])]})
-        assert (lost.status, lost.json["fields"][0]["field"]) == (422, "items[0].references[0]")
-        assert running.post("/score", edit(references="x")).status == 422
+        for path, body, status, field in (
+            ("/score", edit(references=four), 422, "references"),
+            ("/score", edit(references=large), 413, "references[0]"),
+            ("/batch_score", lost, 422, "items[0].references[0]"),
+            ("/score", edit(references="x"), 422, "references"),
+        ):
+            reply = running.post(path, body)
+            assert (reply.status, reply.json["fields"][0]["field"]) == (status, field)
     assert judge.asked == []
 
 
@@ -101,8 +98,8 @@ def test_the_client_sends_references(server: Running, judge: ReadyJudge) -> None
                 Ask(TEXT, SOURCE, ONE, references=[ONE] * 4),
             ]
         )
-        assert (plain.value, several.value) == (reward_of(ONE), reward_of(TWO))
-        assert many.value is None and many.reason == "input: There are 4 reference images."
+        assert (plain.reward, several.reward) == (reward_of(ONE), reward_of(TWO))
+        assert many.reward is None and many.reason == "input: There are 4 reference images."
         assert seen(judge) == {(SOURCE,), (SOURCE, SECOND, THIRD)}
         judge.asked.clear()
         client.rank(TEXT, SOURCE, [ONE, TWO], references=[THIRD])
@@ -123,15 +120,11 @@ def test_trl_takes_references_as_a_column_or_as_further_images(server: Running, 
     given = {**columns, "instruction": [TEXT] * 2, "edited": [ONE, TWO]}
     expected = [reward_of(ONE), reward_of(TWO)]
     served, local = EditReward(server.url), EditReward(judge=judge, library=EMPTY)
-    assert served(["p"] * 2, ["c"] * 2, **given) == expected
-    assert seen(judge) == {(SOURCE, SECOND, THIRD), (SOURCE,)}
-    judge.asked.clear()
-    assert local(["p"] * 2, ["c"] * 2, **given) == expected
-    assert seen(judge) == {(SOURCE, SECOND, THIRD), (SOURCE,)}
-    judge.asked.clear()
     awaited = AsyncEditReward(judge=judge, library=EMPTY)
-    assert asyncio.run(awaited(["p"] * 2, ["c"] * 2, **given)) == expected
-    assert seen(judge) == {(SOURCE, SECOND, THIRD), (SOURCE,)}
+    for ask in (served, local, lambda *words, **row: asyncio.run(awaited(*words, **row))):
+        judge.asked.clear()
+        assert ask(["p"] * 2, ["c"] * 2, **given) == expected
+        assert seen(judge) == {(SOURCE, SECOND, THIRD), (SOURCE,)}
     served.close()
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from model_server import Call, ModelServer
-from serving_parts import Running, b64, picture
+from serving_parts import Running, b64, is_probe, picture
 
 from rewardharness.cli.main import main
 from rewardharness.data.opening import open_data
-from rewardharness.judging.opening import JudgeOptions
+from rewardharness.judging.config import JudgeConfig
 from rewardharness.judging.release_file import load_release
 from rewardharness.judging.release_opening import open_release
 from rewardharness.schema import TextInput
@@ -133,17 +133,17 @@ def test_the_server_command_scores_a_text(evolved: tuple[Path, dict[str, Any]], 
                 assert client.identity.release == load_release(folder / "release.json").id
         finally:
             process.terminate()
-    assert reward.value == pytest.approx(5 / 6)
+    assert reward.reward == pytest.approx(5 / 6)
 
 
 def test_a_released_judge_scores_texts_over_http(evolved: tuple[Path, dict[str, Any]], model: ModelServer) -> None:
     folder, _ = evolved
     settings = Settings.from_env({"RH_HOME": str(folder / "home")})
     release = load_release(folder / "release.json")
-    judge, library = open_release(release, settings, endpoint=f"openai:judge@{model.url}", options=JudgeOptions())
+    judge = open_release(release, settings, JudgeConfig(judge=f"openai:judge@{model.url}"))
     example = open_data(str(FILE), settings).examples[0]
     one, other = (each.text for each in example.candidates if isinstance(each, TextInput))
-    with Running(judge, library=library) as server:
+    with Running(judge, library=release.library) as server:
         reply = server.post("/score", {"instruction": example.instruction, "edited": {"text": one}}).json
         assert reply["results"][0]["reward"] == pytest.approx(5 / 6)
         pair = {"instruction": example.instruction, "candidates": [{"text": one}, {"text": other}]}
@@ -155,9 +155,9 @@ def test_a_released_judge_scores_texts_over_http(evolved: tuple[Path, dict[str, 
             served = client.score(asks)
             compared = client.compare(example.instruction, None, *(ask.edited for ask in asks))
             assert compared.preference == example.preference
-    here = InProcessRewards(judge, library).score(asks)
-    assert [reward.value for reward in served] == [reward.value for reward in here]
-    assert served[0].value == pytest.approx(5 / 6)
+    here = InProcessRewards(judge, release.library).score(asks)
+    assert [reward.reward for reward in served] == [reward.reward for reward in here]
+    assert served[0].reward == pytest.approx(5 / 6)
 
 
 def test_other_commands_take_texts(
@@ -210,9 +210,9 @@ def test_videos_are_sent_as_frames(model: ModelServer) -> None:
 
     model.calls.clear()
     frames = [[b64(picture(shade)) for shade in range(start, start + 3)] for start in (10, 20)]
-    judge = open_judge(f"openai:judge@{model.url}", Settings.from_env(), protocol="direct", cache=False)
+    judge = open_judge(f"openai:judge@{model.url}", Settings.from_env(), protocol="direct", no_cache=True)
     body = {"instruction": "rain", "source": b64(picture(1)), "candidates": [{"frames": each} for each in frames]}
     with Running(judge, library=EMPTY) as server:
         server.post("/score", body)
-    asked = [call for call in model.calls if len(call.images) > 1]
+    asked = [call for call in model.calls if not is_probe(call)]
     assert asked and all(len(call.images) == 7 and call.text.count("Frame 3:") == 2 for call in asked)

@@ -1,4 +1,7 @@
+"""Reward functions of trainers against real servers; the examples are called as their trainers call them."""
+
 import asyncio
+import importlib
 import inspect
 import io
 import pickle
@@ -7,55 +10,62 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
-from serving_parts import ReadyJudge, Running, picture, reward_of
+from serving_parts import ReadyJudge, Running, b64, picture, reward_of
 
 from rewardharness.arrays import picture as encoded
 from rewardharness.arrays import pictures
 from rewardharness.errors import ImageError, InputError
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Failure, Scores
-from rewardharness.serving import verl
+from rewardharness.serving import openrlhf, verl
 from rewardharness.serving.client import ClientSettings, IdentityError, RewardClient, RewardServerError
 from rewardharness.serving.flow_grpo import edit_r1_reward, edit_reward
 from rewardharness.serving.trl import AsyncEditReward, EditReward
 
-BEFORE, BAD = picture(1), picture(66)
-PATIENT_NOT = ClientSettings(on_error="none", attempts=1)
+ROOT = Path(__file__).parents[2]
+BEFORE, SECOND, BAD = picture(1), picture(9), picture(66)
+RED = "make it red"
+ONCE = ClientSettings(attempts=1)
 
 
 @pytest.fixture(scope="module")
 def judge() -> ReadyJudge:
     """A judge that fails on one image."""
     lost = Failure("timeout", "It took too long.")
-    return ReadyJudge(lambda example: lost if example.candidates[0].data == BAD else None)
+    return ReadyJudge(lambda example: lost if getattr(example.candidates[0], "data", b"") == BAD else None)
 
 
-class Telling:
-    """What TRL hands over to log with."""
-
-    def __init__(self) -> None:
-        self.metrics: dict[str, float] = {}
-
-    def __call__(self, name: str, value: float) -> None:
-        self.metrics[name] = value
+def rewards(*shades: int | None) -> list:
+    """The rewards of pictures; None for none."""
+    return [None if shade is None else pytest.approx(reward_of(picture(shade))) for shade in shades]
 
 
 def columns(*edited: object) -> dict:
-    return {"source": [BEFORE] * len(edited), "instruction": ["make it red"] * len(edited), "edited": list(edited)}
+    return {"source": [BEFORE] * len(edited), "instruction": [RED] * len(edited), "edited": list(edited)}
+
+
+def ask(reward: Any, *edited: object, **more: Any) -> Any:
+    """Ask as TRL does: log metrics are a dict."""
+    log = more.pop("log", {})
+    given = {**columns(*edited), **more, "log_metric": log.__setitem__}
+    return reward(prompts=["p"] * len(edited), completions=["c"] * len(edited), **given)
+
+
+# ---- TRL
 
 
 def test_trl_gets_a_reward_for_each_and_none_for_what_was_not_judged(server):
-    reward, log = EditReward(server.url), Telling()
-    edited = [picture(2), BAD, None, picture(3)]
-    found = reward(
-        prompts=["p"] * 4, completions=["c"] * 4, completion_ids=[[1]] * 4, log_metric=log, **columns(*edited)
+    reward, log = EditReward(server.url), {}
+    assert ask(reward, picture(2), BAD, None, picture(3), completion_ids=[[1]] * 4, log=log) == rewards(
+        2, None, None, 3
     )
-    assert found == [pytest.approx(reward_of(picture(2))), None, None, pytest.approx(reward_of(picture(3)))]
-    assert log.metrics == {"rewardharness/not_judged": 0.25, "rewardharness/nothing_drawn": 0.25}
+    assert log == {"rewardharness/not_judged": 0.25, "rewardharness/nothing_drawn": 0.25}
     assert reward.__name__ == "edit_reward"
     reward.close()
 
@@ -71,26 +81,26 @@ class Ungradable(ReadyJudge):
 
 
 def test_an_instruction_that_cannot_be_graded_gives_no_reward_unless_the_caller_opts_in():
-    with Running(Ungradable()) as server:
-        log = Telling()
+    with Running(Ungradable()) as server, RewardClient(server.url) as client:
+        log: dict[str, float] = {}
         strict, opted = EditReward(server.url), EditReward(server.url, allow_ungradable=True)
-        assert strict(prompts=["p"], completions=["c"], **columns(picture(2))) == [None]
-        found = opted(prompts=["p"], completions=["c"], log_metric=log, **columns(picture(2)))
-        assert found == [pytest.approx(reward_of(picture(2)))]
-        assert log.metrics["rewardharness/confidence"] == pytest.approx(0.2)
-        assert strict(prompts=["p"], completions=["c"], **columns(picture(2))) == [None]
+        assert ask(strict, picture(2)) == [None]
+        assert ask(opted, picture(2), log=log) == rewards(2)
+        assert log["rewardharness/confidence"] == pytest.approx(0.2)
+        assert ask(strict, picture(2)) == [None]
         strict.close()
         opted.close()
-        with RewardClient(server.url) as client:
-            compared = client.compare("x", BEFORE, picture(2), picture(3))
-            assert compared.preference in {"A", "B"}
-            assert compared.confidence == pytest.approx(0.2)
-            assert [(each.value, each.reason.split(":")[0]) for each in compared.rewards] == [
-                (None, "not_gradable")
-            ] * 2
-            ranked = client.rank("x", BEFORE, [picture(2), picture(3)], method="win_rate")
-            assert {each.value for each in ranked} == {0.0, 1.0}
-            assert [each.confidence for each in ranked] == [pytest.approx(0.2)] * 2
+        compared = client.compare("x", BEFORE, picture(2), picture(3))
+        assert compared.preference in {"A", "B"} and compared.confidence == pytest.approx(0.2)
+        assert [(item.reward, item.error.code) for item in compared.rewards] == [(None, "not_gradable")] * 2
+        ranked = client.rank("x", BEFORE, [picture(2), picture(3)], method="win_rate")
+        assert {item.reward for item in ranked} == {0.0, 1.0}
+        assert [item.confidence for item in ranked] == [pytest.approx(0.2)] * 2
+    for allowed, expected in ((False, [None]), (True, rewards(2))):
+        local = EditReward(judge=Ungradable(), library=EMPTY, allow_ungradable=allowed)
+        log = {}
+        assert ask(local, picture(2), log=log) == expected
+        assert log.get("rewardharness/confidence") == (pytest.approx(0.2) if allowed else None)
 
 
 def test_trl_draws_what_a_model_wrote(server):
@@ -99,8 +109,7 @@ def test_trl_draws_what_a_model_wrote(server):
         return picture(int(completion)) if completion.isdigit() else None
 
     reward = EditReward(server.url, edited=draw)
-    given = {**columns(None, None), "shade": [7, 8]}
-    assert reward(["p"] * 2, ["5", "five"], **given) == [pytest.approx(reward_of(picture(5))), None]
+    assert reward(["p"] * 2, ["5", "five"], **columns(None, None), shade=[7, 8]) == rewards(5, None)
     reward.close()
 
 
@@ -117,61 +126,54 @@ def part(text: object) -> dict:
     [
         ("make it blue", "make it blue"),
         ([said("You edit images.", "system"), said("make it blue")], "make it blue"),
-        (
-            [said([{"type": "image"}, {"type": "text", "text": "make it"}, {"type": "text", "text": "blue"}])],
-            "make it blue",
-        ),
+        ([said([{"type": "image"}, part("make it"), part("blue")])], "make it blue"),
         ([said("hello"), said("Yes?", "assistant"), said("make it blue"), said("Sure:", "assistant")], "make it blue"),
         *[
             (each, None)
             for each in (None, 3, 0.5, True, b"make it blue", {}, said("make it blue"), [None], [3], [], [{}])
         ],
         *[(each, None) for each in (["make it blue"], [said(None)], [said([])], [said(7)], [said("blue", "system")])],
-        *[([said([{"type": "text", "text": each}])], None) for each in (None, 3, " ")],
+        *[([said([part(each)])], None) for each in (None, 3, " ")],
         ([said("make it blue"), said([{"type": "image"}])], None),
     ],
 )
 def test_an_instruction_is_text_or_a_conversation_and_nothing_else_is_scored(server, judge, prompt, text):
-    log, reward = Telling(), EditReward(server.url, instruction="prompt")
-    given = {**columns(picture(2), picture(3)), "prompt": [prompt, "make it red"], "log_metric": log}
-    first, second = reward(["p"] * 2, ["c"] * 2, **given)
+    log, reward = {}, EditReward(server.url, instruction="prompt")
+    judge.asked.clear()
+    scored = ask(reward, picture(2), picture(3), prompt=[prompt, RED], log=log)
     reward.close()
-    assert first == (None if text is None else pytest.approx(reward_of(picture(2))))
-    assert second == pytest.approx(reward_of(picture(3)))
-    assert log.metrics["rewardharness/not_judged"] == (0.5 if text is None else 0)
-    assert {example.instruction for example in judge.asked} <= {"make it blue", "make it red", "a", "b", "c"}
+    assert scored == rewards(2 if text else None, 3)
+    assert log["rewardharness/not_judged"] == (0.5 if text is None else 0)
+    assert {example.instruction for example in judge.asked} <= {"make it blue", RED}
     if text is None:
         with pytest.raises(RewardServerError, match="input: The instruction is "):
             edit_reward(server.url)([picture(2)], [prompt], None, [BEFORE])
 
 
-PROMPTS = [said([{"type": "image"}, part("make it red")]), said("Sure:", "assistant")]
+PROMPTS = [said([{"type": "image"}, part(RED)]), said("Sure:", "assistant")]
 
 
-@pytest.mark.parametrize("columns", [{"images": [[BEFORE, picture(9)], []]}, {"image": [BEFORE, None]}])
-def test_conversational_prompts_and_image_columns_of_trl_are_taken_as_they_are(server, judge, columns):
-    reward, log = EditReward(server.url), Telling()
-    found = reward([PROMPTS] * 2, ["c"] * 2, edited=[picture(2), picture(3)], log_metric=log, **columns)
+@pytest.mark.parametrize("given", [{"images": [[BEFORE, SECOND], []]}, {"image": [BEFORE, None]}])
+def test_conversational_prompts_and_image_columns_of_trl_are_taken_as_they_are(server, judge, given):
+    reward, log = EditReward(server.url), {}
+    edited = [picture(2), picture(3)]
+    scored = reward([PROMPTS] * 2, ["c"] * 2, edited=edited, log_metric=log.__setitem__, **given)
     reward.close()
-    assert found == [pytest.approx(reward_of(picture(2))), None], "without a source there is nothing to judge"
-    assert any(each.instruction == "make it red" and each.source.data == BEFORE for each in judge.asked)
-    assert log.metrics["rewardharness/nothing_drawn"] == 0.5
+    assert scored == rewards(2, None), "without a source there is nothing to judge"
+    assert any(each.instruction == RED and each.source.data == BEFORE for each in judge.asked)
+    assert log["rewardharness/nothing_drawn"] == 0.5
 
 
 def test_a_judge_in_this_process_gives_the_rewards_of_a_server(judge):
-    reward, log = EditReward(judge=judge, library=EMPTY), Telling()
-    edited = [picture(2), BAD, None, 3]
-    expected = [pytest.approx(reward_of(picture(2))), None, None, None]
-    assert reward(["p"] * 4, ["c"] * 4, log_metric=log, **columns(*edited)) == expected
-    assert log.metrics == {"rewardharness/not_judged": 0.5, "rewardharness/nothing_drawn": 0.25}
-    given = {**columns(picture(2), picture(3)), "instruction": [None, "make it red"]}
-    assert reward(["p"] * 2, ["c"] * 2, **given) == [None, pytest.approx(reward_of(picture(3)))]
+    reward, quiet, log = EditReward(judge=judge, library=EMPTY), AsyncEditReward(judge=judge, library=EMPTY), {}
+    edited, expected = [picture(2), BAD, None, 3], rewards(2, None, None, None)
+    assert ask(reward, *edited, log=log) == expected
+    assert log == {"rewardharness/not_judged": 0.5, "rewardharness/nothing_drawn": 0.25}
+    assert ask(reward, picture(2), picture(3), instruction=[None, RED]) == rewards(None, 3)
     assert reward([None], ["c"], source=[BEFORE], edited=[picture(2)]) == [None]
 
     async def trainer() -> list:
-        quiet = AsyncEditReward(judge=judge, library=EMPTY)
-        awaited = await quiet(["p"] * 4, ["c"] * 4, **columns(*edited))
-        return [awaited, reward(["p"] * 4, ["c"] * 4, **columns(*edited))]
+        return [await ask(quiet, *edited), ask(reward, *edited)]
 
     assert asyncio.run(trainer()) == [expected] * 2
 
@@ -188,30 +190,16 @@ def test_a_reward_has_a_judge_or_a_server(wrong):
 def test_trl_hears_of_a_column_that_is_not_there(server):
     reward = EditReward(server.url, source="before")
     with pytest.raises(InputError, match="no column 'before'"):
-        reward(["p"], ["c"], **columns(picture(1)))
+        ask(reward, picture(1))
     reward.close()
 
 
 def test_a_reward_function_can_be_pickled(server):
     reward = EditReward(server.url, name="red")
     again = pickle.loads(pickle.dumps(reward))  # our own
-    assert again.__name__ == "red" and again(["p"], ["c"], **columns(picture(4))) == [
-        pytest.approx(reward_of(picture(4)))
-    ]
+    assert again.__name__ == "red" and ask(again, picture(4)) == rewards(4)
     again.close()
     reward.close()
-
-
-def test_trl_awaits_it_as_well(server):
-    reward = AsyncEditReward(server.url)
-
-    async def main() -> list[float | None]:
-        found = await reward(["p"] * 2, ["c"] * 2, **columns(picture(2), BAD))
-        await reward.close()
-        return found
-
-    assert asyncio.run(main()) == [pytest.approx(reward_of(picture(2))), None]
-    assert pickle.loads(pickle.dumps(reward)).__name__ == "edit_reward"  # our own
 
 
 def test_both_kinds_say_what_they_take_and_what_it_means():
@@ -225,62 +213,62 @@ def test_both_kinds_say_what_they_take_and_what_it_means():
     assert inspect.iscoroutinefunction(AsyncEditReward.__call__), "TRL looks at this"
 
 
-def test_the_asynchronous_kind_holds_the_server_to_who_judged_at_first(server):
+def test_trl_awaits_it_and_it_holds_the_server_to_who_judged_at_first(server):
+    async def train(reward: AsyncEditReward) -> tuple[list, str]:
+        scored = await ask(reward, picture(2), BAD)
+        judge = reward._asked.identity.judge
+        pickle.dumps(reward)  # in use, and still nothing of the loop goes along
+        await reward.close()
+        return scored, judge
+
     reward = AsyncEditReward(server.url)
-
-    async def main(asked: AsyncEditReward) -> str | None:
-        await asked(["p"], ["c"], **columns(picture(2)))
-        held = asked._asked.identity.judge
-        pickle.dumps(asked)  # in use, and still nothing of the loop goes along
-        await asked.close()
-        return held
-
-    assert asyncio.run(main(reward)) == "ready"
-    assert asyncio.run(main(pickle.loads(pickle.dumps(reward)))) == "ready"  # our own
+    for each in (reward, pickle.loads(pickle.dumps(reward))):  # our own
+        assert asyncio.run(train(each)) == (rewards(2, None), "ready")
 
 
 def test_a_server_that_dies_is_an_error_or_none_and_never_a_number():
+    patient_not = replace(ONCE, on_error="none")
     with Running(ReadyJudge()) as server:
-        raising = EditReward(server.url, settings=ClientSettings(attempts=1))
-        quiet = EditReward(server.url, settings=PATIENT_NOT)
+        raising, quiet = EditReward(server.url, settings=ONCE), EditReward(server.url, settings=patient_not)
     with pytest.raises(RewardServerError):
-        raising(["p"], ["c"], **columns(picture(2)))
-    assert quiet(["p"], ["c"], **columns(picture(2))) == [None]
+        ask(raising, picture(2))
+    assert ask(quiet, picture(2)) == [None]
     raising.close()
     quiet.close()
     with pytest.raises(RewardServerError):
-        EditReward(server.url, settings=PATIENT_NOT)
+        EditReward(server.url, settings=patient_not)
 
 
-def test_training_does_not_begin_with_another_release(server):
-    for make in (EditReward, AsyncEditReward):
-        with pytest.raises(IdentityError, match="is wanted"):
-            make(server.url, release="0" * 64)
+@pytest.mark.parametrize("make", [EditReward, AsyncEditReward])
+def test_training_does_not_begin_with_another_release(server, make):
+    with pytest.raises(IdentityError, match="is wanted"):
+        make(server.url, release="0" * 64)
 
 
 # ---- verl and verl-omni
 
 
+INFO = {"source": BEFORE, "edited": picture(9), "instruction": RED}
+
+
 def test_verl(server):
-    info = {"source": BEFORE, "edited": picture(9), "instruction": "make it red"}
-    found = verl.compute_score("edits", "text", None, info, url=server.url, reward_router_address=None)
+    found = verl.compute_score("edits", "text", None, INFO, url=server.url, reward_router_address=None)
     assert found["score"] == pytest.approx(reward_of(picture(9))) and found["visual_quality"] >= 1
-    with pytest.raises(RewardServerError, match="timeout: The judge"):
-        verl.compute_score("edits", "text", None, {**info, "edited": BAD}, url=server.url)
+    with pytest.raises(RewardServerError, match="The edit was not judged: timeout: The judge"):
+        verl.compute_score("edits", "text", None, {**INFO, "edited": BAD}, url=server.url)
     with pytest.raises(InputError, match="no edited"):
-        verl.compute_score("edits", "text", "make it red", {"source": BEFORE}, url=server.url)
+        verl.compute_score("edits", "text", RED, {"source": BEFORE}, url=server.url)
 
 
 def test_verl_shows_the_token_of_the_environment(monkeypatch):
     token = "0123456789abcdef"
-    info = {"source": BEFORE, "edited": picture(9), "instruction": "make it red"}
     with Running(ReadyJudge(), token=token) as server:
         monkeypatch.setenv("RH_SERVER_TOKEN", "another-token-of-16")
         with pytest.raises(RewardServerError, match="token"):
-            verl.compute_score("edits", "text", None, info, url=server.url)
-        given = verl.compute_score("edits", "text", None, info, url=server.url, token=token)
+            verl.compute_score("edits", "text", None, INFO, url=server.url)
+        given = verl.compute_score("edits", "text", None, INFO, url=server.url, token=token)
         monkeypatch.setenv("RH_SERVER_TOKEN", token)
-        assert verl.compute_score("edits", "text", None, info, url=server.url) == given
+        assert verl.compute_score("edits", "text", None, INFO, url=server.url) == given
 
 
 def test_verl_loads_it_by_its_path(server):
@@ -288,30 +276,8 @@ def test_verl_loads_it_by_its_path(server):
         "import importlib.util as u, sys; s = u.spec_from_file_location('custom_module', sys.argv[1]);"
         "m = u.module_from_spec(s); s.loader.exec_module(m); print(m.compute_score.__name__)"
     )
-    path = Path(verl.__file__)
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "compute_score"
-
-
-def test_verl_omni_sends_tensors(server, judge):
-    image = np.zeros((3, 4, 5), np.float32)
-    image[0] = 1.0
-
-    async def main() -> dict:
-        return await verl.compute_edit_score(
-            data_source="edits",
-            solution_image=image,
-            ground_truth="make it red",
-            extra_info={"source_image": BEFORE},
-            url=server.url,
-            weight=1.0,
-        )
-
-    found = asyncio.run(main())
-    sent = judge.asked[-1]
-    assert sent.instruction == "make it red" and found["score"] == pytest.approx(reward_of(sent.candidates[0].data))
-    pixels = decoded(sent.candidates[0].data)
-    assert pixels.shape == (4, 5, 3) and (pixels == (255, 0, 0)).all()
+    words = [sys.executable, "-c", code, verl.__file__]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == "compute_score"
 
 
 # ---- flow_grpo and Edit-R1
@@ -326,14 +292,111 @@ def test_flow_grpo_and_edit_r1(server):
     assert scores == expected and len(details["visual_quality"]) == 3
     assert other(before, images, ["a", "b", "c"], [{}] * 3)[0] == expected
     assert one(images, ["a", "b", "c"], [{"source": BEFORE}] * 3)[0] == expected
-    with pytest.raises(InputError, match="no source image"):
-        one(images, ["a", "b", "c"], [{}] * 3)
-    with pytest.raises(RewardServerError, match="1 of 2 edits were not judged"):
-        one([picture(2), BAD], ["a", "b"], None, [BEFORE, BEFORE])
-    with pytest.raises(InputError, match="3 source images for 2"):
-        one(images[:2], ["a", "b"], None, before)
-    with pytest.raises(ImageError, match="1 prompts for 3 images"):
-        one(images, ["a"], None, before)
+    for error, message, wrong in (
+        (InputError, "no source image", (images, ["a", "b", "c"], [{}] * 3)),
+        (RewardServerError, "1 of 2 edits were not judged", ([picture(2), BAD], ["a", "b"], None, [BEFORE] * 2)),
+        (InputError, "3 source images for 2", (images[:2], ["a", "b"], None, before)),
+        (ImageError, "1 prompts for 3 images", (images, ["a"], None, before)),
+    ):
+        with pytest.raises(error, match=message):
+            one(*wrong)
+
+
+# ---- examples: each configuration is read, and what it names is called as its trainer calls it
+
+
+def example(name: str, server: Running) -> str:
+    """An example, with the address of a server that runs."""
+    text = (ROOT / "examples" / "trainers" / name).read_text("utf-8")
+    assert "http://127.0.0.1:8100" in text
+    return text.replace("http://127.0.0.1:8100", server.url)
+
+
+def program(name: str, server: Running) -> dict[str, Any]:
+    """The names of an example that is a program."""
+    names: dict[str, Any] = {"__name__": name}
+    exec(compile(example(f"{name}.py", server), name, "exec"), names)
+    return names
+
+
+def test_the_example_of_verl(server):
+    reward = yaml.safe_load(example("verl.yaml", server))["reward"]["custom_reward_function"]
+    assert (ROOT / reward["path"]).is_file()
+    function = getattr(importlib.import_module(reward["path"].removesuffix(".py").replace("/", ".")), reward["name"])
+    assert [function("edits", "text", RED, INFO, **reward["reward_kwargs"])["score"]] == rewards(9)
+
+
+@pytest.mark.parametrize(
+    "info", [{"source": BEFORE}, {"source_img": {"bytes": BEFORE, "path": None}}, {"source_image": {"bytes": BEFORE}}]
+)
+def test_the_example_of_verl_omni(server, judge, info):
+    [entry] = yaml.safe_load(example("verl_omni.yaml", server))["reward"]["reward_functions"].values()
+    assert entry["required"] is True, "otherwise a failure is 0.0"
+    function = getattr(importlib.import_module(entry["path"].removeprefix("pkg://")), entry["name"])
+    more = {name: value for name, value in entry.items() if name not in {"path", "name", "required"}}
+    pixels = np.zeros((3, 4, 5), np.float32)
+    pixels[0] = 1.0
+    for image in (pixels, np.full((1, 3, 4, 4), 7, np.uint8)):
+        found = asyncio.run(
+            function(data_source="edits", solution_image=image, ground_truth=RED, extra_info=info, **more)
+        )
+        [sent, *_] = [
+            each for each in judge.asked if found["score"] == pytest.approx(reward_of(each.candidates[0].data))
+        ]
+        assert sent.source.data == BEFORE and sent.instruction == RED
+        assert image is not pixels or (decoded(sent.candidates[0].data) == (255, 0, 0)).all()
+
+
+def test_the_example_of_flow_factory(server, judge):
+    [entry] = yaml.safe_load(example("flow_factory.yaml", server))["rewards"]
+    path = entry["server_url"].removeprefix(server.url)
+    assert server.get(f"{path}/health").status == 200
+    batch = {"prompt": ["a", "b"], "image": [b64(picture(2)), b64(picture(3))], "kwargs": None, "video": None}
+    batch |= {"condition_images": [[b64(BEFORE), b64(SECOND)], [b64(BEFORE)]], "condition_videos": None}
+    assert server.post(f"{path}/compute", batch).json == {"rewards": rewards(2, 3)}
+    assert any([image.data for image in each.sources] == [BEFORE, SECOND] for each in judge.asked)
+    reply = server.post(f"{path}/compute", {**batch, "image": [b64(picture(2)), b64(BAD)]})
+    assert (reply.status, list(reply.json)) == (200, ["error"])
+    assert reply.json["error"].startswith("1 of 2 edits were not judged")
+
+
+def test_the_example_of_unirl(server):
+    config = yaml.safe_load(example("unirl.yaml", server))["reward"]["backend"]["config"]
+    path = config["base_url"].removeprefix(server.url)
+    roster = server.get(f"{path}/health")
+    assert roster.status == 200 and set(config["required_rewards"]) <= set(roster.json["rewards"])
+    history = [{"text": "a", "image_b64": b64(BEFORE)}, {"text": "a", "image_b64": b64(picture(2))}]
+    request = {"history": history, "required_rewards": config["required_rewards"], "metadata": None, "group_id": "g"}
+    reply = server.post(f"{path}/score", {"protocol_version": "1", "requests": [request]})
+    assert reply.status == 200 and config["sub_metric_reduce"] == "first"
+    assert [next(iter(reply.json["results"][0]["rewardharness"].values()))] == rewards(2)
+
+
+def test_the_example_of_flow_grpo_and_edit_r1(server):
+    names = program("flow_grpo", server)
+    assert names["flow_grpo_reward"]("cpu")([picture(2)], ["a"], [{"source": BEFORE}])[0] == rewards(2)
+    assert names["edit_r1"]("cpu")([BEFORE], [picture(2)], ["a"], [{}])[0] == rewards(2)
+
+
+def test_the_example_of_trl(server, judge):
+    reward = program("trl_grpo", server)["reward"]()
+    row = {"source": [Image.new("RGB", (8, 8), (100, 100, 100))] * 2, "instruction": ["brighter"] * 2}
+    first, second = reward(prompts=["p"] * 2, completions=["1.5", "brighter"], **row)
+    reward.close()
+    assert first == pytest.approx(reward_of(judge.asked[-1].candidates[0].data)) and second is None
+
+
+def test_the_example_of_openrlhf(server, judge):
+    function = program("openrlhf_reward", server)["reward_func"]
+    found = function(["Write a slogan.\nCold for a day.<|im_end|>\n"], ["Write a slogan.\n"], [""])
+    assert judge.asked[-1].candidates[0].text == "Cold for a day." and judge.asked[-1].instruction.startswith("Write")
+    assert found["rewards"] == found["scores"] and isinstance(found["rewards"], float)
+    found = function(["ab", "ac"], ["a", "a"], ["Say b.", "Say c."])
+    assert len(found["rewards"]) == 2 and {each.instruction for each in judge.asked[-2:]} == {"Say b.", "Say c."}
+    with Running(ReadyJudge(lambda example: Failure("no_answer", "Nothing was said."))) as silent:
+        function = openrlhf.make_reward_func(silent.url)
+        with pytest.raises(RewardServerError, match="The response was not judged: no_answer"):
+            function(["ab"], ["a"], [None])
 
 
 # ---- arrays

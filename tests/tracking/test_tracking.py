@@ -86,8 +86,8 @@ def test_a_benchmark_is_logged_by_the_settings(data: Path, own_home: Path, monke
     report = rh.benchmark(data, baselines=["random"])
     _, scalars, content = read_run(own_home / "tensorboard" / "rewardharness")
     assert scalars["progress/judgments"][-1] == (16, 16), "of both judges"
-    [number] = report.rows[0]["numbers"]
-    assert scalars[f"final/drawn/{number['metric']}"] == [(16, pytest.approx(number["value"]))]
+    [number] = report.rows[0].numbers
+    assert scalars[f"final/drawn/{number.metric}"] == [(16, pytest.approx(number.value))]
     assert b"own data" in content and b"secretdata" not in content
 
 
@@ -95,16 +95,17 @@ def test_an_evolution_is_logged_by_step(tmp_path: Path, own_home: Path) -> None:
     plan, _ = make_plan(tmp_path / "home", orchestrator=ListOrchestrator(GOOD))
     result = EvolutionJob(plan, tmp_path / "run", Settings.from_env()).run(track=["tensorboard:evolutions"])
     _, scalars, content = read_run(own_home / "tensorboard" / "evolutions")
-    pool, audit = result.report["pool"], result.report["audit"]
-    assert scalars["train/accuracy"][0][1] == pytest.approx(pool["start"]["accuracy"])
-    assert scalars["train/accuracy"][-1][1] == pytest.approx(pool["final"]["accuracy"])
+    pool, audit = result.report.pool, result.report.audit
+    assert scalars["train/accuracy"][0][1] == pytest.approx(pool.start.accuracy)
+    assert scalars["train/accuracy"][-1][1] == pytest.approx(pool.final.accuracy)
     decided = [event for event in read_events(result.folder) if isinstance(event, Decided)]
     assert scalars["evolve/tested"][-1][1] == len(decided) > 0 and scalars["evolve/net_gain"][0][1] > 0
     assert scalars["evolve/accepted"][-1][1] == sum(event.accepted for event in decided) > 0
-    assert scalars["spent/judgments"][-1][1] == result.report["spent"]["judgments"]
-    assert scalars["held_out/before"][0][1] == pytest.approx(audit["start"]["accuracy"])
-    assert scalars["held_out/after/ci_high"][0][1] == pytest.approx(audit["final"]["interval"][1])
-    assert scalars["held_out/p_value"][0][1] == pytest.approx(audit["final_against_start"]["p"])
+    assert scalars["spent/judgments"][-1][1] == result.report.spent.judgments
+    assert scalars["held_out/before"][0][1] == pytest.approx(audit.start.accuracy)
+    assert audit.final.interval is not None
+    assert scalars["held_out/after/ci_high"][0][1] == pytest.approx(audit.final.interval[1])
+    assert scalars["held_out/p_value"][0][1] == pytest.approx(audit.final_against_start.p)
     steps = [step for step, _ in scalars["spent/judgments"]]
     assert steps == sorted(steps) and "progress/pool" in scalars
     assert b"secret" not in content and b"shine" not in content

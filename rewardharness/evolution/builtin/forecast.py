@@ -5,17 +5,21 @@ exact except for the limits of `make_measured_scores`; for a model it is a guess
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rewardharness.errors import HarnessError
 from rewardharness.evolution.analyzer import chain_grades, request_of
-from rewardharness.evolution.proposal import Outcome, View
+from rewardharness.evolution.proposal import Outcome, View, name_of
+from rewardharness.evolution.shape import is_general
 from rewardharness.judging.criteria import make_scores
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion
 from rewardharness.library.store import Change, RemoveEntry
+from rewardharness.measure.table import MEASURES
 from rewardharness.schema import EditRequest
 
 SHARPNESS = 0.25
@@ -24,6 +28,9 @@ counting changed preferences is too noisy on a hundred examples."""
 
 TIED = 0.02
 """Difference between two grades in [0, 1] below which they count as equal."""
+
+MAIN_SHARE = 0.5
+"""Minimum share of the examples of a kind on which the main Skill of the kind is consulted."""
 
 _LEAST = 1e-3
 
@@ -126,6 +133,46 @@ class Forecast:
                     known[measure] = by_label[label]
         return ForecastCase(outcome, request_of(example), str(example.preference), grades)
 
+    @cached_property
+    def measures(self) -> tuple[str, ...]:
+        """Measures that new criteria may use: all that grade, without similarity to the source."""
+        known = (name for name in self.view.known_measures if name in MEASURES and name != "change_map")
+        return tuple(name for name in known if not MEASURES[name].same_look)
+
+    @cached_property
+    def kinds(self) -> dict[str, list[ForecastCase]]:
+        """The examples by the kind of edit that they ask for."""
+        cases: dict[str, list[ForecastCase]] = defaultdict(list)
+        for case in self.cases:
+            cases[case.kind].append(case)
+        return dict(sorted(cases.items()))
+
+    @cached_property
+    def homes(self) -> dict[str, Entry | None]:
+        """The main Skill of each kind of edit: consulted for most such examples and for few others."""
+        return {kind: self._home({case.id for case in cases}) for kind, cases in self.kinds.items()}
+
+    def _home(self, wanted: set[str]) -> Entry | None:
+        homes: list[tuple[float, str]] = []
+        for entry in self.view.library.skills:
+            reached = {case.id for case in self.reach(entry)}
+            here = len(reached & wanted)
+            if not is_general(entry) and here >= MAIN_SHARE * len(wanted):
+                homes.append((0.5 * len(reached - wanted) - here, entry.name))
+        return self.view.library.get(min(homes)[1]) if homes else None
+
+    def measured(self) -> Iterator[tuple[Entry, Criterion]]:
+        """All criteria that a measure grades."""
+        for entry in self.view.library.skills:
+            for criterion in entry.rubric.criteria if entry.rubric else ():
+                if criterion.measure in MEASURES and criterion.weight > 0:
+                    yield entry, criterion
+
+    def judged_by(self, entry: Entry, criterion: Criterion) -> list[ForecastCase]:
+        """The examples on which a criterion counts."""
+        applies = set(criterion.applies)
+        return [case for case in self.reach(entry) if not applies or applies & set(case.request.kinds)]
+
     def fires(self, entry: Entry, case: ForecastCase) -> bool:
         """Whether an entry is consulted for an example."""
         words = entry.metadata.get("triggers") or f"{entry.name} {entry.description}"
@@ -158,7 +205,7 @@ class Forecast:
 
     def effect(self, changes: Sequence[Change]) -> Effect:
         """Predict the effect of changes of Skills. The effect of Tools cannot be predicted."""
-        after = {_name(change): None if isinstance(change, RemoveEntry) else change.entry for change in changes}
+        after = {name_of(change): None if isinstance(change, RemoveEntry) else change.entry for change in changes}
         gain, touched = 0.0, 0
         fixed: list[tuple[float, str]] = []
         broken: list[str] = []

@@ -4,32 +4,21 @@ It predicts the effect of each kind of edit on the examples, and proposes those 
 The acceptance test decides on other examples.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from rewardharness.evolution.analyzer import analyze
-from rewardharness.evolution.builtin.criteria import (
-    criteria_for_all,
-    criteria_for_kinds,
-    divided_criteria,
-    fewer_criteria,
-    other_weights,
-)
-from rewardharness.evolution.builtin.entries import fewer_triggers, measured_tools, merged_skills, wider_triggers
 from rewardharness.evolution.builtin.forecast import Effect, Forecast
-from rewardharness.evolution.builtin.ideas import Idea, RoundContext
+from rewardharness.evolution.builtin.ideas import IDEAS, NAME, measured_tools, merged_skills
 from rewardharness.evolution.operators import condition_problem
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Proposal, View
 from rewardharness.files import content_id
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
-from rewardharness.measure.table import MEASURES
 from rewardharness.schema import Usage
 
-NAME = "built-in (no model)"
-"""Name of this Orchestrator."""
-
-_SILENT = frozenset({"change_map"})
-"""Measures that observe and never grade."""
+_Ranked = tuple[float, Proposal, Effect | None]
+"""The expected gain of a proposal, and its predicted effect where one can be predicted."""
 
 
 class BuiltinOrchestrator:
@@ -45,25 +34,25 @@ class BuiltinOrchestrator:
     def propose(self, view: View) -> Sequence[Proposal]:
         """Propose edits, the most promising first."""
         self.findings = analyze(view.outcomes)
-        known_measures = (name for name in view.known_measures if name in MEASURES and name not in _SILENT)
-        measures = tuple(name for name in known_measures if not MEASURES[name].same_look)
-        context = RoundContext(Forecast(view), measures)
-        known = {tried.signature for tried in view.rejected}
+        forecast, tried = Forecast(view), {rejected.signature for rejected in view.rejected}
+        offered: list[_Ranked] = []
         if view.phase == "skills":
-            found = _improving(context)
-        elif view.phase == "tools":
-            found = [] if _ignores_tools(view) else [(promise, idea, None) for promise, idea in measured_tools(context)]
-        else:
-            found = [(0.0, idea, None) for idea in merged_skills(context)]
-        ranked = sorted(found, key=lambda each: _rank(each[0], each[1], each[2], view.seed))
-        fresh = (
-            (idea, effect)
-            for _, idea, effect in ranked
-            if (proposal := _proposal(idea, effect)).signature not in known
-            and (not view.mutations or _mutation(proposal, view))
+            offered = _improving(forecast)
+        elif view.phase == "prune":
+            offered = [(0.0, proposal, None) for proposal in merged_skills(forecast)]
+        elif any(outcome.judgment.protocol.startswith("chain") for outcome in view.outcomes):  # others call no Tools
+            offered = [(promise, proposal, None) for promise, proposal in measured_tools(forecast)]
+        # By expected gain; then by the number of touched examples, which the test costs.
+        offered.sort(
+            key=lambda item: (-item[0], item[2].touched if item[2] else 0, content_id([view.seed, *item[1].idea]))
         )
-        chosen = (_proposal(idea, effect) for idea, effect in _apart(fresh, view.limit))
-        return [replace(proposal, mutation=_mutation(proposal, view)) for proposal in chosen]
+        fresh = (
+            (replace(proposal, mutation=mutation), effect)
+            for _, proposal, effect in offered
+            if proposal.signature not in tried
+            and ((mutation := _mutation(proposal, view)) is not None or not view.mutations)
+        )
+        return _apart(fresh, view.limit)
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         """Return nothing: its Tools have no prompt."""
@@ -75,73 +64,42 @@ def _mutation(proposal: Proposal, view: View) -> Mutation | None:
     return next((name for name in view.mutations if not condition_problem(name, proposal, view)), None)
 
 
-def _rank(promise: float, idea: Idea, effect: Effect | None, seed: int) -> tuple[float, int, str]:
-    """Sort by expected gain; then by the number of touched examples, which the test costs."""
-    return -promise, effect.touched if effect else 0, content_id([seed, *idea.key])
-
-
-def _improving(context: RoundContext) -> list[tuple[float, Idea, Effect | None]]:
+def _improving(forecast: Forecast) -> list[_Ranked]:
     """Return ideas that fix more examples than they break, with their gain."""
-    reads = _reads_criteria(context.forecast.view)
-    found: list[tuple[float, Idea, Effect | None]] = []
-    for idea in _ideas(context):
-        if not reads and not _changes_words(idea, context.library):
-            continue
-        effect = context.forecast.effect(idea.changes)
-        if effect.gain > 0 and len(effect.fixed) > len(effect.broken):
-            found.append((effect.gain, idea, effect))
-    return found
-
-
-def _ideas(context: RoundContext) -> Iterator[Idea]:
-    yield from criteria_for_kinds(context)
-    yield from criteria_for_all(context)
-    yield from other_weights(context)
-    yield from fewer_criteria(context)
-    yield from divided_criteria(context)
-    yield from wider_triggers(context)
-    yield from fewer_triggers(context)
-    yield from merged_skills(context)
-
-
-def _apart(ranked: Iterator[tuple[Idea, Effect | None]], limit: int) -> Iterator[tuple[Idea, Effect | None]]:
-    """Choose ideas that touch different entries and fix different examples, because they are tested in one bundle."""
-    taken: set[str] = set()
-    fixed: set[str] = set()
-    count = 0
-    for idea, effect in ranked:
-        if count == limit:
-            return
-        if taken & idea.names or (effect and len(set(effect.fixed) - fixed) <= len(effect.broken)):
-            continue
-        taken |= idea.names
-        fixed |= set(effect.fixed) if effect else set()
-        count += 1
-        yield idea, effect
-
-
-def _proposal(idea: Idea, effect: Effect | None) -> Proposal:
-    says, cited = idea.says, tuple[str, ...]()
-    if effect is not None:
-        cited = effect.fixed[:MAX_CITED]
-        says += f" Predicted on {effect.touched} examples: {len(effect.fixed)} fixed, {len(effect.broken)} broken."
-    return Proposal(idea.operator, idea.changes, says, cited, NAME, idea.key)
-
-
-def _reads_criteria(view: View) -> bool:
-    """Return whether the judge weights criteria. Other judges read only the bodies of Skills."""
+    view = forecast.view
     protocols = {outcome.judgment.protocol for outcome in view.outcomes}
-    return all(protocol.startswith(("measured", "rubric")) for protocol in protocols)
+    weighs = all(protocol.startswith(("measured", "rubric")) for protocol in protocols)  # others read bodies only
+    improving: list[_Ranked] = []
+    for proposal in chain.from_iterable(ideas(forecast) for ideas in IDEAS):
+        if not weighs and not _changes_text(proposal, view.library):
+            continue
+        effect = forecast.effect(proposal.changes)
+        fixed, broken = len(effect.fixed), len(effect.broken)
+        if effect.gain > 0 and fixed > broken:
+            says = f"{proposal.statement} Predicted on {effect.touched} examples: {fixed} fixed, {broken} broken."
+            proposal = replace(proposal, statement=says, cited=effect.fixed[:MAX_CITED])
+            improving.append((effect.gain, proposal, effect))
+    return improving
 
 
-def _ignores_tools(view: View) -> bool:
-    """Return whether the judge calls no Tools."""
-    return not any(outcome.judgment.protocol.startswith("chain") for outcome in view.outcomes)
+def _apart(ranked: Iterable[tuple[Proposal, Effect | None]], limit: int) -> list[Proposal]:
+    """Choose proposals that touch different entries and fix different examples, because they are tested in a bundle."""
+    chosen: list[Proposal] = []
+    taken, fixed = set[str](), set[str]()
+    for proposal, effect in ranked:
+        if len(chosen) == limit:
+            break
+        if taken.intersection(proposal.names) or (effect and len({*effect.fixed} - fixed) <= len(effect.broken)):
+            continue
+        taken.update(proposal.names)
+        fixed.update(effect.fixed if effect else ())
+        chosen.append(proposal)
+    return chosen
 
 
-def _changes_words(idea: Idea, library: Library) -> bool:
-    """Return whether an idea changes a text or when it is read, and not only numbers."""
-    for change in idea.changes:
+def _changes_text(proposal: Proposal, library: Library) -> bool:
+    """Return whether a proposal changes a text or when it is read, and not only numbers."""
+    for change in proposal.changes:
         if not isinstance(change, AddEntry | ReplaceEntry):
             return True
         old = library.get(change.entry.name)

@@ -1,0 +1,254 @@
+"""Puts benchmarks into words for the Benchmark tab: tasks, what one would cost, how it stands. Pure: markup out.
+
+Names of data and Libraries, declarations of tasks and errors are foreign text.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from textwrap import shorten
+from typing import Any
+
+from app.benchmark.runs import BenchmarkStatus
+from app.benchmark.service import sizes
+from app.failures import title_of
+from app.markup import block, bullets, callout, count, escape, faint, folded, paragraph, plain, table
+from app.run_panel.new_jobs import PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS
+from app.run_panel.service import Listed
+from app.run_panel.views import choice_of, counted_status, facts, sections
+from rewardharness.benchmark.figures import figure, headline
+from rewardharness.benchmark.report import build_report
+from rewardharness.benchmark.result import BenchmarkResult
+from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task
+from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
+from rewardharness.judging.evidence import crops_words
+from rewardharness.report import Chart, Report
+from rewardharness.report_html import draw_chart
+
+MOST_IN_WORDS = 3
+"""Parts of a task of which a sentence can speak."""
+
+_OWN: Mapping[str, tuple[str, str, str]] = {
+    DEMO: (
+        "Demonstration set",
+        f"{DEMO_PAIRS} generated pairs; one of the two has a known flaw. Good for a first try; it says "
+        "little about real edits.",
+        f"{DEMO_PAIRS} pairs · generated on first use",
+    ),
+    FEEDBACK: (
+        "My feedback",
+        "Your preferences from the Score tab.",
+        "your votes",
+    ),
+    PLACE: (
+        "Data of my own",
+        "A folder, a table, a task file (.yaml) or a dataset on the Hub, with labels. Columns are recognized.",
+        "any size · named below",
+    ),
+}
+"""What is offered beside the tasks that come with the package: name, what it is, and how much."""
+
+
+def introduction(*, local: bool) -> str:
+    """What the tab is for."""
+    text = (
+        "Measure the agreement of a judge with human labels on a task, with and without a Library. Every number has "
+        "its n, 95% interval and chance level."
+    )
+    limits = (
+        f"<p>Here you can judge up to {VISITOR_PAIRS} pairs of the demonstration set, by measuring alone. On your own "
+        "computer: any task, any judge, no limit.</p>"
+    )
+    return block(f'<p class="faint">{escape(text)}</p>{"" if local else limits}')
+
+
+def task_choices(tasks: Sequence[Task], *, local: bool) -> list[tuple[str, str]]:
+    """What can be judged, as a list shows it in plain text on three lines, and the name of each."""
+    names = (DEMO, FEEDBACK, PLACE) if local else (DEMO,)
+    own = [("\n".join(map(plain, _OWN[name])), name) for name in names]
+    if not local:
+        return own
+    return [*own, *(("\n".join(_lines(task)), task.name) for task in tasks)]
+
+
+def _lines(task: Task) -> list[str]:
+    own = "generated on first use" if task.data.examples else "your own copy"
+    data = own if not task.data.hub else "gated" if "gated" in task.access else "from the Hub"
+    about = [_counts(task), f"protocol {task.protocols[0]}", data]
+    return [plain(task.title), plain(task.about), " · ".join(filter(None, about))]
+
+
+def _counts(task: Task) -> str:
+    known = {part.name: numbers for part in task.parts if (numbers := sizes(task).get(part.name))}
+    if not known:
+        return ""
+    if len(known) == 1 and len(task.parts) == 1:
+        return f"n {_n(next(iter(known.values())))}"
+    return "n " + ", ".join(f"{_n(numbers)} ({name})" for name, numbers in known.items())
+
+
+def _n(numbers: Sequence[int]) -> str:
+    return "/".join(f"{number:,}" for number in numbers)
+
+
+def about_task(task: Task | None, name: str) -> str:
+    """What is chosen: what it measures, its protocols, its n, and how to get its data.
+
+    Args:
+        task: The task; None for data that have no declaration.
+        name: What was chosen.
+    """
+    if task is None:
+        title, text, _ = _OWN[name]
+        return block(f"<h3>{escape(title)}</h3>{paragraph(text)}{_definitions(None)}")
+    counts = sizes(task)
+    parts = [
+        [
+            escape(part.name),
+            _n(counts[part.name]) if part.name in counts else "not published",
+            "a human score" if task.scores else escape(", ".join(part.labels)),
+        ]
+        for part in task.parts
+    ]
+    where = f"<code>{escape(task.data.hub)}</code> on the Hub" if task.data.hub else "A copy on this computer"
+    pinned = f", revision <code>{escape(task.data.revision[:12])}</code>" if task.data.revision else ""
+    license_ = f"License: {task.license}" if task.license else ""
+    about = [f"Data: {where}{pinned}", escape(task.paper), escape(license_)]
+    access = callout("note", "How to get the data", paragraph(task.access)) if task.access else ""
+    notes = bullets(map(escape, task.notes))
+    careful = folded("Where to be careful", notes)
+    return block(
+        f"<h3>{escape(task.title)}</h3>{paragraph(task.about)}{access}"
+        f"{table(['Part', 'n in published tables', 'Labels'], parts, 'plain')}"
+        f"{bullets(filter(None, about))}{_definitions(task)}{careful}"
+    )
+
+
+def _definitions(task: Task | None) -> str:
+    """What the words for protocols and metrics mean."""
+    protocols = task.protocols if task else PROTOCOLS_OF_EXAMPLES
+    metrics = task.metrics if task else ("exact", "forced")
+    rows = [[f"<code>{escape(name)}</code>", escape(PROTOCOLS[name])] for name in protocols]
+    counted = [[f"<code>{escape(name)}</code>", escape(METRICS[name])] for name in metrics]
+    tables = table(["Protocol", ""], rows, "plain") + table(["Counted", ""], counted, "plain")
+    return folded("Protocols and what is counted", tables)
+
+
+def expected(preview: Mapping[str, Any]) -> str:
+    """What a benchmark would cost.
+
+    Args:
+        preview: As `rh benchmark --dry-run --json` says it.
+    """
+    who = "; ".join(f"{each['name']}, {each['library']}" for each in preview["contenders"])
+    drawn = preview["sampled"]
+    sample = f", a stratified sample of {drawn[0]:,} of {drawn[1]:,}" if drawn else ""
+    counting = ", ".join(f"{part} {n:,}" for part, n in preview["counting"].items())
+    left = preview["judgments"] - preview["known"]
+    lines = [
+        f"{count(preview['items'], 'example')} to judge{sample}; labels that count: {counting or 'none'}",
+        f"{count(len(preview['contenders']), 'row')} in the table: {who}",
+        f"{count(left, 'judgment')}" + (f"; {preview['known']:,} are there already" if preview["known"] else ""),
+    ]
+    if bad := preview.get("skipped_rows", {"n": 0})["n"]:
+        lines.append(f"{count(bad, 'bad row')} of the data skipped, and counted as not judged")
+    if preview["requests"]:
+        asked = count(preview["requests"], "request")
+        lines.append(f"at least {asked} to a model; Tools come on top, remembered answers are free")
+        lines += [crops_words(preview["crops"])] if preview.get("crops") else []
+    else:
+        lines.append("No model is asked: it costs time alone.")
+    remarks = [f"{each['code']}: {each['message']} ({each['n']:,})" for each in preview["problems"]]
+    title = f"{count(len(remarks), 'remark')} on the data"
+    problems = folded(title, bullets(map(escape, remarks)))
+    title = "What to expect" if left else "This is judged already: Start only counts it again"
+    return block(callout("note good", title, bullets(map(escape, lines)), problems))
+
+
+def run_status(run: BenchmarkStatus) -> str:
+    """Return the status of a benchmark: state and progress."""
+    return counted_status(run, str(run.manifest.get("task") or run.name), run.who)
+
+
+def run_choices(listed: Sequence[Listed[BenchmarkStatus]]) -> list[tuple[str, str]]:
+    """Return the choices of the list of runs: plain text on three lines, and the name."""
+    choices = []
+    for item in listed:
+        run, task = item.status, item.status.manifest.get("task")
+        title = f"{task} · {run.name}" if task else run.name
+        running = run.wanted and run.state != "finished"
+        done = f"{run.judged:,} of {run.wanted:,} judgments" if running else ""
+        choices.append(choice_of(item, title, run.who, done, more=shorten(_numbers(item.row), 150, placeholder=" …")))
+    return choices
+
+
+def _numbers(row: Mapping[str, Any]) -> str:
+    """The first number of every part that a report has."""
+    found: dict[str, str] = {}
+    for number in row.get("numbers", ()):
+        if number.value is not None:
+            found.setdefault(number.part, f"{number.part} {figure(number)}")
+    return "; ".join(found.values())
+
+
+def summary(result: BenchmarkResult) -> str:
+    """Return the main numbers in a sentence; empty for many parts, which the table shows better."""
+    if not result.rows or len(result.parts) > MOST_IN_WORDS:
+        return ""
+    return block(f"<p><strong>{escape(headline(result))}</strong></p>")
+
+
+def about_run(progress: BenchmarkStatus, command: str) -> str:
+    """What a benchmark is about, and how it goes on by hand."""
+    manifest = progress.manifest
+    if not manifest:
+        return faint("What it is about is known as soon as it has begun.")
+    drawn = manifest.get("sampled")
+    sample = f"{drawn[0]:,} of {drawn[1]:,} pairs or groups, seed {drawn[2]}" if drawn else "all"
+    rows = {
+        "Run": f"<code>{escape(progress.name)}</code>",
+        "Task": escape(f"{manifest.get('task')}, protocol {manifest.get('task_protocol')}"),
+        "Judged": escape(sample),
+        "Judge": escape(f"{manifest.get('judge_name')}, {manifest.get('judge_protocol')}"),
+        "Library": f"<code>{escape(str(manifest.get('library_id'))[:12])}</code>",
+        "Data": f"<code>{escape(str(manifest.get('data'))[:12])}</code>",
+    }
+    return facts(rows, command)
+
+
+def _report(result: BenchmarkResult, key: str = "") -> Report:
+    return build_report(result, key, lambda code: str(title_of(code)))
+
+
+def rows_table(result: BenchmarkResult) -> str:
+    """Return a table per number, with a row per entry, and the thresholds of ties."""
+    report = _report(result)
+    return sections(report.section("numbers")) + sections(report.section("thresholds"), titles=True)
+
+
+def section(result: BenchmarkResult, name: str, key: str = "") -> str:
+    """Return a section of the report without its charts.
+
+    Args:
+        result: The result.
+        name: Key of the section.
+        key: Key of the row that the section is about; empty for the judge.
+    """
+    return sections(_report(result, key).section(name))
+
+
+def about_data(result: BenchmarkResult) -> str:
+    """Return what was judged and counted, and problems and notes of the data."""
+    report = _report(result)
+    about = report.section("summary").blocks[1:]
+    return sections(replace(report.section("summary"), blocks=about), report.section("data"), report.section("notes"))
+
+
+def row_choices(result: BenchmarkResult) -> list[tuple[str, str]]:
+    """Return label and key of each row."""
+    return [(row.label, row.key) for row in result.rows]
+
+
+def reliability(result: BenchmarkResult, key: str) -> str:
+    """Return the reliability curve of a row; empty if the judge reports no confidence."""
+    charts = [each for each in _report(result, key).section("confidence").blocks if isinstance(each, Chart)]
+    return "".join(f'<div class="rh">{draw_chart(chart)}</div>' for chart in charts)

@@ -1,0 +1,269 @@
+"""Widgets that show an evolution, with what they do: its edits, the labels to check, and its versions."""
+
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from app.evolve import proposal_views, views
+from app.evolve.proposal_views import EditItem
+from app.evolve.runs import ExampleCase
+from app.evolve.service import EvolveServices
+from app.failures import explain
+from app.library.libraries import Order
+from app.library.publish import draw_publishing
+from app.run_panel.page import RunPanel
+from app.services import AppServices
+from app.viewer import example_views
+from app.viewer.example_views import ExamplePanel
+from app.widgets import QUIET, Updates, Widgets, button, choices, markup, section, state
+from rewardharness.errors import InputError
+from rewardharness.evolution.events import Proposed
+from rewardharness.library.diff import diff_libraries
+from rewardharness.library.hub import PushOptions
+from rewardharness.schema import LABELS, TIE
+
+MAX_COMPARED = 6
+"""Maximum number of runs in a comparison."""
+
+RIGHT = "right"
+"""Choice that the given label is correct."""
+
+ABOUT_LABEL = "the prediction with the latest Library"
+ABOUT_EDIT = "the predictions before and after the edit"
+"""What is shown with the images of an example of the queue, and of an example of an edit."""
+
+TO_EDIT = """() => {
+  const shown = document.querySelector('#evolve-edit');
+  if (shown && innerWidth < 760) shown.scrollIntoView({behavior: 'smooth', block: 'start'});
+}"""
+"""Scrolls to the chosen edit if it is below the list."""
+
+CASES: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "cases", **QUIET}
+"""Options of events that show an example."""
+
+
+def fill(panel: ExamplePanel, evolve: EvolveServices, case: ExampleCase) -> Updates:
+    """Show an example with its judgments."""
+    chains = [example_views.chain(seen.judgment, case.example.labels) for seen in case.seen]
+    titles = example_views.titles(case)
+    return panel.fill(example_views.words(case), evolve.pictures(case), list(zip(titles, chains, strict=True)))
+
+
+class Edits(Widgets):
+    """The proposed edits: the list, and the details of one next to it."""
+
+    def __init__(self, evolve: EvolveServices) -> None:
+        self._evolve = evolve
+        self.chosen = state("")  # key of the shown edit; empty for none
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=5, min_width=300):
+                self.choices = choices("Edits, newest first", "evolve-edits")
+            with gr.Column(scale=8, min_width=300, elem_id="evolve-edit"):
+                self.head = markup(proposal_views.no_item(), elem_id="evolve-edit-head")
+                with section("Change of the Library", open=True, visible=False) as self.change_part:
+                    self.change = markup(elem_id="evolve-change")
+                with section("Effect on examples", open=True, visible=False) as self.example_part:
+                    self.examples = gr.Radio([], label="Examples", elem_id="evolve-examples")
+                    self.panel = ExamplePanel("evolve-case", 2)
+
+    def _item(self, name: str, key: str | None) -> EditItem | None:
+        return proposal_views.find(proposal_views.items(self._evolve.look(name)), key or "")
+
+    def choose(self, name: str, key: str | None) -> Updates:
+        """Show an edit."""
+        try:
+            item = self._item(name, key)
+            return {self.chosen: gr.skip()} if item is None else {self.chosen: item.key, **self.show(name, item)}
+        except Exception as error:
+            return {self.head: explain(error)}
+
+    def show(self, name: str, item: EditItem) -> Updates:
+        """Show what an edit changes, and the examples that it is about."""
+        try:
+            if isinstance(item.event, Proposed):
+                change = proposal_views.foreseen(item.event)
+            else:
+                change = proposal_views.change(diff_libraries(*self._evolve.difference(name, item.event)))
+        except Exception as error:
+            change = explain(error)
+        examples = proposal_views.example_choices(item)
+        return {
+            self.head: proposal_views.head(item),
+            self.change_part: gr.Accordion(visible=True),
+            self.change: change,
+            self.example_part: gr.Accordion(visible=item.decided is not None),
+            self.examples: gr.Radio(examples, value=None, visible=bool(examples)),
+            **self.panel.empty(example_views.no_example(ABOUT_EDIT) if examples else example_views.NO_EXAMPLES),
+        }
+
+    def choose_example(self, name: str, key: str, example: str | None) -> Updates:
+        """Show what the chosen edit changed for an example."""
+        try:
+            item = self._item(name, key)
+            if item is None or item.decided is None or example is None:
+                return self.panel.empty(example_views.no_example(ABOUT_EDIT))
+            return fill(self.panel, self._evolve, self._evolve.case(name, item.decided, example))
+        except Exception as error:
+            return self.panel.empty(explain(error))
+
+    def connect(self, current: gr.State) -> None:
+        """Connect the widgets. `current`: name of the shown run."""
+        chosen = self.choices.input(self.choose, [current, self.choices], self.parts, **QUIET)
+        chosen.then(None, None, None, js=TO_EDIT, **QUIET)
+        self.examples.input(self.choose_example, [current, self.chosen, self.examples], self.parts, **CASES)
+
+
+class Labels(Widgets):
+    """The labels to check: examples that were judged wrong with every Library."""
+
+    def __init__(self, services: AppServices) -> None:
+        self._evolve, self._local = services.evolve, services.local
+        self.queue = markup(example_views.empty_queue(0), elem_id="evolve-queue")
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=4, min_width=260):
+                self.choices = choices("Examples", "evolve-queued", visible=False)
+            with gr.Column(scale=9, min_width=300):
+                self.panel = ExamplePanel("evolve-puzzle", 1)
+                with gr.Row(visible=False, elem_id="evolve-relabel") as self.row:
+                    titles = {RIGHT: "The label is correct", **{each: f"{each} is better" for each in LABELS}}
+                    self.buttons = {
+                        label: button(title, f"evolve-label-{label}", min_width=110)
+                        for label, title in (titles | {TIE: "It is a tie"}).items()
+                    }
+                self.message = markup(elem_id="evolve-relabelled")
+
+    def list(self, name: str, *, new: bool) -> Updates:
+        """Show the queue of a run. `new`: no example is chosen any more."""
+        queue = self._evolve.label_queue(name)
+        offered = example_views.queue_choices(queue.left)
+        text = example_views.queue(len(queue.left), queue.reviewed, local=self._local)
+        return {
+            self.queue: text if offered else example_views.empty_queue(queue.reviewed),
+            self.choices: gr.Radio(offered, visible=bool(offered), **({"value": None} if new else {})),
+        }
+
+    def empty(self) -> Updates:
+        """Show no example."""
+        return {**self.panel.empty(example_views.no_example(ABOUT_LABEL)), self.row: gr.Row(visible=False)}
+
+    def choose(self, name: str, example: str | None) -> Updates:
+        """Show an example of the queue, and its other labels."""
+        try:
+            if example is None:
+                return self.empty()
+            case = self._evolve.queued_case(name, example)
+            letters, given = case.example.labels, case.example.preference
+            wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {given}
+            return {
+                **fill(self.panel, self._evolve, case),
+                self.row: gr.Row(visible=self._local),
+                **{each: gr.Button(visible=label in wanted) for label, each in self.buttons.items()},
+                self.message: "",
+            }
+        except Exception as error:
+            return {**self.panel.empty(explain(error)), self.row: gr.Row(visible=False)}
+
+    def correct(self, preference: str, name: str, example: str | None) -> Updates:
+        """Store a reviewed label: a letter, `tie`, or `RIGHT` for the given one."""
+        try:
+            if example is None:
+                raise InputError("No example is chosen.", next_step="Choose one in the queue.")
+            changed = preference != RIGHT
+            file = self._evolve.correct(name, example, preference if changed else None)
+            return {**self.empty(), **self.list(name, new=True), self.message: views.corrected(file, changed=changed)}
+        except Exception as error:
+            return {self.message: explain(error)}
+
+    def connect(self, current: gr.State) -> None:
+        """Connect the widgets. `current`: name of the shown run."""
+        self.choices.input(self.choose, [current, self.choices], self.parts, **CASES)
+        for label, each in self.buttons.items():
+            each.click(partial(self.correct, label), [current, self.choices], self.parts, **CASES)
+
+
+class Versions(Widgets):
+    """The versions of a run: how to use one, and how to publish it on the Hub."""
+
+    def __init__(self, services: AppServices, current: gr.State) -> None:
+        self._evolve, self._local = services.evolve, services.local
+        self.nothing = markup(views.NO_VERSIONS, elem_id="evolve-no-versions")
+        self.choices = choices("Version", "evolve-versions", visible=False)
+        self.use = markup(elem_id="evolve-use")
+        with gr.Column(visible=False) as self.publish:
+            markup(views.PUBLISHING, elem_id="evolve-publish-about")
+            inputs, changes = [current, self.choices], [self.choices.input]
+            form = draw_publishing(services, "evolve-publish", self._order, inputs, changes)
+        self.bump = (form.bump,) if form is not None else ()
+        changed = [self.use, self.publish, *self.bump]
+        self.choices.input(self.choose, [current, self.choices], changed, **QUIET)
+
+    def _order(self, repo: str, how: PushOptions, name: str, number: int | None) -> Order:
+        if not name or number is None:
+            raise InputError("No version is chosen.", next_step="Choose one in the list above.")
+        return self._evolve.order(name, int(number), repo, how)
+
+    def list(self, name: str, *, new: bool) -> Updates:
+        """Show the versions of a run. `new`: whether another run is shown now, so that no version is chosen."""
+        offered = proposal_views.version_choices(self._evolve.versions(name))
+        updates: Updates = {self.use: "", self.publish: gr.Column(visible=False)} if new else {}
+        return updates | {
+            self.nothing: gr.Markdown(visible=not offered),
+            self.choices: gr.Radio(offered, visible=bool(offered), **({"value": None} if new else {})),
+        }
+
+    def choose(self, name: str, number: int | None) -> Updates:
+        """Show a version, and how it can be used."""
+        if number is None:
+            return {self.use: "", self.publish: gr.Column(visible=False)}
+        try:
+            version = next(item for item in self._evolve.versions(name) if item.number == number)
+            places = [str(self._evolve.place(name, each)) if self._local else "" for each in (number, number - 1)]
+            library, report = self._evolve.library(name, number), self._evolve.report(name)
+            audited = report is not None and report.library.final_id == library.id
+            audit = report.audit.final if report is not None and audited else None
+            text = views.version(version, library, audit, places[0], places[1] if number else "")
+            bump = self._evolve.bump(name, number)
+        except Exception as error:  # any error is shown, so that the page stays usable
+            return {self.use: explain(error), self.publish: gr.Column(visible=False)}
+        bumped = {field: gr.Dropdown(value=bump) for field in self.bump}
+        return {self.use: text, self.publish: gr.Column(visible=True), **bumped}
+
+
+class RunView(Widgets):
+    """The widgets, drawn in the details of the panel and below its list."""
+
+    def __init__(self, services: AppServices, panel: RunPanel) -> None:
+        with panel.section, gr.Row(equal_height=False, visible=False) as self.comparison:
+            self.several = gr.Dropdown(
+                [], multiselect=True, max_choices=MAX_COMPARED, label="Compare finished runs",
+                elem_id="evolve-several", min_width=260,
+            )  # fmt: skip
+            self.compare = button("Compare", "evolve-compare", min_width=140)
+        with panel.section:
+            self.compared = markup(elem_id="evolve-compared")
+        with panel.area:
+            self._draw_details(services, panel.current)
+
+    def _draw_details(self, services: AppServices, current: gr.State) -> None:
+        with gr.Row(equal_height=False, elem_id="evolve-charts"):
+            # HTML, because Markdown removes what the SVG needs to be scaled. It contains no foreign text.
+            self.accuracy = gr.HTML(elem_id="evolve-accuracy", js_on_load=None)
+            self.judgments = gr.HTML(elem_id="evolve-judgments", js_on_load=None)
+        with section("Configuration"):
+            self.about = markup(elem_id="evolve-about")
+        with gr.Tabs(elem_id="evolve-tabs"):
+            with gr.Tab("Edits"):
+                self.edits = Edits(services.evolve)
+            with gr.Tab("Findings"):
+                self.findings = markup(elem_id="evolve-findings")
+            with gr.Tab("Labels to check"):
+                self.labels = Labels(services)
+            with gr.Tab("Versions"):
+                self.versions = Versions(services, current)
+            with gr.Tab("Report"):
+                self.report = markup(views.report(None), elem_id="evolve-report")
+                self.download = gr.DownloadButton(
+                    "Download the report (HTML)", visible=False, elem_id="evolve-download", size="md", scale=0,
+                    min_width=240,
+                )  # fmt: skip

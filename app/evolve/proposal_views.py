@@ -1,0 +1,263 @@
+"""Puts proposed edits into words: what they would change, what the gate said, and what that did to examples.
+
+Pure: records in, markup out. All of a proposal is text of a model or of a Library, and is escaped.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Any
+
+from app.evolve.runs import EvolutionStatus
+from app.evolve.service import Version
+from app.evolve.views import share
+from app.library.views import differences, entry_document, entry_rubric, entry_tool, kind_words
+from app.markup import block, bullets, count, diff, escape, named, notice, paragraph, plain
+from rewardharness.evolution.events import Decided, PhaseBegan, Proposed, Rehearsed, Skipped
+from rewardharness.evolution.gate import Evidence, estimate_gain
+from rewardharness.library.diff import LibraryDiff
+from rewardharness.library.entry import Entry
+
+SHOWN_STATEMENT = 130
+"""Characters of a statement in the list."""
+
+OPERATORS: Mapping[str, str] = {
+    "bundle": "Several edits",
+    "add": "Add to",
+    "modify": "Reword",
+    "remove": "Remove",
+    "merge": "Merge",
+    "split": "Split",
+    "retrigger": "Apply at other times",
+    "reweight": "Weigh otherwise",
+    "add_tool": "New Tool",
+    "fix_tool": "Fix the Tool",
+}
+"""What an edit does, in words."""
+
+DECISIONS: Mapping[str, tuple[str, str]] = {
+    "accept": ("Accepted", "good"),
+    "reject": ("Rejected", "error"),
+    "undecided": ("Undecided", "warning"),
+}
+"""What was decided, and how that looks."""
+
+WAITING = "Waiting"
+
+
+@dataclass(frozen=True)
+class EditItem:
+    """One proposed edit."""
+
+    key: str
+    """Names it among those of its run."""
+    event: Decided | Proposed
+    rehearsed: tuple[Rehearsed, ...] = ()
+    """How the call of a Tool that it brings was tried before anything was judged."""
+
+    @property
+    def decided(self) -> Decided | None:
+        """The decision, once there is one."""
+        return self.event if isinstance(self.event, Decided) else None
+
+    @property
+    def decision(self) -> str:
+        """The decision in words."""
+        return DECISIONS[self.event.evidence.decision][0] if isinstance(self.event, Decided) else WAITING
+
+
+def items(sight: EvolutionStatus) -> list[EditItem]:
+    """The proposed edits of a run: those that wait in their order, then those that were decided on, newest first."""
+    decided = [event for event in sight.events if isinstance(event, Decided)]
+    rehearsed = [event for event in sight.events if isinstance(event, Rehearsed)]
+    times: Counter[str] = Counter()
+    found = []
+    both: list[Decided | Proposed] = [*decided, *_waiting(sight)]
+    for event in both:
+        times[event.signature] += 1  # the same edit may be tried again; its key stays what it was while it waited
+        tried = tuple(each for each in rehearsed if each.signature == event.signature)
+        found.append(EditItem(f"{event.signature[:16]}-{times[event.signature]}", event, tried))
+    return [*found[len(decided) :], *reversed(found[: len(decided)])]
+
+
+def find(items: Sequence[EditItem], key: str) -> EditItem | None:
+    """Return the edit with a key; None if there is none."""
+    return next((item for item in items if item.key == key), None)
+
+
+def _waiting(sight: EvolutionStatus) -> list[Proposed]:
+    """Proposals that have not had their turn. A phase that begins drops those of the one before."""
+    started = sight.started
+    if sight.state == "finished" or started is None or started.schedule == "paper":
+        return []  # the paper's loop tries bundles, which have names of their own
+    begun = max((event.step for event in sight.events if isinstance(event, PhaseBegan)), default=-1)
+    decided = [event for event in sight.events if isinstance(event, Decided)]
+    over = {event.signature for event in decided}
+    over |= {member for event in decided if event.accepted for member in event.members}
+    over |= {event.signature for event in sight.events if isinstance(event, Rehearsed) and not event.usable}
+    passed = {event.what for event in sight.events if isinstance(event, Skipped)}
+    return [
+        event
+        for event in sight.events
+        if isinstance(event, Proposed)
+        and event.step >= begun
+        and event.signature not in over
+        and event.statement not in passed
+    ]
+
+
+def choices(found: Sequence[EditItem]) -> list[tuple[str, str]]:
+    """Edits as the list shows them, in plain text on three lines, and the key of each."""
+    return [
+        (f"{plain(f'{item.decision} · {_what(item.event)}')}\n{_figures(item)}\n{_statement(item.event)}", item.key)
+        for item in found
+    ]
+
+
+def _what(event: Decided | Proposed) -> str:
+    names = shorten(", ".join(event.names), 90, placeholder=" …")
+    return f"{OPERATORS.get(event.operator, event.operator)}: {names}"
+
+
+def _figures(item: EditItem) -> str:
+    event = item.decided
+    if event is None:
+        return "not tried yet"
+    evidence = event.evidence
+    p = "" if evidence.p_value is None else f" · p {evidence.p_value:.2g}"
+    return f"{evidence.fixes} fixed, {evidence.breaks} broken{p} · training {share(event.accuracy)}"
+
+
+def _statement(event: Decided | Proposed) -> str:
+    return shorten(plain(event.statement.replace("`", "")), SHOWN_STATEMENT, placeholder=" …")
+
+
+def no_item(sight: EvolutionStatus | None = None) -> str:
+    """Return the placeholder while no edit is chosen, or the run has none."""
+    if sight is not None and sight.state == "finished" and not items(sight):
+        what = "could be tested" if any(isinstance(event, Proposed) for event in sight.events) else "was proposed"
+        reason = sight.status.reason if sight.status else ""
+        return notice("empty", f"No edit {what}", f"The search ended because {reason}.")
+    if sight is None or not items(sight):
+        text = "First the starting Library is judged; then each proposed edit appears here, newest first."
+        return notice("empty", "Nothing was proposed yet", text)
+    return notice("empty", "Choose an edit", "Its changes and effects appear here.")
+
+
+def head(item: EditItem) -> str:
+    """What an edit is, who wanted it, and what was decided on which evidence."""
+    event = item.event
+    style = DECISIONS[event.evidence.decision][1] if isinstance(event, Decided) else ""
+    pill = f'<span class="pill {style}">{escape(item.decision)}</span>'
+    said = paragraph(f"Proposed by {event.source}.", "faint")
+    told = evidence(item.decided.evidence) if item.decided else paragraph("It waits for its turn.", "faint")
+    title = f'<h3 class="name">{escape(_what(event))} {pill}</h3>'
+    return block(f"{title}<p>{named(event.statement)}</p>{told}{_rehearsals(item)}{said}")
+
+
+def _rehearsals(item: EditItem) -> str:
+    """How the call of a new Tool was tried."""
+    lines = []
+    for each in item.rehearsed:
+        bad = [str(seen.get("problem")) for seen in each.observations if seen.get("problem")]
+        tried = f"The call of {each.tool} was tried on {count(len(each.observations), 'example')} first"
+        lines.append(f"{tried}: {'all replies were of use' if not bad else '; '.join(bad)}.")
+    return bullets(map(escape, lines), "evidence")
+
+
+def evidence(found: Evidence) -> str:
+    """What spoke for an edit and what against it, in sentences."""
+    lines = []
+    if found.affected:
+        lines.append(
+            f"It changes what the judge reads for {count(found.affected, 'example')}; {found.calls} of them were "
+            "judged again, and all others stay as they are."
+        )
+    else:
+        lines.append("It changes what the judge reads for no example.")
+    if found.judged:
+        lines.append(
+            f"Of the {count(found.judged, 'example')} that count, it fixes {found.fixes} and breaks {found.breaks}; "
+            f"{found.ties} are unchanged."
+        )
+    if found.breaks:
+        lines.append(
+            f"Regressions: {count(found.breaks, 'example')} that the judge got right before and gets wrong with it."
+        )
+    gain, interval = estimate_gain(found.fixes, found.breaks, found.judged)
+    if gain is not None and interval is not None:
+        low, high = (100 * bound for bound in interval)
+        lines.append(f"Estimated gain: {100 * gain:+.1f} points (95% CI {low:+.1f} to {high:+.1f}).")
+    if found.p_value is not None:
+        lines.append(f"Without an effect, evidence this strong has the probability {found.p_value:.2g}.")
+    if found.failed:
+        lines.append(f"{count(found.failed, 'example')} could not be judged and do not count.")
+    if found.unsteady:
+        lines.append(f"{count(found.unsteady, 'example')} were left out, because the judge is inconsistent on them.")
+    if found.reason:
+        lines.append(f"Acceptance test: {found.reason}.")
+    return bullets(map(escape, lines), "evidence")
+
+
+def change(found: LibraryDiff) -> str:
+    """What an edit changes: entries line by line, new ones in full."""
+    added = "".join(_whole(entry) for entry in found.added)
+    return differences(found) + (block(added) if added else "")
+
+
+def _whole(entry: Entry) -> str:
+    parts = [entry_document(entry)]
+    parts += [entry_rubric(entry)] if entry.rubric is not None else []
+    parts += [entry_tool(entry)] if entry.kind == "tool" else []
+    return (
+        f'<section class="step"><h4>New: <code>{escape(entry.name)}</code> ({kind_words(entry)})</h4>'
+        f"{''.join(parts)}</section>"
+    )
+
+
+def foreseen(event: Proposed) -> str:
+    """What an edit that waits would change, as far as its record says."""
+    found = event.diff
+    parts = []
+    for title, key in (("Added", "added"), ("Removed", "removed")):
+        rows = [f"<code>{escape(str(each.get('name')))}</code>: {escape(str(each.get('description', '')))}"
+                for each in _records(found, key)]  # fmt: skip
+        parts += [f"<h4>{title}</h4>{bullets(rows)}"] if rows else []
+    for each in _records(found, "changed"):
+        texts = [str(each.get(key) or "") for key in ("document_diff", "rubric_diff")]
+        notes = bullets(escape(str(note)) for note in each.get("notes") or ())
+        lines = "".join(diff(text) for text in texts if text)
+        parts.append(
+            f'<section class="step"><h4>Changed: <code>{escape(str(each.get("name")))}</code></h4>{notes}'
+            f"<details><summary>Line by line</summary>{lines}</details></section>"
+        )
+    return block("".join(parts) or paragraph("Its record does not say.", "faint"))
+
+
+def _records(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    value = found.get(key)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list | tuple) else []
+
+
+def example_choices(item: EditItem | None) -> list[tuple[str, str]]:
+    """The examples that an edit is about: fixed, broken, and those that motivated it; words, and id of each."""
+    event = item.decided if item else None
+    if event is None:
+        return []
+    found = event.evidence
+    fixed, broken = dict.fromkeys(found.fixed), dict.fromkeys(found.broken)
+    rest = [name for name in dict.fromkeys(event.cited) if name not in fixed and name not in broken]
+    listed = [(name, "fixed") for name in fixed] + [(name, "broken") for name in broken]
+    listed += [(name, "cited") for name in rest]
+    return [(plain(f"{word}: {name}"), name) for name, word in listed]
+
+
+def version_choices(versions: Sequence[Version]) -> list[tuple[str, int]]:
+    """Return text and number of the versions that can be published, newest first."""
+    listed = []
+    for version in reversed(versions):
+        if (event := version.event) is not None:
+            title = f"Version {version.number} · training {share(version.accuracy)}"
+            listed.append((f"{title}\n{plain(_what(event))}\n{_statement(event)}", version.number))
+    return listed

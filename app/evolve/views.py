@@ -1,0 +1,369 @@
+"""Text of the Evolve tab: previews, status and reports of evolutions. Pure: markup out.
+
+Names of data, reasons, errors, and text of models and Libraries are foreign text.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from app.evolve.runs import EvolutionStatus
+from app.evolve.service import Version
+from app.library.views import summary
+from app.markup import (
+    block,
+    bullets,
+    callout,
+    count,
+    escape,
+    faint,
+    folded,
+    named,
+    notice,
+    paragraph,
+    plain,
+    preformatted,
+    table,
+    to_library,
+)
+from app.run_panel.following import MOVING
+from app.run_panel.new_jobs import VISITOR_SECONDS
+from app.run_panel.service import Listed
+from app.run_panel.views import STATES, facts, meter, problem, sections, state_head
+from rewardharness.errors import shell
+from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skipped
+from rewardharness.evolution.held_out import Score
+from rewardharness.evolution.progress import duration
+from rewardharness.evolution.proposal import Finding
+from rewardharness.evolution.report import EvolutionReport, RunSummary
+from rewardharness.evolution.report_page import headline, report_sections
+from rewardharness.evolution.status import spent_by
+from rewardharness.files import megabytes
+from rewardharness.judging.evidence import crops_words
+from rewardharness.library.store import Library
+from rewardharness.runs.spending import NOTHING
+
+_PHASES = {
+    "skills": "Testing edits of Skills.",
+    "tools": "Testing edits of Tools.",
+    "prune": "Removing unused entries.",
+}
+
+
+def introduction(*, local: bool) -> str:
+    """Return what the tab is for."""
+    text = (
+        "An Orchestrator proposes changes of a Library, one at a time, from examples with a known preference. A change "
+        "is accepted if the preferences support it. At the end, held-out examples show the quality of the new Library."
+    )
+    limits = (
+        "<p>Here you can evolve on the demonstration set with the pixel-based judge, for up to "
+        f"{VISITOR_SECONDS // 60} minutes. On your own computer: any data, any judge, no limit.</p>"
+    )
+    return block(f'<p class="faint">{escape(text)}</p>{"" if local else limits}')
+
+
+def about_budget(*, local: bool) -> str:
+    """Return what the fields of the budget mean."""
+    limit = "" if local else f" Here the search takes up to {VISITOR_SECONDS} seconds."
+    text = f"Limits of the search. The test on held-out examples comes on top. 0 means no limit.{limit}"
+    return faint(text)
+
+
+def expected(preview: Mapping[str, Any]) -> str:
+    """Return the preview of a run.
+
+    Args:
+        preview: As `rh evolve --dry-run --json` prints it.
+    """
+    if "remote" in preview:
+        return _expected_job(preview["remote"], str(preview["data"]))
+    cost, corrected, problems = preview["expected"], preview["corrections"], preview["problems"]
+    lines = [
+        f"{count(cost['begin'], 'judgment')} for the {count(preview['pool'], 'training example')}",
+        f"about {cost['search']} to test edits, at most {cost['most']}",
+        f"{cost['audit']} for the {count(preview['audit'], 'held-out example')}",
+    ]
+    lines += [f"{cost['regression']} for the regression set"] if cost["regression"] else []
+    lines += [f"{cost['ensemble']} to compare with self-ensembling"] if cost["ensemble"] else []
+    requests = f"Each judgment takes at least {count(cost['requests'], 'request')} to the model, more with Tools."
+    requests = requests if cost["requests"] else "No model is called, so judgments cost only time."
+    requests += f" {crops_words(cost['crops'])}" if cost.get("crops") else ""
+    if not preview["orchestrator"].startswith("built-in"):
+        requests += " The requests to the model of the Orchestrator come on top."
+    labels = f"{count(corrected, 'corrected label')} of yours replace given ones. Held-out examples keep theirs."
+    warnings = folded(f"{count(len(problems), 'warning')} about the data", bullets(map(escape, problems[:50])))
+    parts = [bullets(map(escape, lines)), paragraph(requests)]
+    parts += [paragraph(f"Judge: {preview['judge']}. Orchestrator: {preview['orchestrator']}.", "faint")]
+    parts += [paragraph(labels)] if corrected else []
+    title = f"About {count(cost['expected'], 'judgment')} on {preview['data']}"
+    return block(callout("note", title, *parts, warnings))
+
+
+def _expected_job(plan: Mapping[str, Any], data: str) -> str:
+    """Return the preview of a job on the Hub."""
+    price, most = plan["price_per_hour"], plan["highest_cost"]
+    cost = f"${price:.2f} per hour, at most ${most:.2f} in {plan['timeout_seconds'] / 3600:g} h. Your account pays."
+    lines = [
+        f"Hardware: {plan['flavor']}; image: {plan['image']}",
+        f"Secrets, by name: {', '.join(plan['secrets'])}",
+        f"Writes: {', '.join(plan['writes'])}",
+        f"Sends: {megabytes(plan['inputs']['bytes'])} MB of code, configuration and local files",
+    ]
+    command = folded("Command of the job", preformatted(shell("{}", plan["command"])))
+    parts = [paragraph(cost), bullets(map(escape, [*lines, *plan["warnings"]])), command]
+    return block(callout("note", f"A Hugging Face Job that evolves on {data}", *parts))
+
+
+def _job(run: EvolutionStatus) -> str:
+    """Return the job of a run on the Hub: its page, its cost, and the end of its log."""
+    if run.remote is None:
+        return ""
+    job = run.remote.run
+    page = f'<a href="{escape(job.url)}" target="_blank" rel="noopener">Page of the job</a>'
+    stored = f"Results: datasets/{job.repo}" + (f"; Library: {job.push_to}" if job.push_to else "")
+    lines = preformatted("\n".join(run.remote.lines)) if run.remote.lines else ""
+    title = f"Hugging Face Job {job.job}: {job.stage.lower()}, {job.cost}"
+    return callout("note", title, f"<p>{page}. {escape(stored)}</p>", lines)
+
+
+def run_status(run: EvolutionStatus) -> str:
+    """Return the status of a run: state, progress, and figures."""
+    status = run.status
+    ended = f"The search ended because {status.reason}." if status is not None and run.state == "finished" else ""
+    headline = status.headline if status is not None else ""
+    text = f"<p>{escape(_activity(run) or f'{headline or STATES[run.state][1]} {ended}'.strip())}</p>"
+    error = problem(run, status.next_step if status is not None else "")
+    figures = _figures(run) if status is not None and run.first is not None else ""
+    head = state_head(run.name, run.state)
+    return block(f'<section class="run">{head}{text}{_progress(run)}{error}{_job(run)}{figures}</section>')
+
+
+def _activity(run: EvolutionStatus) -> str:
+    """Return what a running run does; empty if the state says it."""
+    if run.state not in MOVING or run.status is None:
+        return ""
+    if run.state != "running":
+        return STATES[run.state][1]
+    if run.first is None:
+        return "Judging the training examples with the starting Library."
+    if run.events and isinstance(run.events[-1], Concluding):
+        return "The search is complete. Judging the held-out examples."
+    phases = [event.phase for event in run.events if isinstance(event, PhaseBegan)]
+    return _PHASES.get(phases[-1] if phases else "skills", "Running.")
+
+
+def _progress(run: EvolutionStatus) -> str:
+    """Return the progress of the current phase, and the remaining time."""
+    progress = run.status.progress if run.status is not None and run.state == "running" else None
+    if progress is None:
+        return ""
+    words = " · ".join(filter(None, (f"{progress.words[:1].upper()}{progress.words[1:]}", progress.rest)))
+    return meter(words, progress.done / max(1, progress.total))
+
+
+def _figures(run: EvolutionStatus) -> str:
+    status, started = run.status, run.started
+    assert status is not None
+    cost = started.expected if started else {}
+    expected = cost.get("begin", 0) + cost.get("search", 0)
+    accuracy = _arrow(status.start_accuracy, status.pool_accuracy)
+    about = f"n = {started.pool}: " if started and started.pool else ""
+    before = f"about {expected:,} were expected before the held-out test" if expected else ""
+    spent = spent_by(run.events)
+    time = duration(spent.seconds) if spent != NOTHING else ""
+    figures = [
+        ("Training examples", accuracy, f"{about}accuracy; edits were selected on these"),
+        ("Edits accepted", f"{status.kept} of {status.tried}", "that were tested, bundles and pruning included"),
+        ("Judgments", f"{status.judgments:,}", before),
+        ("Time", time, "all sessions together"),
+    ]
+    if status.audit is not None and status.audit.accuracy is not None:
+        start = status.audit_start.accuracy if status.audit_start is not None else None
+        figures.insert(0, ("Held-out test", _arrow(start, status.audit.accuracy), _audited(status.audit)))
+    cells = (
+        f'<div>{paragraph(title, "faint")}<p class="value">{escape(value)}</p>{paragraph(note, "faint")}</div>'
+        for title, value, note in figures
+        if value
+    )
+    return f'<div class="figures">{"".join(cells)}</div>'
+
+
+def _audited(score: Score) -> str:
+    """Return interval and coverage of the held-out test, if the run recorded them."""
+    interval = f"95% CI: {score.interval[0]:.1%} to {score.interval[1]:.1%}, " if score.interval else ""
+    judged = f"{score.judged} of {score.n} judged: " if score.n else ""
+    return f"{interval}{judged}no edit was selected on these"
+
+
+def _arrow(before: float | None, after: float | None) -> str:
+    if before is None or after is None or before == after:
+        return share(after)
+    return f"{share(before)} → {share(after)}"
+
+
+def share(value: float | None, interval: Sequence[float] | None = None) -> str:
+    """Format an accuracy with its interval; a dash for None."""
+    if value is None:
+        return "–"
+    return f"{value:.1%}" + (f" [{interval[0]:.1%}, {interval[1]:.1%}]" if interval else "")
+
+
+def about(run: EvolutionStatus, command: str, log: str = "") -> str:
+    """Return the configuration of a run, the command that resumes it, and its log."""
+    manifest = run.manifest
+    if not manifest:
+        return faint("The configuration appears when the run has started.")
+    schedule = manifest.get("schedule")
+    rows = {
+        "Data": escape(str(manifest.get("data_name"))),
+        "Judge": escape(f"{manifest.get('judge')}, {manifest.get('protocol')}"),
+        "Orchestrator": escape(str(manifest.get("orchestrator"))),
+        "Schedule": escape(str(schedule.get("name") if isinstance(schedule, dict) else schedule)),
+        "Seed": escape(str(manifest.get("seed"))),
+        "Started": escape(str(manifest.get("started")).replace("T", " ").replace("+00:00", " UTC")),
+        "Starting Library": f"<code>{escape(str(manifest.get('library_id'))[:12])}</code>",
+        **({"Log": f"<code>{escape(log)}</code>"} if log else {}),
+    }
+    return facts(rows, command)
+
+
+def findings(run: EvolutionStatus) -> str:
+    """Return the latest findings of the Orchestrator, and the skipped ideas."""
+    rounds = [event for event in run.events if isinstance(event, Found)]
+    if not rounds:
+        text = "Before it proposes edits, the Orchestrator lists what the judge gets wrong."
+        return notice("empty", "There are no findings yet", text)
+    rows = [
+        f'<p>{named(finding.statement)}</p><p class="faint">{escape(_cited(finding))}</p>'
+        for finding in rounds[-1].findings
+    ]
+    earlier = f" This is round {len(rounds)}." if len(rounds) > 1 else ""
+    head = f"<p>Latest findings of the Orchestrator, strongest first.{earlier}</p>"
+    return block(head + bullets(rows) + _skipped(run))
+
+
+def _cited(finding: Finding) -> str:
+    cited = ", ".join(finding.cited)
+    counts = f"{finding.failures} wrong, {finding.successes} correct among similar examples"
+    return f"{counts}{f'; for example {cited}' if cited else ''}"
+
+
+def _skipped(run: EvolutionStatus) -> str:
+    skipped = [event for event in run.events if isinstance(event, Skipped)]
+    if not skipped:
+        return ""
+    rows = (f"{escape(shorten(plain(event.what), 200))} <em>{escape(event.reason)}</em>" for event in skipped[-100:])
+    title = f"{count(len(skipped), 'idea')} skipped without judging anything"
+    return folded(title, bullets(rows))
+
+
+def run_choices(listed: Sequence[Listed[EvolutionStatus]]) -> list[tuple[str, str]]:
+    """Return the choices of the list of runs: plain text on three lines, and the name."""
+    choices = []
+    for run in listed:
+        status, manifest, name = run.status.status, run.status.manifest, run.status.name
+        if status is None:
+            choices.append((f"{plain(name)}\n{shorten(plain(run.error), 150) or STATES[run.status.state][0]}", name))
+            continue
+        accuracy = _arrow(status.start_accuracy, status.pool_accuracy)
+        test = f" · held-out {share(status.audit.accuracy, status.audit.interval)}" if status.audit else ""
+        about = f"{manifest.get('data_name')} · {manifest.get('judge')} · {manifest.get('orchestrator')}"
+        state = STATES[run.status.state][0]
+        lines = [
+            f"{plain(name)}",
+            f"{state} · {status.kept} of {status.tried} accepted · training {accuracy}{test}",
+            shorten(plain(about), 120, placeholder=" …"),
+        ]
+        choices.append(("\n".join(lines), name))
+    return choices
+
+
+def report(record: EvolutionReport | None, place: str = "") -> str:
+    """Return the report of a run, the held-out test first.
+
+    Args:
+        record: The report; None before the end.
+        place: The folder of the evolved Library, for users at this computer.
+    """
+    if record is None:
+        text = "When the search ends, the final Library is tested on examples that no edit was selected on."
+        return notice("empty", "The held-out test comes at the end", text)
+    parts = {part.key: part for part in report_sections(record).sections}
+    summary = replace(parts["summary"], blocks=parts["summary"].blocks[1:])
+    shown = [parts[name] for name in ("accuracy", "regression", "categories", "cost") if parts[name].blocks]
+    folder = f"<p>The evolved Library: <code>{escape(place)}</code></p>" if place else ""
+    head = block(f"<p><strong>{escape(headline(record))}</strong></p>{folder}")
+    return head + sections(summary) + sections(*shown, titles=True)
+
+
+def compared(rows: Sequence[RunSummary], *, comparable: bool) -> str:
+    """Return a table of several runs."""
+    cells = [
+        [
+            row.name,
+            f"{row.schedule}; {row.judge}; {row.orchestrator}",
+            f"{row.kept} of {row.tried}",
+            f"{row.judgments:,}",
+            share(row.start.accuracy, row.start.interval),
+            share(row.final.accuracy, row.final.interval),
+            "–" if row.p is None else f"{row.p:.2g}",
+        ]
+        for row in rows
+    ]
+    head = ["Run", "Configuration", "Accepted", "Judgments", "Held-out before", "Held-out after", "p"]
+    warning = "The runs have different held-out examples, so their accuracies are not comparable."
+    cells = [[escape(cell) for cell in row] for row in cells]
+    return block(table(head, cells, "cards compared") + ("" if comparable else callout("warning", warning)))
+
+
+def corrected(file: Path, *, changed: bool) -> str:
+    """Return the confirmation of a reviewed label."""
+    title = "Noted: the label was wrong" if changed else "Noted: the label is correct"
+    text = "The data are not changed. The next run on them uses the reviewed labels, unless you deselect them:"
+    return block(callout("note good", title, paragraph(text), f"<p><code>{escape(str(file))}</code></p>"))
+
+
+NO_VERSIONS = notice(
+    "empty",
+    "No edit was accepted yet",
+    "Every accepted edit makes a version of the Library, which can be used and published.",
+)
+"""The placeholder while there are no versions."""
+
+_CARD = (
+    "The card contains the evidence of this run: every accepted edit with the examples it fixed and broke, and for "
+    "the last version the result on the held-out test set. Nothing is written before a preview."
+)
+PUBLISHING = block(f"<h3>Push this version to the Hub</h3>{paragraph(_CARD, 'faint')}")
+"""Explains what the card of a published version contains."""
+
+
+def version(found: Version, library: Library, audit: Score | None, place: str = "", before: str = "") -> str:
+    """Format the accuracy and the use of a version.
+
+    Args:
+        found: The version.
+        library: Its Library.
+        audit: Its result on the held-out test set; None if it was not evaluated there.
+        place: Its folder, for users of this computer; otherwise empty.
+        before: The folder of the version before, if there is one.
+    """
+    accuracy = f"Accuracy on the training examples: {share(found.accuracy)}. "
+    if audit is None:
+        accuracy += "Expect less on other examples: this version was not evaluated on the held-out test set."
+    else:
+        agreed = share(audit.accuracy, audit.interval)
+        accuracy += f"Held-out test set: {agreed} of {audit.judged} examples."
+    uses = []
+    if place:
+        links = [to_library(place, "Score with this version")]
+        links += [to_library(place, "Compare with the version before", before)] if before else []
+        uses = [
+            " · ".join(links),
+            f"Its folder: <code>{escape(place)}</code>",
+            f"On the command line: <code>{escape(shell('rh score --library {} …', place))}</code>",
+        ]
+    return summary(library, f"version {found.number}") + block(paragraph(accuracy) + bullets(uses))

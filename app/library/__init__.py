@@ -1,0 +1,1 @@
+"""The Library tab: entries, routing, checks, comparison, versions on the Hub."""

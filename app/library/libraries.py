@@ -1,0 +1,376 @@
+"""The Libraries that a visitor can choose, and the Hugging Face Hub: load one, compare its versions, publish one.
+
+The visitor determines the rights. On this computer its token is used. Other visitors use their own token or none, and
+never the token of the app's owner.
+"""
+
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from importlib.resources import as_file
+from importlib.resources import files as resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from app.benchmark.runs import library_name
+from app.score.releases import RELEASE, Fixed
+from rewardharness.errors import HarnessError, InputError, LibraryError, shown
+from rewardharness.hub.repository import Repo
+from rewardharness.library.card import CardSubject, make_card
+from rewardharness.library.check import check_folder
+from rewardharness.library.hub import (
+    Access,
+    Pulled,
+    Pushed,
+    PushOptions,
+    pull,
+    push,
+    restoration,
+    split_spec,
+    usual_access,
+)
+from rewardharness.library.hub_files import Upload, read_draft
+from rewardharness.library.opening import open_library
+from rewardharness.library.problems import Problem
+from rewardharness.library.store import Library
+from rewardharness.measure.table import MEASURES
+from rewardharness.settings import Settings
+
+
+class RightsError(InputError):
+    """A visitor lacks the required rights."""
+
+    title = "Insufficient rights"
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """The signed-in user, or an anonymous visitor."""
+
+    name: str = ""
+    """Name on the Hub; empty if anonymous."""
+    token: str = field(default="", repr=False)
+    """Their token; empty if anonymous. Never stored."""
+    owner: str = ""
+    """Pseudonym of the address that they come from; empty on the user's own computer."""
+
+
+ANONYMOUS = Visitor()
+"""A visitor without a login."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A Library that a visitor has loaded from the Hub; later versions do not change it."""
+
+    spec: str
+    """The requested spec, as in `org/name@v1.2.0`."""
+    pulled: Pulled
+
+    @property
+    def library(self) -> Library:
+        """The Library."""
+        return self.pulled.library
+
+    @property
+    def name(self) -> str:
+        """Repository, and version or commit."""
+        return f"{self.pulled.repo}@{self.pulled.version or self.pulled.commit[:7]}"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to publish, where, and with which options."""
+
+    source: Library | Path | Upload
+    repo: str
+    how: PushOptions
+
+
+@dataclass(frozen=True)
+class Preview:
+    """An order and the result of its dry run."""
+
+    order: Order
+    pushed: Pushed
+
+
+class HubServices:
+    """The Hub for visitors of the app. Holds no state of visitors in memory.
+
+    Args:
+        settings: The settings.
+        scratch: A private folder for downloads of visitors of a public app.
+        local: Whether visitors use this computer.
+    """
+
+    def __init__(self, settings: Settings, scratch: Path, *, local: bool) -> None:
+        self._usual = usual_access(settings)
+        self._caches = scratch / "hub"
+        self.local = local
+        self.with_login = settings.space and settings.login and not local
+
+    @property
+    def may_publish(self) -> bool:
+        """Whether visitors can publish: on this computer, or where they can log in."""
+        return self.local or self.with_login
+
+    def access(self, visitor: Visitor) -> Access:
+        """Return the access of a visitor to the Hub."""
+        if self.local:
+            return self._usual
+        # A cache per token: a private copy must not be readable with another token, or without one.
+        whose = sha256(visitor.token.encode("utf-8")).hexdigest()[:32] if visitor.token else "anonymous"
+        return replace(self._usual, token=visitor.token or False, cache=self._caches / whose)
+
+    def load(self, spec: str, visitor: Visitor) -> Loaded:
+        """Fetch a Library.
+
+        Args:
+            spec: `org/name`, `org/name@revision`, or the address of its page on the Hub.
+            visitor: The visitor.
+
+        Raises:
+            HarnessError: If it cannot be fetched or is invalid.
+        """
+        spec = spec.strip()
+        if not spec:
+            raise InputError(
+                "The name of the Library is missing.", next_step="Enter org/name, or org/name@v1.0.0 for a version."
+            )
+        found = split_spec(spec)
+        if found is None:
+            step = "Enter org/name, org/name@v1.0.0 for a version, or the address of its page."
+            raise InputError(f"{shown(spec)!r} is not the name of a Library on the Hub.", next_step=step)
+        return Loaded(spec, pull(*found, access=self.access(visitor)))
+
+    def page(self, repo: str) -> str:
+        """Return the address of a Library's page on the Hub."""
+        return Repo(repo, self._usual).page
+
+    def two(self, repo: str, before: str, after: str, visitor: Visitor) -> tuple[Library, Library]:
+        """Fetch two versions of a Library."""
+        if not before or not after:
+            raise InputError("Two versions are needed.", next_step="Choose one in each list.")
+        access = self.access(visitor)
+        return pull(repo, before, access=access).library, pull(repo, after, access=access).library
+
+    def restoration(self, repo: str, version: str, how: PushOptions, visitor: Visitor) -> Order:
+        """Return the order that publishes an old version again."""
+        if not repo or not version:
+            raise InputError("No version is chosen.", next_step="List the versions, then choose one.")
+        draft, how = restoration(repo, version, how, access=self.access(visitor))
+        return Order(draft, repo, how)
+
+    def preview(self, order: Order, visitor: Visitor) -> Preview:
+        """Return what publishing would do; nothing is written.
+
+        Raises:
+            HarnessError: If it fails, for example because of a newer version.
+        """
+        self._check(order, visitor)
+        how = replace(order.how, dry_run=True)
+        return Preview(order, push(order.source, order.repo, how, access=self.access(visitor)))
+
+    def publish(self, preview: Preview, visitor: Visitor) -> Pushed:
+        """Execute exactly the previewed order.
+
+        Raises:
+            HarnessError: If it is no longer possible. Nothing is changed.
+        """
+        order, promised = preview.order, preview.pushed
+        self._check(order, visitor)
+        again = self.preview(order, visitor).pushed
+        expected = (promised.version, promised.changes, promised.library_id, promised.diffs)
+        if (again.version, again.changes, again.library_id, again.diffs) != expected:
+            message = "The content has changed since the preview. Nothing was published."
+            raise LibraryError(message, next_step="Preview again, then publish.")
+        return push(order.source, order.repo, order.how, access=self.access(visitor))
+
+    def _check(self, order: Order, visitor: Visitor) -> None:
+        """Check that a visitor publishes under their own name."""
+        if not self.may_publish:
+            step = "Use the app on your own computer, or in a Hugging Face Space where you can log in."
+            raise RightsError("Login is not available here, so nothing can be published.", next_step=step)
+        if self.local:
+            return
+        if not visitor.token or not visitor.name:
+            raise RightsError("You are not logged in.", next_step="Log in with the button above, then try again.")
+        if isinstance(order.source, Path):
+            raise RightsError("Folders can be published only on the computer that the app runs on.")
+        if order.repo.partition("/")[0].casefold() != visitor.name.casefold() and not order.how.create_pr:
+            step = f"Publish to {visitor.name}/…, or tick the pull request to propose it to its owner."
+            raise RightsError(f"{shown(order.repo)} does not belong to {visitor.name}.", next_step=step)
+
+
+BUILTIN = "builtin"
+"""Choice of the built-in Library."""
+
+DEFAULT = "default"
+"""Choice of the Library in the settings."""
+
+FOLDER = "folder"
+"""Choice of a folder on this computer."""
+
+HUB = "hub"
+"""Choice of a Library that was loaded from the Hugging Face Hub."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The choice of a Library."""
+
+    kind: str = BUILTIN
+    """`BUILTIN`, `DEFAULT`, `FOLDER`, `HUB` or `RELEASE`."""
+    folder: str = ""
+    """The path, as typed; only for `FOLDER`."""
+    spec: str = ""
+    """`org/name` or `org/name@revision`, as typed; only for `HUB`."""
+    loaded: Loaded | None = None
+    """The Library loaded from the Hub."""
+
+    def __post_init__(self) -> None:
+        for name in ("folder", "spec"):  # an untouched field holds None
+            object.__setattr__(self, name, getattr(self, name) or "")
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a folder is still to be entered, or a Library still to be loaded."""
+        return (self.kind == FOLDER and not self.folder.strip()) or (self.kind == HUB and self.loaded is None)
+
+
+class Libraries:
+    """The Libraries of an app. Holds no state of visitors.
+
+    Args:
+        settings: The settings.
+        fixed: The release that the app is fixed to, if any.
+        local: Whether visitors use this computer. Only then are folder names accepted.
+    """
+
+    def __init__(self, settings: Settings, fixed: Fixed | None, *, local: bool) -> None:
+        self._settings = settings
+        self._fixed = fixed
+        self._local = local
+        self._default: Library | None = None
+
+    def choices(self) -> list[tuple[str, str]]:
+        """Return label and kind of each Library that a visitor can choose. The first is the default."""
+        found = [("Built-in", BUILTIN)]
+        if self._settings.library != BUILTIN:
+            name = self._own_name(Choice(DEFAULT)) or library_name(self._settings.library)
+            found.insert(0, (f"From RH_LIBRARY: {name}", DEFAULT))
+        found.append(("From the Hugging Face Hub", HUB))
+        if self._local:
+            found.append(("A folder on this computer", FOLDER))
+        return found
+
+    def name(self, choice: Choice) -> str:
+        """Return the name of a Library: its own, or that of its folder. Foreign text."""
+        if choice.kind == BUILTIN:
+            return "the built-in Library"
+        if choice.kind == HUB:
+            return f"the Library {self._loaded(choice).name!r}"
+        if choice.kind == RELEASE:
+            return f"the Library of {self._pinned().name}"
+        return f"the Library {(self._own_name(choice) or library_name(self._spec(choice)))!r}"
+
+    def label(self, choice: Choice) -> str:
+        """Return the label of a Library in the choice. Foreign text."""
+        try:
+            name = self.name(choice)
+        except HarnessError:
+            return "none chosen yet"
+        return "built-in" if choice.kind == BUILTIN else name.removeprefix("the Library ")
+
+    def _own_name(self, choice: Choice) -> str:
+        """Return the own name of the Library in a folder; empty if it has none or cannot be opened."""
+        if not Path(self._spec(choice)).expanduser().is_dir():
+            return ""
+        try:
+            return self.open(choice).name
+        except HarnessError:
+            return ""
+
+    def _loaded(self, choice: Choice) -> Loaded:
+        wanted, loaded = choice.spec.strip(), choice.loaded
+        if loaded is None or loaded.spec != wanted:
+            missing = "The name of the Library on the Hub is missing."
+            message = f"{shown(wanted)} is not loaded yet." if wanted else missing
+            raise InputError(message, next_step="Enter its name, for example org/name@v1.0.0, and press Load.")
+        return loaded
+
+    def _pinned(self) -> Fixed:
+        if self._fixed is None:
+            raise InputError("This app is not fixed to a release.", next_step="Choose another Library.")
+        return self._fixed
+
+    def _spec(self, choice: Choice) -> str:
+        if choice.kind == BUILTIN:
+            return BUILTIN
+        if choice.kind == DEFAULT:
+            return self._settings.library
+        if not self._local:
+            raise InputError("Folders can be chosen only on the computer that runs the app.")
+        if not choice.folder.strip():
+            raise InputError("The folder is missing.", next_step="Enter the path of a Library's folder.")
+        return str(Path(choice.folder.strip()).expanduser().absolute())
+
+    def spelled(self, choice: Choice) -> str:
+        """Return the spec of a Library for the command line. A Library on the Hub is pinned to its commit.
+
+        Raises:
+            InputError: If the choice is incomplete.
+        """
+        if choice.kind == HUB:
+            pulled = self._loaded(choice).pulled
+            return f"{pulled.repo}@{pulled.commit}"
+        return self._spec(choice)
+
+    def open(self, choice: Choice) -> Library:
+        """Open a Library.
+
+        Raises:
+            HarnessError: If it does not exist or is invalid.
+        """
+        if choice.kind == HUB:
+            return self._loaded(choice).library
+        if choice.kind == RELEASE:
+            return self._pinned().library
+        spec = self._spec(choice)
+        if choice.kind == FOLDER:  # a visitor enters a folder, even if it looks like another spec
+            return Library.load(spec)
+        if choice.kind == BUILTIN or Path(spec).expanduser().exists():
+            return open_library(spec)
+        # On the Hub: fetched once, so that all visitors judge with the same Library until a restart.
+        if self._default is None:
+            self._default = open_library(spec)
+        return self._default
+
+    def card(self, choice: Choice) -> str:
+        """Return the card of a Library: as published, as stored in the folder, or as a push would write it."""
+        if choice.kind == HUB:
+            return self._loaded(choice).pulled.card
+        library = self.open(choice)
+        folder = Path(self._spec(choice)).expanduser() if choice.kind not in {BUILTIN, RELEASE} else None
+        draft = read_draft(folder) if folder is not None and folder.exists() else None
+        if draft is not None and draft.card is not None:
+            return draft.card
+        return make_card(CardSubject(library, "your-name/your-library"))
+
+    def publishable(self, choice: Choice) -> Library | Path:
+        """What a push of a Library takes: its folder, which remembers what was published, or else the Library."""
+        library = self.open(choice)
+        return Path(self._spec(choice)) if choice.kind == FOLDER else library
+
+    def check(self, choice: Choice) -> tuple[Problem, ...]:
+        """Check a Library's folder."""
+        nowhere = choice.kind == DEFAULT and not Path(self._spec(choice)).expanduser().exists()
+        if nowhere or choice.kind in {HUB, RELEASE}:
+            with TemporaryDirectory(prefix="rh-check-") as scratch:
+                self.open(choice).save(Path(scratch) / "library")
+                return check_folder(Path(scratch) / "library", MEASURES)
+        spec = self._spec(choice)
+        if spec != BUILTIN:
+            return check_folder(Path(spec).expanduser(), MEASURES)
+        with as_file(resources("rewardharness.library").joinpath(BUILTIN)) as folder:
+            return check_folder(folder, MEASURES)

@@ -1,0 +1,150 @@
+"""A comparison to show to others: its record, a self-contained page, and a picture."""
+
+from io import BytesIO
+
+from PIL import Image, ImageDraw, ImageFont
+
+from app.markup import plain
+from app.score.comparisons import Comparison
+from app.score.views import OCR_NOTE
+from rewardharness.judging.calibration import confidence_words
+from rewardharness.judging.measured_reasons import split_reason
+from rewardharness.judgments import judgment_json
+from rewardharness.measure.images import load_picture
+from rewardharness.report import Picture, Pictures, Report, Section, Table, Text
+from rewardharness.report_html import render_html
+from rewardharness.schema import TIE, Json, Judgment
+
+SIDE = 1024
+"""Longest side of an image in the page, in pixels."""
+
+WIDTH, EDGE, ROW = 1200, 40, 420
+"""Width of the picture, its margins, and the height of the images in it, in pixels."""
+
+INK, SOFT, BACK, FRAME = "#1d2330", "#5b6475", "#ffffff", "#0f766e"
+
+
+def record(comparison: Comparison) -> Json:
+    """Return a judgment as JSON, as `rh score --json` prints it."""
+    release = {"release": comparison.release} if comparison.release is not None else {}
+    return judgment_json(comparison.judgment) | release
+
+
+def headline(judgment: Judgment) -> str:
+    """Return the result in one sentence."""
+    if judgment.inconsistent:
+        return "The judge was inconsistent"
+    if judgment.preference in {TIE, None}:
+        return "Too close to call"
+    return f"People would most likely prefer {judgment.preference}"
+
+
+def page(comparison: Comparison) -> str:
+    """Return a page without scripts and external resources, which shows images, instruction, result and reasons.
+
+    Raises:
+        ImageError: If an image has been deleted.
+    """
+    judgment = comparison.judgment
+    names = {
+        "reward": "Reward (0 to 1)",
+        "instruction": "Instruction following (1 to 4)",
+        "quality": "Quality (1 to 4)",
+    }
+    rows = tuple(
+        (label, *(_number(getattr(scores, name)) for name in names)) for label, scores in judgment.scores.items()
+    )
+    reasons = [split_reason(reason) for reason in judgment.reasons]
+    numbers = tuple(f"{label}: {text}" for _, found in reasons for label, text in found.items())
+    notes = tuple(note for note in judgment.notes if not note.startswith(OCR_NOTE))
+    about = f"Judge: {judgment.judge}, with {comparison.library} (id {judgment.library_id[:12]}), {judgment.protocol}."
+    sure = [confidence_words(judgment)] if judgment.calibration is not None else []
+    sections = (
+        Section("result", "", (Text((f"{headline(judgment)}.",), "headline"), Text(tuple(sure)), _images(comparison))),
+        Section("scores", "Scores", (Table(("", *names.values()), rows),) if rows else ()),
+        Section("why", "Why", (Text(tuple(words for words, _ in reasons), "list"),) if reasons else ()),
+        Section("numbers", "Numbers", (Text(numbers, "list"),) if numbers else ()),
+        Section("notes", "Notes", (Text((*notes, about), "list"),)),
+    )
+    return render_html(Report(comparison.example.instruction, sections), comparison.example.instruction[:80])
+
+
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.2f}"
+
+
+def _images(comparison: Comparison) -> Pictures:
+    shown = []
+    for name, image, preferred in _named(comparison):
+        image.thumbnail((SIDE, SIDE))
+        out = BytesIO()
+        image.save(out, "WEBP", quality=90, method=2)
+        shown.append(Picture(f"{name}, preferred" if preferred else name, out.getvalue(), preferred))
+    return Pictures(tuple(shown))
+
+
+def _named(comparison: Comparison) -> list[tuple[str, Image.Image, bool]]:
+    """Return name and image of the source, the references and the candidates, and whether each is preferred."""
+    example = comparison.example
+    names = ["Source", *(f"Image {number}" for number in range(2, 2 + len(example.references)))]
+    names += [f"Candidate {label}" for label in example.labels]
+    images = (example.source_image, *example.references, *example.candidate_images)
+    preferred = f"Candidate {comparison.judgment.preference}"
+    return [
+        (name, Image.fromarray(load_picture(image).pixels), name == preferred)
+        for name, image in zip(names, images, strict=True)
+    ]
+
+
+def picture(comparison: Comparison) -> bytes:
+    """Return a PNG of 1200 pixels width with the images side by side, the preferred one framed, and the result.
+
+    Raises:
+        ImageError: If an image has been deleted.
+    """
+    judgment, panels = comparison.judgment, _named(comparison)
+    large, middle, small = (ImageFont.load_default(size) for size in (40, 26, 20))
+    lines = _wrapped(comparison.example.instruction, middle)
+    top = EDGE + 60 + 34 * len(lines) + 16
+    card = Image.new("RGB", (WIDTH, top + ROW + 110), BACK)
+    draw = ImageDraw.Draw(card)
+    draw.text((EDGE, EDGE - 6), headline(judgment), INK, large)
+    for number, line in enumerate(lines):
+        draw.text((EDGE, EDGE + 58 + 34 * number), line, SOFT, middle)
+    width = (WIDTH - 2 * EDGE - 16 * (len(panels) - 1)) // len(panels)
+    for number, (name, image, preferred) in enumerate(panels):
+        left = EDGE + number * (width + 16)
+        image.thumbnail((width, ROW))
+        place = left + (width - image.width) // 2, top + (ROW - image.height) // 2
+        card.paste(image, place)
+        if preferred:
+            box = place[0] - 6, place[1] - 6, place[0] + image.width + 5, place[1] + image.height + 5
+            draw.rectangle(box, outline=FRAME, width=6)
+        scores = judgment.scores.get(name.removeprefix("Candidate "))
+        reward = f"  {scores.reward:.2f}" if scores is not None and scores.reward is not None else ""
+        draw.text((left, top + ROW + 10), f"{name}{reward}", FRAME if preferred else INK, small)
+    footer = f"{judgment.judge} with {comparison.library} · RewardHarness"
+    draw.text((EDGE, top + ROW + 62), footer if _drawable(footer, small) else "RewardHarness", SOFT, small)
+    out = BytesIO()
+    card.save(out, "PNG")
+    return out.getvalue()
+
+
+def _wrapped(text: str, font: "ImageFont.ImageFont | ImageFont.FreeTypeFont") -> list[str]:
+    """Return an instruction in at most two lines; none if the built-in font lacks a letter."""
+    text = plain(text)
+    if not _drawable(text, font):
+        return []
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if font.getlength(longer) <= WIDTH - 2 * EDGE:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [*lines[:1], f"{lines[1]} …"] if len(lines) > 2 else lines
+
+
+def _drawable(text: str, font: "ImageFont.ImageFont | ImageFont.FreeTypeFont") -> bool:
+    missing = bytes(font.getmask("\U0010ffff"))
+    return all(bytes(font.getmask(letter)) != missing for letter in set(text) if not letter.isspace())

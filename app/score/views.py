@@ -1,0 +1,343 @@
+"""Formats judgments as text and tables for the Score tab. Pure: records in, markup out.
+
+All results are markup for `gr.Markdown`, see `app.markup`.
+"""
+
+from collections.abc import Sequence
+
+from app.failures import failure
+from app.markup import block, bullets, callout, count, escape, faint, folded, notice, paragraph, plain, table
+from app.score.comparisons import Comparison
+from app.vote.feedback import Stored
+from rewardharness.critique import NO_CRITIQUE
+from rewardharness.errors import Description, MissingPackageError
+from rewardharness.judging.calibration import confidence_words
+from rewardharness.judging.measured_reasons import split_reason
+from rewardharness.schema import LABELS, SCALE, TIE, Judgment
+
+SURENESS: tuple[tuple[float, str], ...] = (
+    (0.75, "Quite sure"),
+    (0.5, "Fairly sure"),
+    (0.25, "Not very sure"),
+    (0.0, "Little more than a guess"),
+)
+"""Minimum confidence of each phrase."""
+
+OCR_NOTE = "No OCR"
+"""Prefix of the note about missing text recognition."""
+
+
+def sureness(confidence: float | None) -> str:
+    """Describe a confidence in [0, 1]."""
+    if confidence is None:
+        return "Confidence unknown"
+    return next((words for least, words in SURENESS if confidence >= least), SURENESS[-1][1])
+
+
+def judge_line(judge: str, *, local: bool) -> str:
+    """Describe the pixel-based judge in one line. `local`: whether the app runs on the reader's computer."""
+    ends = "No model, no key, nothing leaves this computer." if local else "No model, no key."
+    return block(
+        f'<p><span class="pill">{escape(judge)}</span> scores edits by pixel measurements, weighted by the rubrics '
+        f"of a Library. {ends}</p>"
+    )
+
+
+def about_judge(reads_text: bool) -> str:
+    """Describe what the pixel-based judge can and cannot detect."""
+    can = [
+        "where and how much an image was edited, and whether the rest is unchanged",
+        "whether the requested color appeared, and brightness, contrast and saturation changed as requested",
+        "whether an object was added, or removed with its area filled in",
+        "blur, noise, compression artifacts, seams, clipped areas, changed size or borders",
+    ]
+    if reads_text:
+        can.append("whether requested text is readable, and removed text is gone")
+    cannot = [
+        "object categories: it cannot distinguish a dog from a cat",
+        "whether a face, a hand or a shadow looks right, and aesthetics",
+        "implied meaning: it parses English instructions with rules",
+    ]
+    if not reads_text:
+        cannot.append("text in images, because text recognition is not installed")
+    return block(
+        f'<div class="columns"><div><h4>Detected</h4>{bullets(map(escape, can))}</div>'
+        f"<div><h4>Not detected</h4>{bullets(map(escape, cannot))}</div></div>"
+        + ("" if reads_text else paragraph(_OCR_REMEDY))
+        + paragraph(
+            "It replaces the vision-language model of the method where none is available, and is less accurate. Its "
+            "confidence is the share of such answers that agree with labels, for the built-in Library alone; with "
+            "another Library it combines the measurable share of the rubric and the margin and is no probability.",
+            "faint",
+        ),
+        "about",
+    )
+
+
+_OCR_REMEDY = f"{MissingPackageError('rapidocr', 'ocr', 'reading text in images').next_step} Then restart the app."
+
+
+EMPTY_RESULT = notice(
+    "empty",
+    "Results appear here",
+    "The edit that people would most likely prefer, the confidence, and the reasons.",
+)
+"""The placeholder of the result."""
+
+OUTDATED = notice(
+    "warning",
+    "This result is outdated",
+    "An image, the instruction, the Library or the judge has changed. Press Compare to judge again and to vote.",
+)
+"""The warning above a result whose inputs have changed."""
+
+NO_VOTE = faint("Voting is disabled because the result is outdated. Press Compare first.")
+"""Why a vote on an outdated result is ignored."""
+
+SESSION_EXPIRED = notice("warning", "This comparison has expired", "Compare again, then answer.")
+
+STORING = faint("Your answer is being stored…")
+"""The placeholder while a preference is being stored on the Hub."""
+
+
+def working(candidates: int) -> str:
+    """Return the placeholder while the judge works."""
+    return notice("empty busy", f"Measuring {candidates} candidates against the source…")
+
+
+def verdict(judgment: Judgment) -> str:
+    """Format the preference, the confidence and the warnings."""
+    if judgment.failure is not None:
+        return failure(judgment.failure)
+    why = paragraph(split_reason(judgment.reasons[0])[0]) if judgment.reasons else ""
+    return block(verdict_section(judgment, f"{why}<p>{_lead(judgment)}</p>") + warnings(judgment))
+
+
+def verdict_section(judgment: Judgment, grounds: str) -> str:
+    """Format the headline and its grounds (markup). The class `prefers-x` frames the picture of candidate X."""
+    preferred = f" prefers-{judgment.preference.lower()}" if judgment.preference in LABELS else ""
+    return (
+        f'<section class="verdict{preferred}" role="status"><p class="headline">{headline(judgment)}</p>'
+        f"{grounds}</section>"
+    )
+
+
+def headline(judgment: Judgment) -> str:
+    """Return the preference in one sentence, as markup."""
+    if judgment.inconsistent:
+        return "The judge was inconsistent."
+    if judgment.preference == TIE:
+        level = judgment.ranking[0] if judgment.ranking and len(judgment.ranking[0]) > 1 else ()
+        if level:
+            return f"{listed(level)} are level."
+        return "Too close to call."
+    return f"People would most likely prefer <strong>{escape(judgment.preference or '')}</strong>."
+
+
+def _lead(judgment: Judgment) -> str:
+    margin = judgment.margin or 0.0
+    if judgment.preference == TIE:
+        if not margin:
+            return "The judge finds no difference between them."
+        first, second = judgment.ranking[0][0], judgment.ranking[1]
+        return f"{escape(first)} leads {listed(second)} by only {margin:.3f} in reward, less than people would notice."
+    second = judgment.ranking[1] if len(judgment.ranking) > 1 else ()
+    lead = f"{escape(judgment.preference or '')} leads {listed(second)} by {margin:.2f} in reward"
+    if judgment.calibration is not None:
+        return f"{escape(confidence_words(judgment))}. {lead}, which runs from 0 to 1."
+    return f"{sureness(judgment.confidence)}: {lead}, which runs from 0 to 1. The confidence is not calibrated."
+
+
+def listed(labels: Sequence[str]) -> str:
+    """Join candidate letters for a sentence."""
+    shown = [escape(label) for label in labels]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def warnings(judgment: Judgment) -> str:
+    """Format the notes that are warnings."""
+    found = []
+    for note in judgment.notes:
+        if note.startswith(OCR_NOTE):
+            found.append(callout("warning", note, paragraph(_OCR_REMEDY, "remedy")))
+        elif "has low confidence" in note or "same image" in note or "unchanged source" in note:
+            found.append(callout("warning", note))
+    return "".join(found)
+
+
+def score_table(judgment: Judgment) -> str:
+    """Format scores and reward of each candidate, best first, with a legend; empty without scores."""
+    if not judgment.scores:
+        return ""
+    order = [label for level in judgment.ranking for label in level] or list(judgment.scores)
+    rows = []
+    for label in order:
+        if label in judgment.scores:
+            won = label == judgment.preference
+            badge = f'<span class="letter {"won" if won else ""}">{escape(label)}</span>'
+            scores = judgment.scores[label]
+            graded = [_meter(value, *SCALE, digits=1) for value in (scores.instruction, scores.quality)]
+            rows.append([badge, *graded, _meter(scores.reward, 0, 1, digits=2)])
+    head = ["", "Instruction following", "Visual quality", "Reward"]
+    legend = (
+        "<strong>Instruction following</strong>: whether the edit does what was asked for, 1 (no) to 4 (fully). "
+        "<strong>Visual quality</strong>: whether the rest is intact and free of flaws, 1 to 4. "
+        "<strong>Reward</strong>: both combined, 0 to 1, for ranking and training."
+    )
+    return block(f'<h3>Scores</h3>{table(head, rows, "scores")}<p class="faint">{legend}</p>')
+
+
+def _meter(value: float | None, low: float, high: float, *, digits: int) -> str:
+    if value is None:
+        return '<span class="faint">not measured</span>'
+    share = min(1.0, max(0.0, (value - low) / (high - low)))
+    return (
+        f'<span class="number">{value:.{digits}f}</span>'
+        f'<span class="meter"><span style="width:{100 * share:.0f}%"></span></span>'
+    )
+
+
+def reasons(judgment: Judgment) -> str:
+    """Format the reasons."""
+    if not judgment.reasons:
+        return block(f"<h3>Why</h3>{paragraph('No measurement separates them.', 'faint')}")
+    return block(f"<h3>Why</h3>{bullets(map(_reason, judgment.reasons), 'reasons')}")
+
+
+def critiques(judgment: Judgment) -> str:
+    """Format the critique of each candidate with the instruction for the next attempt; empty if none was requested."""
+    missing = {note[len(NO_CRITIQUE)]: note for note in judgment.notes if note.startswith(NO_CRITIQUE)}
+    shown = []
+    for label in sorted({*judgment.critiques, *missing}):
+        found = judgment.critiques.get(label)
+        if found is None:
+            parts = paragraph(missing[label], "faint")
+        else:
+            parts = bullets(map(escape, found.problems)) or paragraph("Nothing wrong was found.")
+            parts += paragraph(found.limits, "faint")
+            if found.next_instruction:
+                following = f"<blockquote>{escape(found.next_instruction)}</blockquote>"
+                parts += paragraph("Next instruction:", "faint") + following
+        shown.append(f'<div class="side"><span class="letter">{escape(label)}</span><div>{parts}</div></div>')
+    items = "".join(f"<li>{each}</li>" for each in shown)
+    return block(f'<h3>What is wrong</h3><ul class="reasons critiques">{items}</ul>') if items else ""
+
+
+def _reason(reason: str) -> str:
+    """Format a reason: plain words, and the numbers on demand."""
+    words, numbers = split_reason(reason)
+    lines = "".join(
+        f'<div class="side"><span class="letter">{escape(label)}</span><span>{escape(text)}</span></div>'
+        for label, text in numbers.items()
+    )
+    return escape(words) + folded("Numbers", lines)
+
+
+def consulted(judgment: Judgment) -> str:
+    """List the consulted entries of the Library with the reasons."""
+    if not judgment.entries:
+        size = judgment.consulted[1] if judgment.consulted else 0
+        title = f"0 of {size} entries of the Library were consulted" if size else "No entry was consulted"
+        return notice("note" if size else "empty", title, "None applies to this instruction.")
+    rows = [
+        [f"<code>{escape(each.name)}</code>", each.kind.capitalize(), escape(each.reason)] for each in judgment.entries
+    ]
+    total = f" of {judgment.consulted[1]}" if judgment.consulted else ""
+    counted = f"{len(rows)}{total} entries of the Library were consulted."
+    return block(paragraph(counted, "faint") + table(["Entry", "Kind", "Why"], rows))
+
+
+def notes(judgment: Judgment, library: str) -> str:
+    """Format the notes and the settings of the judge."""
+    facts = [
+        f"Judge: {escape(judgment.judge)}, with {escape(library)}, id <code>{escape(judgment.library_id[:12])}</code>",
+        f"Protocol: {escape(judgment.protocol)}",
+        f"Time: {judgment.usage.seconds:.2f} s, {judgment.usage.calls} calls to a model",
+    ]
+    if judgment.position_consistent is not None:
+        same = "the same" if judgment.position_consistent else "<strong>not</strong> the same"
+        facts.append(f"In reverse presentation order the answer is {same}.")
+    return block(bullets([*map(escape, judgment.notes), *facts]))
+
+
+def feedback_stored(preference: str, stored: Stored, *, lasting: bool) -> str:
+    """Confirm a stored preference.
+
+    Args:
+        preference: A letter or `tie`.
+        stored: Where it was stored.
+        lasting: Whether a folder is persistent; False in a Space.
+    """
+    answer = "it is a tie" if preference == TIE else f"{escape(preference)} is better"
+    return block(callout("note", "Thank you", f"<p>Your answer: {answer}. {stored_words(stored, lasting=lasting)}</p>"))
+
+
+def stored_words(stored: Stored, *, lasting: bool) -> str:
+    """Return in one or two sentences where a preference was stored, as markup."""
+    place = f"<code>{escape(stored.place)}</code>"
+    if stored.vote:
+        return f"It is stored in {place} as vote <code>{escape(stored.vote)}</code>, by which it can be deleted."
+    where = place if lasting else "this Space, until it restarts"
+    return f"Images and label were added to {where}, which now holds {count(stored.count, 'example')}."
+
+
+def unusable(pictures: Sequence[tuple[str, Description]], left: int = 0) -> str:
+    """List the rejected images with the reasons.
+
+    Args:
+        pictures: Role and file name of each image (foreign text), and the error.
+        left: Number of images without a free field.
+    """
+    messages = [
+        callout("error", f"{name} cannot be used", paragraph(f"{error.detail} {error.next_step}"))
+        for name, error in pictures
+    ]
+    if left:
+        text = "A comparison has a source and at most four candidates. Remove an image first."
+        messages.append(callout("warning", f"No free field for {left} more", paragraph(text)))
+    return block("".join(messages)) if messages else ""
+
+
+def scaled(sentences: Sequence[str]) -> str:
+    """Return the notice about images that were scaled down; empty if there are none.
+
+    Args:
+        sentences: One for each such image, which names both sizes.
+    """
+    if not sentences:
+        return ""
+    rule = "Images with a side of more than 2048 pixels are scaled down to that side, all by the same rule."
+    return block(callout("note", "Scaled down", bullets(map(escape, sentences)) + paragraph(rule)))
+
+
+def history_caption(comparison: Comparison) -> str:
+    """Return the caption of an earlier comparison, as plain text."""
+    judgment = comparison.judgment
+    result = "inconsistent" if judgment.inconsistent else "tie" if judgment.preference == TIE else judgment.preference
+    return f"{result}: {plain(comparison.example.instruction)[:60]}"
+
+
+def kept(address: str) -> str:
+    """Link to a result that was kept."""
+    link = f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(address)}</a>'
+    return block(callout("note good", "The link works on this computer while the app runs", f"<p>{link}</p>"))
+
+
+def feedback_hint(place: str, *, repo: str | None, lasting: bool) -> str:
+    """Explain what a click on a preference does."""
+    where = f"to <code>{escape(place)}</code>, and nowhere else" if lasting else "on this Space, until it restarts"
+    text = (
+        "A click adds the images, the instruction and your answer as a labeled example "
+        f"{where}. Libraries are evolved from such examples. Without a click no image is stored."
+    )
+    return block(f'<h3>What would people prefer?</h3><p class="faint">{consent(repo) if repo else text}</p>')
+
+
+def consent(repo: str) -> str:
+    """Say what a vote publishes, and under which terms, as markup."""
+    return (
+        f"A vote adds the images, the instruction and your answer to the dataset <code>{escape(repo)}</code> on the "
+        "Hugging Face Hub under CC BY 4.0, without metadata of the images, and with a keyed hash of your account if "
+        "you are logged in. Vote only on images that you may share so. Each vote has an id, and the owner deletes it "
+        "on request. Without a vote nothing is stored."
+    )

@@ -1,1 +1,0 @@
-"""One module per tab, and the parts that tabs share."""

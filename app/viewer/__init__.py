@@ -1,0 +1,1 @@
+"""Images and reasoning of one example, wherever the page shows one."""

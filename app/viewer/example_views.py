@@ -1,0 +1,189 @@
+"""Formats single examples of a run: instruction, label, judgments and reasoning.
+
+Pure: records in, markup out. Instructions, chains and notes are foreign text.
+"""
+
+from collections.abc import Sequence
+
+import gradio as gr
+from PIL import Image
+
+from app.evolve.runs import ExampleCase, Seen
+from app.failures import failure
+from app.markup import block, bullets, callout, count, escape, faint, notice, paragraph, table
+from app.score.comparisons import recorded_orders
+from app.viewer.chain_views import candidate_steps, overall_steps, showings, unread_replies
+from app.widgets import Updates, Widgets, markup, section
+from rewardharness.schema import LABELS, TIE, Candidate, Judgment, Scores, TextInput
+
+MAX_TEXT_SHOWN = 6000
+"""Characters of a text candidate that are shown."""
+
+
+def no_example(about: str) -> str:
+    """Return the placeholder while no example is chosen.
+
+    Args:
+        about: What is shown in addition to the images.
+    """
+    return notice("empty", "Choose an example", f"Its images appear here, and {about}.")
+
+
+NO_EXAMPLES = faint("This edit changed no judgment and cites no example.")
+"""The message for an edit that changed no judgment."""
+
+
+def words(case: ExampleCase) -> str:
+    """Format instruction, label and preferences, before and after."""
+    parts = [f"<p><strong>{escape(case.example.instruction)}</strong></p>", texts(case.example.candidates)]
+    parts.append(paragraph(_label(case)))
+    if case.changed:
+        text = "The data have changed since this run started: images and label are the current ones."
+        parts.append(callout("warning", text))
+    rows = [_row(case, seen, title) for seen, title in zip(case.seen, titles(case), strict=True)]
+    head = ["", "The judge prefers", "Lead", *(f"Reward of {label}" for label in case.example.labels)]
+    parts.append(table([escape(each) for each in head], rows, "cards seen"))
+    return block("".join(parts))
+
+
+def texts(candidates: Sequence[Candidate]) -> str:
+    """Format text candidates; empty for images and videos, which the gallery shows."""
+    pairs = zip(LABELS, candidates, strict=False)
+    rows = [
+        [f'<span class="letter">{label}</span>', f'<div class="response">{escape(shorten(each.text))}</div>']
+        for label, each in pairs
+        if isinstance(each, TextInput)
+    ]
+    return table(["", "Response"], rows, "responses") if rows else ""
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a text."""
+    return text if len(text) <= MAX_TEXT_SHOWN else f"{text[:MAX_TEXT_SHOWN]} …"
+
+
+def titles(case: ExampleCase) -> list[str]:
+    """Return the titles of the judgments of a case."""
+    if len(case.seen) == 1:
+        return [f"With {case.seen[0].library}"]
+    return [f"{when}, with {seen.library}" for when, seen in zip(("Before", "After"), case.seen, strict=True)]
+
+
+def _label(case: ExampleCase) -> str:
+    given, counted = case.example.preference, case.label
+    text = f"The label: {_called(given)}."
+    return text if given == counted else f"{text} It was corrected to: {_called(counted)}."
+
+
+def _called(preference: str | None) -> str:
+    if preference is None:
+        return "none"
+    return "it is a tie" if preference == TIE else f"{preference} is better"
+
+
+def _row(case: ExampleCase, seen: Seen, title: str) -> list[str]:
+    labels = case.example.labels
+    judgment = seen.judgment
+    preference, margin = (judgment.preference, judgment.margin) if judgment is not None else (None, None)
+    scores = judgment.scores if judgment is not None else {}
+    if judgment is None or preference is None:
+        verdict = "no judgment"
+    elif judgment.inconsistent:
+        verdict = "inconsistent: depends on presentation order"
+    else:
+        verdict = "a tie" if preference == TIE else str(preference)
+        verdict += ", as the label says" if preference == case.label else ", against the label"
+    lead = f"{margin:.3f}" if isinstance(margin, int | float) else "–"
+    return [escape(each) for each in (title, verdict, lead, *(_reward(scores.get(label)) for label in labels))]
+
+
+def _reward(scores: Scores | None) -> str:
+    return "–" if scores is None or scores.reward is None else f"{scores.reward:.3f}"
+
+
+def chain(judgment: Judgment | None, labels: Sequence[str]) -> str:
+    """Return the reasoning of a judge; several pieces of markup, one line each."""
+    if judgment is None:
+        return faint("This has not been judged in this run.")
+    if judgment.failure is not None:
+        return failure(judgment.failure, own_judge=False) + unread_replies(judgment)
+    orders = recorded_orders(judgment)
+    if orders:
+        return showings(orders, live=False)
+    if not any(step.kind in {"think", "tool"} for step in judgment.steps):
+        text = "No reasoning is recorded: the judge gives none, or an earlier version made the run."
+        return faint(text)
+    parts = [overall_steps(judgment), *(candidate_steps(judgment, label) for label in labels)]
+    return block("".join(parts))
+
+
+def queue_choices(left: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
+    """Return label and id of the examples whose labels should be checked."""
+    return [(f"{name} · judged {count(times, 'time')}", name) for name, times in left]
+
+
+def queue(left: int, seen: int, *, local: bool) -> str:
+    """Explain the queue of labels."""
+    text = (
+        "The judge was wrong on these examples with every Library. Either the Library lacks the knowledge for them, or "
+        "their labels are wrong. Check and correct them: the data are never changed, the next run uses your "
+        "corrections, and the held-out test set keeps its labels."
+    )
+    here = "" if local else " Labels can be corrected when you run the app on your own computer."
+    checked = f"{left} to check" + (f", {seen} checked" if seen else "")
+    return block(f"<p>{escape(text + here)}</p>{bullets([escape(checked)])}")
+
+
+def empty_queue(seen: int) -> str:
+    """Return the message of an empty queue."""
+    text = f"You have checked {seen}." if seen else "Every example was judged right at least once."
+    return notice("empty", "No label to check", text)
+
+
+class ExamplePanel(Widgets):
+    """Widgets that show one example of a run: its images, the instruction and label, and the reasoning of the judge.
+
+    Args:
+        name: Prefix of the element ids, unique in the page.
+        chains: Number of judgments per example.
+    """
+
+    def __init__(self, name: str, chains: int) -> None:
+        self.words = markup(elem_id=f"{name}-words")
+        self.pictures = gr.Gallery(
+            label="Pictures", show_label=False, columns=3, height="auto", object_fit="contain", format="png",
+            interactive=False, visible=False, elem_id=f"{name}-pictures", elem_classes="case-pictures", buttons=[],
+        )  # fmt: skip
+        self.sections: tuple[gr.Accordion, ...] = ()
+        self.chains: tuple[gr.Markdown, ...] = ()
+        for number in range(chains):
+            with section("", visible=False, elem_id=f"{name}-{number}") as part:
+                self.chains += (markup(elem_id=f"{name}-chain-{number}"),)
+            self.sections += (part,)
+
+    def fill(
+        self, words: str, pictures: Sequence[tuple[Image.Image, str]], chains: Sequence[tuple[str, str]]
+    ) -> Updates:
+        """Show an example.
+
+        Args:
+            words: Instruction, label and predictions.
+            pictures: Images with their titles.
+            chains: Title and reasoning of each judgment.
+        """
+        gallery = gr.Gallery(list(pictures), visible=bool(pictures), selected_index=None)
+        updates: Updates = {self.words: words, self.pictures: gallery}
+        for part, text, (title, chain) in zip(self.sections, self.chains, chains, strict=True):
+            label = f"How the judge got there · {title}" if title else "How the judge got there"
+            updates |= {part: gr.Accordion(label=label, visible=True), text: chain}
+        return updates
+
+    def empty(self, words: str) -> Updates:
+        """Show a text instead of an example."""
+        hidden = {part: gr.Accordion(visible=False) for part in self.sections}
+        return {
+            self.words: words,
+            self.pictures: gr.Gallery([], visible=False),
+            **hidden,
+            **dict.fromkeys(self.chains, ""),
+        }

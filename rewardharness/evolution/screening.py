@@ -1,0 +1,206 @@
+"""What happens to proposals before their acceptance test: screening by successive halving, and rehearsals of Tools.
+
+Screening is for judges whose judgments are expensive. The proposals of a round are judged on a few of the examples that
+they are written from. The lower half is dropped, except for edits that fixed something; the others are judged on more
+examples, and those are tested that fixed more than they broke. The examples that count as evidence are not judged, so
+screening leaves the error rate of the acceptance test as it is. It makes tests rarer and their edits better: each test
+uses a part of the error budget. Therefore edits also wait, until enough of them are left for a test that is likely to
+succeed.
+
+A rehearsal calls a new prompted Tool on a few examples, as one with unusable replies would spoil every judgment that
+calls it. Unusable replies are sent to the Orchestrator once; if the repaired Tool has unusable replies, too, its
+proposal is skipped. Both are steps of their own, so that a killed run asks neither model twice.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rewardharness.errors import LibraryError
+from rewardharness.evolution.events import Rehearsed
+from rewardharness.evolution.gate import GateDecision, sign_test
+from rewardharness.evolution.proposal import Proposal
+from rewardharness.evolution.state import Pending, State, seed_of
+from rewardharness.evolution.steps import Run, emit_decided, emit_proposed, skip, view_of
+from rewardharness.evolution.trial import Trial
+from rewardharness.judging.tool_calls import Observation
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import RemoveEntry
+from rewardharness.models.base import ModelError
+from rewardharness.schema import Example
+
+MOST_EXAMPLES = 3
+"""Examples that a Tool is called on."""
+
+RUNGS = (2, 5)
+"""Examples that a proposal is judged on before each decision; chosen with `benchmarks/evolution_calls.py`."""
+
+POLICY = "successive halving"
+"""Name of screening in records."""
+
+
+def unscreened(state: State) -> bool:
+    """Return whether a pending proposal must be screened before its test."""
+    return any(not (item.screened or item.single) for item in state.pending)
+
+
+def promising(waiting: Iterable[Pending], alpha: float) -> bool:
+    """Return whether screened proposals would pass a test of this level by the fixes and breaks of their screening.
+
+    The evidence has more examples, and chosen edits do worse on it than they did in screening; counting both as equal
+    balances the two.
+    """
+    counts = [(item.fixes, item.breaks) for item in waiting]
+    return sign_test(sum(fixes for fixes, _ in counts), sum(breaks for _, breaks in counts)) <= alpha
+
+
+def screen(run: Run, state: State) -> State:
+    """Screen the pending proposals: those that fixed more than they broke stay pending, the others are rejected.
+
+    It is one step of a run; a killed step is repeated with cached judgments.
+
+    Raises:
+        Stopped, Exhausted, RunPaused: As `Evaluator.judge`.
+    """
+    everyone = [_candidate(run, state, item) for item in state.pending if not (item.screened or item.single)]
+    alive = everyone
+    for number in RUNGS:
+        for candidate in alive:
+            candidate.trial.ask(candidate.trial.touched[:number])
+        alive = sorted(alive, key=lambda candidate: -candidate.gain)  # stable: the Orchestrator's order decides ties
+        if number != RUNGS[-1]:
+            half = math.ceil(len(alive) / 2)
+            alive = [item for rank, item in enumerate(alive) if item.gain > 0 or (rank < half and item.gain == 0)]
+    for candidate in everyone:
+        item, trial, tally = candidate.waiting, candidate.trial, candidate.trial.tally
+        state = state.judged(trial.outcomes, run.noise, accepted=False)
+        if candidate in alive and candidate.gain > 0:
+            state = state.instead(item, replace(item, screened=True, fixes=tally.fixes, breaks=tally.breaks))
+            continue
+        # The Orchestrator has seen these examples, so it may know how the edit does on them.
+        reason = f"On {tally.judged} examples that you know it fixed {tally.fixes} and broke {tally.breaks}."
+        state = state.instead(item).rejecting(item.proposal, reason)
+        why = "other edits of the round did better" if candidate.gain > 0 else "not more fixes than breaks"
+        counts = f"{tally.fixes} fixed, {tally.breaks} broken of {tally.judged} in screening"
+        emit_decided(run, state, item.proposal, trial.evidence(GateDecision("reject", f"{counts}: {why}"), POLICY))
+    return state
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A proposal, and how it does so far on the examples that proposals are written from."""
+
+    waiting: Pending
+    trial: Trial
+
+    @property
+    def gain(self) -> float:
+        """The net gain, extrapolated to all examples that it affects."""
+        tally = self.trial.tally
+        return (tally.fixes - tally.breaks) / max(1, tally.judged) * len(self.trial.touched)
+
+
+def _candidate(run: Run, state: State, waiting: Pending) -> _Candidate:
+    after = waiting.proposal.applied_to(state.library)
+    trial = Trial(
+        run.evaluator.affected(state.library, after, run.sides[0]),
+        state.outcomes,
+        lambda examples: run.evaluator.judge(after, examples),
+    )
+    seed = seed_of(run.seed, "screen", state.step, waiting.proposal.signature)
+    trial.touched, trial.unsteady = trial.expect(trial.touched, state.histories, run.noise, seed), 0
+    return _Candidate(waiting, trial)
+
+
+def new_tool(proposal: Proposal) -> Entry | None:
+    """Return the prompted Tool that a proposal adds or changes; None if there is none."""
+    entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]
+    return next((each for each in entries if each.kind == "tool" and each.measure is None), None)
+
+
+def unrehearsed(run: Run, state: State, waiting: Pending) -> bool:
+    """Return whether a pending proposal has a Tool that must be rehearsed first."""
+    tool = new_tool(waiting.proposal)
+    if tool is None or waiting.rehearsed or not run.evaluator.calls_tools or waiting.stale(state.library):
+        return False
+    old = state.library.get(tool.name)
+    new = (tool.system_prompt, tool.output_schema, tool.body, tool.description)
+    return old is None or new != (old.system_prompt, old.output_schema, old.body, old.description)
+
+
+def rehearse(run: Run, state: State, waiting: Pending) -> State:
+    """Rehearse a Tool: its proposal stays pending, is replaced by a repaired one, or is skipped.
+
+    Raises:
+        Stopped, Exhausted, Paused: As `Evaluator.judge`.
+    """
+    proposal = waiting.proposal
+    bad = _call(run, state, proposal, repaired=False)
+    if not bad:
+        return state.instead(waiting, replace(waiting, rehearsed=True))
+    better = _repaired(run, state, proposal, bad)
+    if isinstance(better, str):
+        return _drop(run, state, waiting, f"{_problem(bad)} {better}".strip())
+    if new_tool(better) is not None:
+        bad = _call(run, state, better, repaired=True)
+        if bad:
+            reason = f"Called, repaired and called again: {_problem(bad)}"
+            return _drop(run, state.rejecting(better, reason), waiting, reason)
+    emit_proposed(run, state, better, better.applied_to(state.library))
+    state = state.rejecting(proposal, "Its replies were unusable; a repaired Tool replaces it.")
+    return state.instead(waiting, replace(Pending.of(better, state.library), rehearsed=True))
+
+
+def _call(run: Run, state: State, proposal: Proposal, *, repaired: bool) -> list[Observation]:
+    """Call the Tool; return the observations with unusable replies."""
+    tool = new_tool(proposal)
+    assert tool is not None
+    seen = [item for item in run.evaluator.rehearse(tool, _examples(run, state, proposal)) if not item.lost]
+    bad = [item for item in seen if item.problem]
+    if seen:
+        replies = tuple({"example": item.example, "said": item.said, "problem": item.problem} for item in seen)
+        run.emit(Rehearsed(tool.name, proposal.signature, replies, not bad, repaired, step=state.step))
+    return bad
+
+
+def _problem(bad: Sequence[Observation]) -> str:
+    return " ".join(dict.fromkeys(each.problem for each in bad))
+
+
+def _examples(run: Run, state: State, proposal: Proposal) -> list[Example]:
+    """Return the examples that the proposal cites, or else the first that it touches."""
+    training = {example.id: example for example in run.pool}
+    cited = [training[name] for name in proposal.cited if name in training]
+    if not cited:
+        try:
+            cited = list(run.evaluator.affected(state.library, proposal.applied_to(state.library), run.pool))
+        except LibraryError:  # it no longer fits; the acceptance test reports that
+            cited = []
+    return cited[:MOST_EXAMPLES]
+
+
+def _repaired(run: Run, state: State, proposal: Proposal, bad: Sequence[Observation]) -> Proposal | str:
+    """Ask the Orchestrator for a repaired proposal; return the reason as text if there is none."""
+    replies = "\n".join(f"- {item.problem} The reply: {item.said or '(nothing)'}" for item in bad)
+    outcomes = [state.outcomes[example.id] for example in run.sides[0] if example.id in state.outcomes]
+    view = replace(view_of(run, state, outcomes, 1), phase="tools", rejected=state.rejected)
+    try:
+        better = run.orchestrator.repair(view, proposal, replies)
+    except ModelError as error:
+        return f"The Orchestrator gave no answer when asked to repair it ({error.code})."
+    if better is None:
+        dropped = " ".join(each.problem for each in run.orchestrator.dropped)
+        return f"The Orchestrator did not repair it. {dropped}"
+    if better.signature in {proposal.signature, *(tried.signature for tried in state.rejected)}:
+        return "The Orchestrator returned the same proposal."
+    try:
+        better.applied_to(state.library)
+    except LibraryError as error:
+        return f"The repaired proposal does not fit: {error.message}"
+    return better
+
+
+def _drop(run: Run, state: State, waiting: Pending, reason: str) -> State:
+    """Skip a proposal, and remember it as rejected."""
+    skip(run, state, waiting.proposal, reason)
+    return state.instead(waiting).rejecting(waiting.proposal, reason)

@@ -1,0 +1,192 @@
+"""Judging of many examples into a run folder: the same for every job that is a known number of judgments.
+
+Judgments of earlier sessions are kept, failures that `runs.results.ASKED_AGAIN` names are judged again. A stop request
+or the budget ends a session; the same call resumes the run.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rewardharness.data.rows import Progress
+from rewardharness.files import read_jsonl
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.subagent import SubAgent, count_requests
+from rewardharness.judgments import result_line
+from rewardharness.library.store import Library
+from rewardharness.models.base import ModelError
+from rewardharness.runs.results import Results, is_due
+from rewardharness.runs.spending import UNLIMITED, Account, Cost, SpendingLimits, ledger_usage
+from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
+from rewardharness.runs.store import RunFolder
+from rewardharness.schema import Example, Failure, Json, Judgment, Usage
+
+JUDGING = "judging"
+"""Activity that is reported while a job judges."""
+OUTAGE = 40
+"""Examples in succession that could not be judged because the model cannot be asked, after which a run pauses."""
+
+NOT_YET = Failure("stopped", "The run was stopped before it was judged.")
+"""Failure of what an output folder lacks after a stop; see `runs.results.ASKED_AGAIN`."""
+_UNASKED = frozenset({"unreachable", "unauthorized", "model_not_found", "not_public"})
+"""Codes of failures that concern the model, not the example."""
+_PROMPT_TOKENS = 1500
+"""Usual text of a request: prompt, Library and instruction."""
+_PIXELS, _PIXELS_PER_TOKEN = 2**20, 784
+"""Usual size of an image, and how Qwen2.5-VL reads it."""
+_REPLY_TOKENS = {"direct": 10, "logprob": 1}
+_LONG_REPLY = 300
+"""Usual tokens of the replies of the other protocols."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples that one judge judges with one Library."""
+
+    judge: Judge
+    library: Library
+    examples: Sequence[Example]
+    line: Callable[[str], Json]
+    """Returns the fields of a result line that identify it, `id` among them, by the id of the example."""
+    label: str = JUDGING
+    """What is being done, for progress."""
+    concurrency: int = 0
+    """Examples judged at the same time; 0 for what suits the judge."""
+
+    def name(self, example: Example) -> str:
+        """Return the id of the result of an example."""
+        return str(self.line(example.id)["id"])
+
+    def due(self, known: Results, retry_failed: bool) -> list[Example]:
+        """Return the examples that are left to judge."""
+        names = ((example, self.name(example)) for example in self.examples)
+        return [example for example, name in names if name not in known or is_due(known.failure(name), retry_failed)]
+
+    def cost(self, known: Results, retry_failed: bool) -> Cost:
+        """Return the expected cost of what is left to judge."""
+        left = self.due(known, retry_failed)
+        names = {self.name(example) for example in self.examples}
+        again = sum(self.name(example) in known for example in left)
+        failed = sum(bool(known.failure(name)) for name in names if name in known) - again
+        return Cost(len(names), len(names) - len(left), again, failed) + expected_cost(self.judge, left, self.library)
+
+
+def expected_cost(judge: Judge, examples: Iterable[Example], library: Library) -> Cost:
+    """Return the expected requests and tokens of judging examples; none without a model."""
+    requests = images = crops = 0
+    instructions = set()
+    if not isinstance(judge, SubAgent):
+        return Cost()
+    for example in examples:
+        count, units = judge.estimate_cost(example), judge.presentations(example.labels)
+        requests, crops = requests + count, crops + judge.estimate_crops(example)
+        images += count * len(example.sources) + sum(len(unit.labels) for unit in units)
+        instructions.add(example.instruction)
+    if judge.traits.router_id and any(not entry.triggers for entry in library.entries):
+        requests += len(instructions)  # which entries apply is asked about each instruction
+    pixels = min(judge.settings.max_pixels or _PIXELS, _PIXELS)
+    tokens = requests * _PROMPT_TOKENS + images * pixels // _PIXELS_PER_TOKEN
+    replies = requests * _REPLY_TOKENS.get(judge.settings.protocol, _LONG_REPLY)
+    return Cost(requests=requests, input_tokens=tokens, output_tokens=replies, crops=crops)
+
+
+class Outage:
+    """Pauses a run that would only collect failures, because the model cannot be asked.
+
+    Args:
+        judge: Name of the judge.
+        answered: Whether it has answered before. Until then, one refused key pauses the run.
+    """
+
+    def __init__(self, judge: str, *, answered: bool = False) -> None:
+        self._judge, self._answered, self._failed = judge, answered, 0
+
+    def watch(self, judgment: Judgment) -> None:
+        """Count a judgment.
+
+        Raises:
+            RunPaused: If the model cannot be asked.
+        """
+        failure = judgment.failure
+        if failure is None or failure.code not in _UNASKED:
+            self._answered, self._failed = self._answered or failure is None, 0
+            return
+        self._failed += 1
+        refused = failure.code == "unauthorized" and not self._answered
+        if refused or self._failed >= OUTAGE:
+            what = "gives no access" if refused else f"could not be asked about {OUTAGE} examples in succession"
+            step = ModelError(failure.code, "").next_step  # type: ignore[arg-type]
+            raise RunPaused(
+                f"{self._judge} {what}. {failure.message.removesuffix(step).rstrip()}",
+                next_step=f"{step} Then give the same command again: what was judged is kept.",
+                kind="endpoint",
+            )
+
+
+def judge_batches(
+    run: RunFolder,
+    batches: Iterable[Batch],
+    *,
+    progress: Progress | None = None,
+    stop: StopRequest | None = None,
+    limits: SpendingLimits = UNLIMITED,
+    spent: Usage = Usage(),
+    retry_failed: bool = False,
+) -> Results:
+    """Judge what a run folder does not hold yet.
+
+    Args:
+        run: The run folder, open.
+        batches: What is judged, in order.
+        progress: Called first with the number of judgments of earlier sessions, and after each judgment.
+        stop: Ends the session when asked.
+        limits: The budget of the run.
+        spent: What the run has spent elsewhere.
+        retry_failed: Judge all failed examples again.
+
+    Returns:
+        All results.
+
+    Raises:
+        Stopped: If a stop was requested or the budget is spent before everything is judged.
+        RunPaused: If a model cannot be asked.
+    """
+    known, stop = run.results(), stop or StopRequest()
+    report = progress or (lambda activity, done, total: None)
+    batches = list(batches)
+    due = [(batch, batch.due(known, retry_failed)) for batch in batches]
+    total = sum(len(batch.examples) for batch in batches)
+    done = total - sum(len(left) for _, left in due)
+    lines = (line for _, line in read_jsonl(run.results_file)) if limits.budget != UNLIMITED.budget else ()
+    account = Account(limits, spent + ledger_usage(lines))
+    report(batches[0].label if batches else JUDGING, done, total)
+    for batch, left in due:
+        answered = any(name in known and not known.failure(name) for name in map(batch.name, batch.examples))
+        outage = Outage(batch.judge.name, answered=answered)
+        count, examples = len(left), iter(left)
+
+        def keep(example: Example, judgment: Judgment, batch: Batch = batch, outage: Outage = outage) -> None:
+            nonlocal done, count
+            done, count = done + 1, count - 1
+            account.settle(example.id, judgment.usage)
+            line = {**result_line(judgment), **batch.line(example.id)}
+            known[line["id"]] = line
+            run.append(line)
+            report(batch.label, done, total)
+            outage.watch(judgment)
+
+        judge, going = batch.judge, True
+        while going and left:
+            evaluate(
+                judge,
+                batch.library,
+                account.within(examples, partial(count_requests, judge), lambda example: example.id),
+                concurrency=batch.concurrency or judge.traits.concurrency,
+                on_judgment=keep,
+                should_stop=stop,
+            )
+            going = bool(account.held) and not account.reason and not stop()
+        if count:
+            raise Stopped(account.reason)
+    return known

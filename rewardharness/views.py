@@ -1,0 +1,85 @@
+"""What results say about themselves: short texts, parts of pages for notebooks, rows of tables, errors on request."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from rewardharness.errors import ImageError, InputError, JudgmentError, MissingPackageError, shown
+from rewardharness.report import Table, Text
+from rewardharness.report_html import render_fragment
+
+
+def number(value: float | None) -> str:
+    """Write a number, or `-` if there is none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+class JudgmentViews:
+    """The rewards of a judgment, and how it is shown."""
+
+    scores: Mapping[str, Any]
+
+    @property
+    def rewards(self) -> dict[str, float | None]:
+        """The rewards by letter; empty if there are no scores."""
+        return {label: each.reward for label, each in self.scores.items()}
+
+    @property
+    def reward(self) -> float | None:
+        """The reward of a single candidate; None if there is none, or there are several candidates: see `rewards`."""
+        return next(iter(self.rewards.values())) if len(self.scores) == 1 else None
+
+    def raise_for_failure(self) -> Self:
+        """Return the judgment itself, if there is a preference or a score.
+
+        Raises:
+            ImageError: If an image could not be read.
+            InputError: If the input cannot be judged.
+            JudgmentError: If the edit was not judged for another reason.
+        """
+        own: Any = self
+        if own.judged:
+            return self
+        code, message = (own.failure.code, own.failure.message) if own.failure else ("", "There is no judgment.")
+        raise {"image": ImageError, "input": InputError}.get(code, JudgmentError)(message)
+
+    def __repr__(self) -> str:
+        own: Any = self
+        words = [repr(shown(own.example_id))]
+        words += [f"preference={own.preference!r}, margin={number(own.margin)}"] if own.preference else []
+        words += [f"{label}: {number(reward)}" for label, reward in self.rewards.items()]
+        words += [f"failure={shown(f'{own.failure.code}: {own.failure.message}')!r}"] if own.failure else []
+        return f"Judgment({', '.join(words)}, judge={shown(own.judge)!r})"
+
+    def _repr_html_(self) -> str:
+        own: Any = self
+        rows = [
+            (label, *map(number, (each.instruction, each.quality, each.reward))) for label, each in own.scores.items()
+        ]
+        table = Table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), tuple(rows))
+        return render_fragment(repr(self), table, Text((*own.reasons, *own.notes), "list"))
+
+
+class ReportViews:
+    """How the report of a dataset is shown."""
+
+    def _repr_html_(self) -> str:
+        own: Any = self
+        groups = {"groups: best found": own.groups} if own.groups else {}
+        kinds = {**own.by_label_kind, **groups}.items()
+        rows = tuple((kind, str(each.n), str(each.judged), number(each.value)) for kind, each in kinds)
+        failures = Text(tuple(f"{code}: {count}" for code, count in own.failures.items()), "list")
+        title = f"{own.judged} of {own.n} judged"
+        return render_fragment(title, Table(("label kind", "n", "judged", "accuracy"), rows), failures)
+
+
+def data_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Return rows as a `pandas.DataFrame`.
+
+    Raises:
+        MissingPackageError: If pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise MissingPackageError("pandas", "data", "tables of results") from None
+    return pandas.DataFrame(list(rows))

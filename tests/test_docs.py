@@ -484,6 +484,7 @@ def desk(made: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setattr(opening, "ATTACK_CASES", 2)
     monkeypatch.setattr(remote_job, "POLL", 0.3)
     monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     environ = {
         "PATH": f"{made / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),

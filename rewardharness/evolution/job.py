@@ -398,7 +398,8 @@ def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset
 
 
 def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
+    """Return the name of the default run folder: runs that cannot continue each other have different ones."""
+    search = asdict(config.make_schedule())  # type: ignore[call-overload]
     parts = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
-    parts += [each for each in (config.initializer_model, config.prompt_language, str(config.limit or "")) if each]
-    search = [] if config.schedule in {"default", "paper"} else [asdict(config.make_schedule())]  # type: ignore[call-overload]
-    return content_id([*parts, config.schedule, config.seed, *search])[:12]
+    parts += [config.initializer_model, config.prompt_language, config.limit, config.audit_share, config.ensemble]
+    return content_id([*parts, config.schedule, config.seed, search])[:12]

@@ -62,8 +62,8 @@ def test_the_python_api_works_plainly_and_inside_a_running_event_loop(
         made = asyncio.run(notebook()) if loop else run(tmp_path / "work", "ann/library")
     assert len(made["results"]) == 10 and made["results"].report.judged == 10
     assert (made["run"].folder / "report.json").is_file()
-    assert made["report"].rows[0]["library_id"] == made["run"].library.id
-    assert [row["role"] for row in made["report"].rows] == ["judge"]
+    assert made["report"].rows[0].library_id == made["run"].library.id
+    assert [row.role for row in made["report"].rows] == ["judge"]
     assert "no Library" not in str(made["report"]), "the pixel-based judge judges nothing without one"
     [value] = made["values"]
     assert value is None or 0 <= value <= 1

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app, within
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rewardharness.evolution.held_out import Score
     from rewardharness.evolution.report import EvolutionReport
     from rewardharness.evolution.status import Status
-    from rewardharness.runs.overview import Overview
+    from rewardharness.runs.reader import RunStatus
 
 POLL_SECONDS = 0.3
 EVOLVE = "evolve"
@@ -50,7 +50,7 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
     elsewhere = [] if folder is not None else runs_elsewhere(home)
     folder = folder or home / "runs"
     extents = {run: extent(run) for run in (*find_runs(folder, below=True), *elsewhere)}
-    found: list[Status | Overview] = []
+    found: list[RunStatus] = []
     for run in sorted(extents, key=lambda run: -extents[run][0]):
         try:
             found.append(_look(run))
@@ -68,7 +68,7 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
     rows = [(_name(run.folder, folder), ages[run.folder], *_row(run)) for run in found]
     output.table(headings, [(f"{name}\n{age}", f"{kind}\n{status}", *more) for name, age, kind, status, *more in rows])
     output.say(f"{output.count(len(found), 'run')}, {sum(size for _, size in extents.values()) / 1e6:.1f} MB.")
-    if any(_kind(run) == EVOLVE for run in found):
+    if any(run.kind == EVOLVE for run in found):
         output.say("training: accuracy on the examples that proposals were selected on, which is optimistic.")
         output.say("held out: accuracy on the held-out test set, which no decision used.")
     return 0
@@ -119,21 +119,17 @@ def rm(
     return 0
 
 
-def _look(folder: Path) -> "Status | Overview":
-    """Return the status of an evolution from its events, and of any other run from its record."""
-    from rewardharness.runs.overview import read_overview
-    from rewardharness.runs.store import read_manifest
+def _look(folder: Path) -> "RunStatus":
+    """Return the status of a run; of an evolution with what its events tell."""
+    from rewardharness.runs.reader import RunReader
 
-    manifest = read_manifest(folder)
-    if manifest.get("command") != EVOLVE:
-        return read_overview(folder, manifest)
-    from rewardharness.evolution.status import read_status
+    status = RunReader(folder).look()
+    if status.kind != EVOLVE:
+        return status
+    from rewardharness.evolution.events import read_events
+    from rewardharness.evolution.status import status_of
 
-    return read_status(folder, manifest)
-
-
-def _kind(run: "Status | Overview") -> str:
-    return str(run.manifest.get("command") or "unknown")
+    return status_of(status, read_events(folder))
 
 
 def _name(run: Path, folder: Path) -> str:
@@ -143,21 +139,14 @@ def _name(run: Path, folder: Path) -> str:
     return str(run.relative_to(folder)) if run != folder else run.resolve().name
 
 
-def _row(run: "Status | Overview") -> tuple[str, ...]:
-    from rewardharness.runs.overview import Overview
-
-    if isinstance(run, Overview):
-        data = run.data[:12] if run.data == run.manifest.get("data") else run.data
-        return (run.kind, run.condition, data, run.judge, "-", "-", "-")
-    return (
-        EVOLVE,
-        run.condition,
-        str(run.manifest.get("data_name")),
-        str(run.manifest.get("judge")),
-        f"{run.kept} of {run.tried}",
-        f"{output.share(run.start_accuracy)} > {output.share(run.pool_accuracy)}",
-        _share(run.audit),
-    )
+def _row(run: "RunStatus") -> tuple[str, ...]:
+    data = run.data[:12] if run.data == run.manifest.get("data") else run.data
+    row = (run.kind, run.condition, data, run.judge)
+    if run.kind != EVOLVE:
+        return (*row, "-", "-", "-")
+    found = cast("Status", run)
+    training = f"{output.share(found.start_accuracy)} > {output.share(found.pool_accuracy)}"
+    return (*row, f"{found.kept} of {found.tried}", training, _share(found.audit))
 
 
 @app.command
@@ -172,7 +161,6 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
         json: Print one JSON object.
     """
     from rewardharness.cli.remote import print_remote
-    from rewardharness.runs.overview import Overview
 
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
@@ -182,13 +170,14 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
     if failed:
         return _show_failed(remote or _find(run, settings, None), json)
     found = _look(remote or _find(run, settings, None))
-    report = None if isinstance(found, Overview) or found.condition != "finished" else _write_report(found)
+    evolution = cast("Status", found) if found.kind == EVOLVE else None
+    report = _write_report(found) if evolution and found.condition == "finished" else None
     if json:
         output.emit(_json(found) | ({"report": to_json(report)} if report else {}))
-    elif isinstance(found, Overview):
-        _show_record(found)
+    elif evolution:
+        _show_evolution(evolution, report)
     else:
-        _show_evolution(found, report)
+        _show_record(found)
     if remote is not None and not json:
         print_remote(remote)
     return 0
@@ -215,7 +204,7 @@ def _show_failed(folder: Path, json: bool) -> int:
     return 0
 
 
-def _write_report(status: "Status") -> "EvolutionReport | None":
+def _write_report(status: "RunStatus") -> "EvolutionReport | None":
     """Return the report of a finished evolution and write its page again; None if it cannot be read."""
     from rewardharness.evolution.report import read_report
     from rewardharness.evolution.report_page import PAGE, report_page
@@ -257,7 +246,7 @@ def _show_evolution(status: "Status", report: "EvolutionReport | None") -> None:
         print_report(report, status.folder)
 
 
-def _show_record(run: "Overview") -> None:
+def _show_record(run: "RunStatus") -> None:
     from rewardharness.runs.store import RESULTS
 
     output.say(f"kind: {run.kind}")
@@ -429,6 +418,6 @@ def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,
     return folder
 
 
-def _json(run: "Status | Overview") -> dict[str, Any]:
+def _json(run: "RunStatus") -> dict[str, Any]:
     """Return the status of a run as JSON: `kind`, `folder`, `condition`, `reason` and `manifest` for every kind."""
-    return {"kind": _kind(run), **asdict(run), "folder": str(run.folder)}
+    return {**asdict(run), "folder": str(run.folder)}

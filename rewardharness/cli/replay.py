@@ -1,6 +1,6 @@
 """`rh runs replay`: run a job again from its run folder, and compare the results."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, chdir, nullcontext, redirect_stdout
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from io import StringIO
@@ -14,12 +14,13 @@ from rewardharness.cli.command import WORDS
 from rewardharness.cli.confirm import confirm_sending
 from rewardharness.cli.options import RunOptions
 from rewardharness.cli.output import INTERRUPTED
-from rewardharness.cli.work import manifest_of
+from rewardharness.cli.run import View, open_job, run_job
 from rewardharness.codec import WRITES, named, to_json
 from rewardharness.errors import HarnessError, RunError, shell
-from rewardharness.jobs import JobConfig, read_config
+from rewardharness.files import read_json, write_json
+from rewardharness.jobs import JOBS, JobConfig, read_config
 from rewardharness.runs.replay import TOLERANCE
-from rewardharness.runs.store import OUTCOME
+from rewardharness.runs.store import OUTCOME, is_running, read_manifest, results_of, run_named
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,29 +32,8 @@ SHOWN = 10
 """Number of differences that are printed."""
 
 
-@dataclass(frozen=True)
-class Replayable:
-    """A kind of run that can be replayed."""
-
-    run: Callable[..., int]
-    """Runs it, with a configuration, options and settings."""
-    about: Callable[[Any, RunOptions, Settings], Mapping[str, Any]]
-    """Returns the manifest that the run would have now, without judging anything."""
-    library: str = ""
-    """Folder of the starting Library in a run folder; empty if there is none."""
-    report: str = ""
-    """Report in a run folder; empty if there is none."""
-
-
-COMMANDS: Mapping[str, Replayable] = {
-    "score": Replayable(score.run_folder, manifest_of),
-    "benchmark": Replayable(benchmark.run, benchmark.manifest_of, report="report.json"),
-    "rank": Replayable(bulk.rank_folder, manifest_of, report=OUTCOME),
-    "filter": Replayable(bulk.filter_dataset, manifest_of, report=OUTCOME),
-    "pairs": Replayable(bulk.preference_data, manifest_of, report=OUTCOME),
-    "evolve": Replayable(evolve.run, evolve.manifest_of, library="versions/0000", report="report.json"),
-}
-"""Jobs that can be replayed, by the `command` of a manifest."""
+VIEWS: Mapping[str, View] = {"score": score.VIEW, "benchmark": benchmark.VIEW, "evolve": evolve.VIEW, **bulk.VIEWS}
+"""Views by job type."""
 
 
 @Parameter(name="*")
@@ -99,9 +79,11 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
     """Replay a run. Returns the exit status."""
     from rewardharness.runs.records import read_record
 
-    run = _find(which, settings)
+    run = run_named(which, settings.home)
+    read_manifest(run)
+    run = run.absolute()
     record = read_record(run)
-    kind = _check_replayable(run, record)
+    job = _check_replayable(run, record)
     to = _destination(arguments.to.absolute() if arguments.to else None, run, record)
     settings = replace(settings, home=settings.home.absolute())
     session = record["sessions"][-1]
@@ -114,7 +96,7 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
             quiet=arguments.quiet or arguments.json,
             replays={"folder": str(run), "created": record["created"]},
         )
-        config, differences = _changes_about(record, kind, run, (config, options), settings)
+        config, differences = _changes_about(record, job, run, (config, options), settings)
         changed += [*_changes_around(session), *differences]
         for line in changed:
             output.note(f"Changed since: {line}")
@@ -124,21 +106,13 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
         with redirect_stdout(StringIO()):  # the output of the command is not that of the replay
             token = WORDS.set((*_without_run(session["words"]), "--run", str(to)))
             try:
-                status = kind.run(config, options, settings)
+                status = run_job(config, options, settings, VIEWS[job])
             finally:
                 WORDS.reset(token)
     if status == INTERRUPTED:
         output.note(shell("Resume with: rh runs replay {} --to {}", run, to))
         return status
-    return _conclude(kind, (run, to), changed, arguments)
-
-
-def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], arguments: ReplayOptions) -> int:
-    """Compare the run with its replay, store the comparison in the replay folder, and print it."""
-    from rewardharness.files import write_json
-
-    run, to = folders
-    outcome = _compare(kind, run, to, arguments.tolerance)
+    outcome = _compare(JOBS[job].report, run, to, arguments.tolerance)
     found = {"same": outcome.same, "run": str(run), "replay": str(to), "changed": changed, **_outcome_json(outcome)}
     write_json(to / "replay.json", found)
     if arguments.json:
@@ -148,21 +122,13 @@ def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], 
     return 0 if outcome.same else 1
 
 
-def _find(which: str, settings: Settings) -> Path:
-    from rewardharness.runs.store import read_manifest, run_named
-
-    folder = run_named(which, settings.home)
-    read_manifest(folder)
-    return folder.absolute()
-
-
-def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
+def _check_replayable(run: Path, record: Mapping[str, Any]) -> str:
+    """Check that a run can be replayed, and return its job type."""
     from rewardharness.runs.records import CONFIG, MASK
-    from rewardharness.runs.store import is_running
 
-    kind = COMMANDS.get(str(record["about"].get("command")))
-    if kind is None:
-        known = ", ".join(COMMANDS)
+    kind = str(record["about"].get("command"))
+    if kind not in VIEWS:
+        known = ", ".join(VIEWS)
         raise RunError(f"{run} is not a run that can be replayed.", next_step=f"Replayable jobs: {known}.")
     if is_running(run):
         raise RunError(f"{run} is running.", next_step="Wait until it ends.")
@@ -174,7 +140,7 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
             next_step=shell("Finish it first: cd {} && rh {}", last["folder"], last["words"]),
         )
     job, config = read_config(run)
-    if COMMANDS.get(job) is not kind:
+    if job != kind:
         raise RunError(f"The run folder {run} is inconsistent: {CONFIG} belongs to another kind of run.")
     masked = [str(value) for value in vars(config).values() if MASK in str(value)]
     if masked:
@@ -267,7 +233,7 @@ def _changes_around(session: Mapping[str, Any]) -> list[str]:
 
 def _changes_about(
     record: Mapping[str, Any],
-    kind: Replayable,
+    job: str,
     run: Path,
     given: tuple[JobConfig, RunOptions],
     settings: Settings,
@@ -278,17 +244,17 @@ def _changes_about(
         RunError: If data or Library are missing.
     """
     about = record["about"]
-    kept = run / kind.library if kind.library else None
+    kept = run / JOBS[job].library if JOBS[job].library else None
     changes = []
     config, options = given
     try:
-        now = kind.about(config, options, settings)
+        now = open_job(config, options, settings, VIEWS[job]).manifest
     except HarnessError as error:
         now, problem = {}, error
     if kept is not None and kept.is_dir() and now.get("library_id") != about.get("library_id"):
         spec, config = config.library, replace(config, library=str(kept))
         try:
-            now = kind.about(config, options, settings)
+            now = open_job(config, options, settings, VIEWS[job]).manifest
             changes.append(f"the Library {spec}; the one that the run began with is taken, {kept}")
         except HarnessError as error:
             now, problem = {}, error
@@ -307,16 +273,14 @@ def _short(value: Any) -> str:
     return output.shorten(str(value), 40)
 
 
-def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "ReplayComparison":
-    from rewardharness.files import read_json
+def _compare(report_file: str, run: Path, to: Path, tolerance: float) -> "ReplayComparison":
     from rewardharness.runs.replay import compare_reports, compare_results
-    from rewardharness.runs.store import results_of
 
     report = []
-    if kind.report == OUTCOME and not (run / OUTCOME).is_file():
+    if report_file == OUTCOME and not (run / OUTCOME).is_file():
         output.note(f"{run} was made by an earlier version and has no {OUTCOME}: only judgments are compared.")
-    elif kind.report:
-        report = compare_reports(read_json(run / kind.report), read_json(to / kind.report))
+    elif report_file:
+        report = compare_reports(read_json(run / report_file), read_json(to / report_file))
     return compare_results(results_of(run), results_of(to), tolerance=tolerance, report=report)
 
 

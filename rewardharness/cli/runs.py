@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app, within
-from rewardharness.cli.options import NO_OPTIONS
 from rewardharness.cli.progress import counter, event_line, progress_line
 from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, RunError, shell
@@ -160,7 +159,7 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
         failed: Show the examples that were not judged instead, with the replies that could not be read.
         json: Print one JSON object.
     """
-    from rewardharness.cli.remote import print_remote
+    from rewardharness.cli.run import print_remote
 
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
@@ -223,7 +222,7 @@ def _write_report(status: "RunStatus") -> "EvolutionReport | None":
 
 
 def _show_evolution(status: "Status", report: "EvolutionReport | None") -> None:
-    from rewardharness.cli.evolve_report import print_report
+    from rewardharness.cli.evolve import show_report
     from rewardharness.evolution.events import read_events
 
     for event in read_events(status.folder):
@@ -243,7 +242,7 @@ def _show_evolution(status: "Status", report: "EvolutionReport | None") -> None:
     )
     if report is not None:
         output.say()
-        print_report(report, status.folder)
+        show_report(report, status.folder)
 
 
 def _show_record(run: "RunStatus") -> None:
@@ -283,7 +282,7 @@ def follow(run: str, /) -> int:
     Args:
         run: A run, or the id of its job.
     """
-    from rewardharness.cli.remote import follow_job
+    from rewardharness.cli.run import follow_job
     from rewardharness.evolution.events import EVENTS, event_of
     from rewardharness.evolution.status import read_status
     from rewardharness.files import read_jsonl
@@ -292,7 +291,7 @@ def follow(run: str, /) -> int:
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
     if remote is not None and not is_running(remote):
-        return follow_job(remote, settings, NO_OPTIONS)
+        return follow_job(remote, settings)
     folder = _find(str(remote or run), settings)
     printed, show_progress = 0, counter()
     while True:
@@ -325,7 +324,7 @@ def stop(run: str, /) -> int:
     Args:
         run: A run, the id of its job, or an output folder of rh score.
     """
-    from rewardharness.cli.remote import stop_job
+    from rewardharness.cli.run import stop_job
     from rewardharness.files import is_held, is_output, write_text
     from rewardharness.runs.stop import STOP_FILE
     from rewardharness.runs.store import is_running

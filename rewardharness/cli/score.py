@@ -8,14 +8,14 @@ from cyclopts import Parameter
 
 from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
+from rewardharness.cli.bulk import EditsView
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.confirm import confirm
 from rewardharness.cli.examples import Bars
 from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.remote import judging_on, run_remotely
-from rewardharness.cli.work import open_job, print_cost, run_examples
+from rewardharness.cli.run import print_cost, run_job, run_remotely
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
@@ -26,7 +26,7 @@ from rewardharness.settings import Settings
 from rewardharness.waiting import shown
 
 if TYPE_CHECKING:
-    from rewardharness.bulk.job import ScoreResult
+    from rewardharness.bulk.job import ScoreJob, ScoreResult
     from rewardharness.schema import Judgment
 
 
@@ -147,8 +147,7 @@ def score(
         return run_shards(config.shards, options, settings)
     if not config.data:
         return _score_edit(config, options, settings)
-    with judging_on(where, options):
-        return run_folder(config.job, options, settings)
+    return run_job(config.job, options, settings, VIEW, where)
 
 
 def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settings) -> int:
@@ -197,13 +196,11 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settin
     return 0 if judgment.judged else NOT_JUDGED
 
 
-def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> int:
-    """Judge a dataset and print the report. Returns the exit status."""
-    from rewardharness.bulk.job import ScoreJob
+class ScoreView(EditsView):
+    """What `rh score` says of a dataset."""
 
-    job = open_job(ScoreJob, config, options, settings)
-
-    def show(result: "ScoreResult") -> int:
+    def show(self, job: "ScoreJob", result: "ScoreResult", options: RunOptions) -> int:
+        """Print the report."""
         if options.json:
             output.emit(job.to_json(result))
         else:
@@ -213,11 +210,12 @@ def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> 
             failure = next((judgment for _, judgment in result.judged if judgment.failure), None)
             if failure is not None and failure.failure is not None:
                 output.say(f"Such as {failure.example_id}: {failure.failure.code}: {failure.failure.message}")
-            output.say(str(job.identity))
+            output.say(str(job.opened.identity))
             output.say(f"One line per example: {result.results}")
         return 0 if result.report.judged == result.report.n else NOT_JUDGED
 
-    return run_examples(job, job.run, options, show)
+
+VIEW = ScoreView()
 
 
 def _save_overlays(judgment: "Judgment", folder: Path) -> None:

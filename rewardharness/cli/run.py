@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rewardharness.cli import output
 from rewardharness.cli.command import WORDS
 from rewardharness.cli.confirm import confirm
-from rewardharness.cli.examples import Bars, note_same_name
+from rewardharness.cli.examples import note_same_name
 from rewardharness.cli.options import NO_OPTIONS, RunOptions, record_arguments
 from rewardharness.cli.output import INTERRUPTED
 from rewardharness.cli.progress import counter, event_printer
@@ -66,7 +66,7 @@ class View:
 
 def open_job(config: JobConfig, options: RunOptions, settings: Settings, view: View) -> Job[Any, Any]:
     """Open data, judge and Library, with progress bars and warnings. Nothing is judged."""
-    with Bars(options.quiet) as bars, collection_paused():
+    with output.Bars(options.quiet) as bars, collection_paused():
         job = view.open(config, options, settings, bars.show)
         gc.freeze()  # all of it stays to the end of the command
     view.opened(job, options)
@@ -99,7 +99,7 @@ def run_job(
     try:
         with (
             stop.listening(lambda: output.note(notice)),
-            Bars(options.quiet) as bars,
+            output.Bars(options.quiet) as bars,
             shown(bars.wait),
             executor_of(config, where) as executor,
         ):

@@ -64,8 +64,8 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
         return 0
     headings = ("run", "status", "data", "judge", "accepted", "training", "held out")
     ages = {run: f"{duration(time.time() - changed)}, {size / 1e6:.1f} MB" for run, (changed, size) in extents.items()}
-    rows = [(_name(run.folder, folder), ages[run.folder], *_row(run)) for run in found]
-    output.table(headings, [(f"{name}\n{age}", f"{kind}\n{status}", *more) for name, age, kind, status, *more in rows])
+    rows = [(f"{_name(run.folder, folder)}\n{ages[run.folder]}", *_row(run)) for run in found]
+    output.table(headings, rows)
     output.say(f"{output.count(len(found), 'run')}, {sum(size for _, size in extents.values()) / 1e6:.1f} MB.")
     if any(run.kind == EVOLVE for run in found):
         output.say("training: accuracy on the examples that proposals were selected on, which is optimistic.")
@@ -108,13 +108,9 @@ def rm(
     size, delete = sum(extent(folder)[1] for folder in folders), bool(run) or yes
     for folder in folders if delete else ():
         remove_run(folder)
-    if json:
-        output.emit({"runs": [str(folder) for folder in folders], "bytes": size, "deleted": delete})
-        return 0
-    for folder in folders:
-        output.say(str(folder))
-    would = "deleted" if delete else "would be deleted; add --yes"
-    output.say(f"{output.count(len(folders), 'run')}, {size / 1e6:.1f} MB {would}.")
+    names, would = [str(folder) for folder in folders], "deleted" if delete else "would be deleted; add --yes"
+    total = f"{output.count(len(folders), 'run')}, {size / 1e6:.1f} MB {would}."
+    output.show(json, {"runs": names, "bytes": size, "deleted": delete}, "\n".join([*names, total]))
     return 0
 
 
@@ -140,7 +136,7 @@ def _name(run: Path, folder: Path) -> str:
 
 def _row(run: "RunStatus") -> tuple[str, ...]:
     data = run.data[:12] if run.data == run.manifest.get("data") else run.data
-    row = (run.kind, run.condition, data, run.judge)
+    row = (f"{run.kind}\n{run.condition}", data, run.judge)
     if run.kind != EVOLVE:
         return (*row, "-", "-", "-")
     found = cast("Status", run)
@@ -225,10 +221,8 @@ def _show_evolution(status: "Status", report: "EvolutionReport | None") -> None:
     from rewardharness.cli.evolve import show_report
     from rewardharness.evolution.events import read_events
 
-    for event in read_events(status.folder):
-        line = event_line(event)
-        if line:
-            output.say(line)
+    for line in filter(None, map(event_line, read_events(status.folder))):
+        output.say(line)
     output.say()
     for key in ("data_name", "judge", "protocol", "orchestrator", "seed", "started"):
         output.say(f"{key.replace('_', ' ')}: {status.manifest.get(key)}")
@@ -260,9 +254,8 @@ def _show_record(run: "RunStatus") -> None:
     else:
         output.say("command: unknown; the run has no record of it")
     output.say(f"status: {run.condition}" + (f": {run.reason}" if run.reason else ""))
-    reader = READERS.get(run.kind)
-    if reader:
-        output.say(shell("Report: rh {} {}", reader.split(), run.folder))
+    if run.kind in READERS:
+        output.say(shell("Report: rh {} {}", READERS[run.kind].split(), run.folder))
     elif (run.folder / RESULTS).is_file():
         output.say(f"Judgments: {run.folder / RESULTS}")
 
@@ -293,22 +286,19 @@ def follow(run: str, /) -> int:
     if remote is not None and not is_running(remote):
         return follow_job(remote, settings)
     folder = _find(str(remote or run), settings)
-    printed, show_progress = 0, counter()
+    printed, show_progress, status = 0, counter(), read_status(folder)
     while True:
-        status = read_status(folder)
-        over = status.condition != "running"
+        over = status.condition != "running"  # before its events, so that none is missed
         for number, record in read_jsonl(folder / EVENTS):
-            event = event_of(record)
-            if number > printed and event is not None:
+            if number > printed and (event := event_of(record)) is not None:
                 printed = number
-                line = event_line(event)
-                if line:
+                if line := event_line(event):
                     output.say(line)
         if over:
             break
         show_progress(status.progress)
         time.sleep(POLL_SECONDS)
-    status = read_status(folder)
+        status = read_status(folder)
     output.note(f"{folder.name}: {status.condition}. {status.next_step}".strip())
     return 0
 
@@ -333,16 +323,11 @@ def stop(run: str, /) -> int:
     if (remote := _find_remote(run, settings)) is not None:
         stop_job(remote, settings)
         return 0
-    if is_output(Path(run)):
-        folder, running = Path(run), any(map(is_held, Path(run).glob("running/*.lock")))
-    else:
-        folder = _find(run, settings, None)
-        running = is_running(folder)
-    if not running:
-        output.say(f"{folder.name} is not running.")
-        return 0
-    write_text(folder / STOP_FILE, "")
-    output.say(f"{folder.name} will stop after the judgments in progress.")
+    folder = Path(run) if is_output(Path(run)) else _find(run, settings, None)
+    running = is_running(folder) or any(map(is_held, folder.glob("running/*.lock")))
+    if running:
+        write_text(folder / STOP_FILE, "")
+    output.say(f"{folder.name} {'will stop after the judgments in progress' if running else 'is not running'}.")
     return 0
 
 

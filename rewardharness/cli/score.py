@@ -11,7 +11,6 @@ from rewardharness.cli import output
 from rewardharness.cli.bulk import EditsView
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.confirm import confirm
-from rewardharness.cli.examples import Bars
 from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
@@ -181,7 +180,7 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settin
     if reason := limits.exceeded(Spent(judge=usage), planned=True):
         raise InputError(f"Nothing was judged: {reason}.", next_step="Raise the budget.")
     confirm(bool(cost.requests and cost.money(limits) != 0), options.yes, "Choose --one-order", strict=False)
-    with Bars(options.quiet) as bars, shown(bars.wait):
+    with output.Bars(options.quiet) as bars, shown(bars.wait):
         [(_, judgment)] = evaluate(opened.judge, opened.library, [example])
     if judgment.failure is not None and judgment.failure.code in {"image", "input"}:
         judgment.raise_for_failure()
@@ -245,23 +244,20 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         if not show_chain and any(step.kind == "reply" for step in judgment.steps):
             output.say("The replies that could not be read: --show-chain")
         return
-    if judgment.preference is not None:
+    if judgment.inconsistent:
+        output.say("The judge was inconsistent: its answers in different orders contradict each other. It is no tie.")
+    elif judgment.preference is not None:
         order = " > ".join(" = ".join(level) for level in judgment.ranking)
         tie = "No preference" if judgment.undecided else "A tie"
         verdict = tie if judgment.preference == "tie" else f"{judgment.preference} is preferred"
-        margin = "" if judgment.margin is None else f", margin {judgment.margin:.3f}"
-        if judgment.inconsistent:
-            output.say(
-                "The judge was inconsistent: its answers in different orders contradict each other. It is no tie."
-            )
-        else:
-            output.say(f"{verdict} ({order}){margin}")
-            if words := confidence_words(judgment):
-                output.say(f"{words}.")
-            if judgment.position_consistent is False:
-                output.say("The answer changed with the order of the candidates, so trust it little.")
+        output.say(f"{verdict} ({order})" + ("" if judgment.margin is None else f", margin {judgment.margin:.3f}"))
+        if words := confidence_words(judgment):
+            output.say(f"{words}.")
+        if judgment.position_consistent is False:
+            output.say("The answer changed with the order of the candidates, so trust it little.")
+    digits = {"instruction": 2, "quality": 2, "reward": 3}
     rows = [
-        (label, _score(each.instruction), _score(each.quality), _score(each.reward, digits=3))
+        (label, *("-" if (value := getattr(each, name)) is None else f"{value:.{n}f}" for name, n in digits.items()))
         for label, each in judgment.scores.items()
     ]
     if rows:
@@ -277,7 +273,3 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         output.say(f"{judgment.consulted[0]} of {judgment.consulted[1]} entries of the Library were consulted.")
     who = JudgeIdentity(judgment.judge, "", judgment.protocol, judgment.library_id)
     output.say(f"{who}; {judgment.usage.seconds:.2f} s")
-
-
-def _score(value: float | None, digits: int = 2) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"

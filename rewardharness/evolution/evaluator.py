@@ -108,6 +108,8 @@ class Evaluator:
     """Step of the run that judgments are recorded with."""
     counted: set[str] = field(default_factory=set)
     """Keys of judgments that are part of `spent`."""
+    recorded: set[str] = field(default_factory=set)
+    """Keys of judgments that the results file has from a step that was killed; each is recorded once."""
     _cache: dict[str, Outcome] = field(default_factory=dict)
     _failed_in_a_row: int = 0
     _clock: float = field(default_factory=time.monotonic)
@@ -273,7 +275,9 @@ class Evaluator:
         down = failure is not None and failure.code in MODEL_FAILURES
         self._failed_in_a_row = self._failed_in_a_row + 1 if down else 0
         self.spent = replace(self.spent, judge=self.spent.judge + judgment.usage)
-        if costs or judgment.usage.calls:  # a resumed run has recorded its cached judgments already
+        known = key in self.recorded and not judgment.usage.calls
+        self.recorded.discard(key)
+        if not known and (costs or judgment.usage.calls):  # a resumed run has recorded its cached judgments already
             line = {**result_line(judgment), "id": key, "example": example.id, "step": self.step}
             self.record({**line, "credit": credit(example, judgment)})
         self.meter.step()

@@ -196,6 +196,7 @@ class _Session:
             spent=replace(spent, judge=judged, orchestrator=self._asked_before),
             step=step,
             counted={line["id"] for line in lines if line["step"] < step},
+            recorded={line["id"] for line in lines if line["step"] >= step and not line.get("failure")},
         )
         setting = {
             "data": f"{plan.dataset.name}: {len(parts[0])} examples that edits were chosen on; expect less on others",

@@ -100,7 +100,7 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
         changed += [*_changes_around(session), *differences]
         for line in changed:
             output.note(f"Changed since: {line}")
-        found = {"run": str(run), "replay": str(to), "changed": changed}
+        found: dict[str, Any] = {"run": str(run), "replay": str(to), "changed": changed}
         if arguments.dry_run:
             count = f"{len(changed) or 'Nothing'} changed since. Nothing was done."
             output.show(arguments.json, found, f"{run} would be replayed to {to}. {count}")
@@ -242,7 +242,8 @@ def _changes_about(
     Raises:
         RunError: If data or Library are missing.
     """
-    (config, options), problem, changes = given, RunError(""), []
+    (config, options), changes = given, []
+    problem = HarnessError("")
 
     def manifest() -> Mapping[str, Any]:
         nonlocal problem

@@ -1,34 +1,75 @@
-"""The job types: their configurations, as classes and as the `config.json` of a run folder."""
+"""The job types: their configurations, as classes and as the `config.json` of a run folder, and their jobs."""
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rewardharness.benchmark.config import BenchmarkConfig, split_judges
-from rewardharness.bulk.config import ExamplesConfig, FilterConfig, PreferencePairsConfig, RankConfig, ScoreConfig
+from rewardharness.bulk.config import (
+    ExamplesConfig,
+    FilterConfig,
+    PreferencePairsConfig,
+    RankConfig,
+    ScoreConfig,
+    ShardsConfig,
+)
 from rewardharness.codec import SENDS, from_json, named
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import BUILTIN, EvolveConfig
 from rewardharness.files import read_json
 from rewardharness.judging.config import EVIDENCE
+from rewardharness.runs.job import Job, Progress
 from rewardharness.runs.records import CONFIG
+from rewardharness.runs.store import OUTCOME
+from rewardharness.settings import Settings
 
 JobConfig = ExamplesConfig | BenchmarkConfig | EvolveConfig
 
-JOBS: Mapping[str, type[JobConfig]] = {
-    "score": ScoreConfig,
-    "benchmark": BenchmarkConfig,
-    "rank": RankConfig,
-    "filter": FilterConfig,
-    "pairs": PreferencePairsConfig,
-    "evolve": EvolveConfig,
+
+class JobType(NamedTuple):
+    """A row of the table of job types."""
+
+    config: type[JobConfig]
+    job: str
+    """Module and class of the job, which is imported when one is opened."""
+    report: str = ""
+    """File of the run folder that a replay compares, besides the judgments; empty if there is none."""
+    library: str = ""
+    """Folder of the starting Library in a run folder; empty if there is none."""
+
+
+JOBS: Mapping[str, JobType] = {
+    "score": JobType(ScoreConfig, "bulk.job:ScoreJob"),
+    "benchmark": JobType(BenchmarkConfig, "benchmark.job:BenchmarkJob", "report.json"),
+    "rank": JobType(RankConfig, "bulk.job:RankJob", OUTCOME),
+    "filter": JobType(FilterConfig, "bulk.job:FilterJob", OUTCOME),
+    "pairs": JobType(PreferencePairsConfig, "bulk.job:PairsJob", OUTCOME),
+    "evolve": JobType(EvolveConfig, "evolution.job:EvolutionJob", "report.json", "versions/0000"),
 }
-"""Configuration by job type, which is the `command` of a manifest."""
+"""Job types with a run folder, by the `command` of a manifest."""
+OUTPUT_JOB = JobType(ShardsConfig, "bulk.engine:ShardsJob")
+"""Judging of a dataset of any size into an output folder: `rh score --output`."""
 
 REMOVED: Mapping[str, Any] = {"scope": "library"}
 """Options of earlier versions, with the value that is the only one now. Runs with another one cannot be read."""
 RENAMED = {"budget_money": "budget_usd"}
 """Options that earlier versions named otherwise."""
+
+
+def name_of(config: JobConfig) -> str:
+    """Return the job type of a configuration."""
+    return next(name for name, row in JOBS.items() if isinstance(config, row.config))
+
+
+def open_job(
+    config: JobConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
+) -> Job[Any, Any]:
+    """Open the job of a configuration, whose class decides on the job; see `Job.open`."""
+    rows = {row.config: row for row in (*JOBS.values(), OUTPUT_JOB)}
+    module, _, name = next(rows[kind] for kind in type(config).__mro__ if kind in rows).job.partition(":")
+    kind: type[Job[Any, Any]] = getattr(import_module(f"rewardharness.{module}"), name)
+    return kind.open(config, settings, folder=folder, progress=progress)
 
 
 def current_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,12 +117,12 @@ def read_config(folder: Path) -> tuple[str, JobConfig]:
             next_step="The run did not start, or an earlier version made it. Run the command again.",
         )
     found: Any = read_json(path)
-    kind = JOBS.get(str(found.get("job"))) if isinstance(found, dict) else None
-    if kind is None:
+    row = JOBS.get(str(found.get("job"))) if isinstance(found, dict) else None
+    if row is None:
         raise RunError(f"{path} is not the configuration of a job.", next_step=f"Job types: {', '.join(JOBS)}.")
     try:
         options = current_options(found)
-        return options.pop("job"), from_json(kind, options)
+        return options.pop("job"), from_json(row.config, options)
     except InputError as error:
         raise RunError(
             f"This version cannot read {path}: {error.message}.",

@@ -13,7 +13,7 @@ from rewardharness.bulk.config import ShardsConfig
 from rewardharness.cli.main import main
 from rewardharness.codec import READS, SENDS, TEXT, WRITES, named
 from rewardharness.evolution.config import EvolveConfig
-from rewardharness.jobs import JOBS, sent_to
+from rewardharness.jobs import JOBS, OUTPUT_JOB, sent_to
 from rewardharness.remote.config import RemoteConfig
 
 
@@ -33,7 +33,7 @@ def unmarked(kind: type) -> Iterator[str]:
             yield f"{kind.__name__}.{field.name}"
 
 
-@pytest.mark.parametrize("kind", [*JOBS.values(), ShardsConfig, RemoteConfig])
+@pytest.mark.parametrize("kind", [*(row.config for row in (*JOBS.values(), OUTPUT_JOB)), RemoteConfig])
 def test_every_field_that_can_name_something_is_marked(kind: type) -> None:
     assert not list(unmarked(kind))
 
@@ -66,7 +66,7 @@ def test_where_a_job_sends_data(values: Mapping[str, Any], places: list[str]) ->
 def test_an_orchestrator_and_a_cluster_get_data_too() -> None:
     assert sent_to(EvolveConfig, {"orchestrator": "openai:o@http://c/v1", "judge": None}) == ["http://c/v1"]
     assert sent_to(ShardsConfig, {"address": "c:6379"}) == ["c:6379"]
-    assert {*named(JOBS["pairs"], WRITES)} == {"output", "push"}
+    assert {*named(JOBS["pairs"].config, WRITES)} == {"output", "push"}
 
 
 @pytest.mark.parametrize(("with_job", "beside"), [(True, False), (False, True)])

@@ -70,7 +70,6 @@ OWNERS = {
     "onnxruntime": ("rewardharness/measure/encoders.py",),
     "tokenizers": ("rewardharness/measure/encoders.py",),
     "ray": (
-        "rewardharness/bulk/ray_engine.py",
         "rewardharness/judging/on_ray.py",
         "rewardharness/ray_cluster.py",
         "rewardharness/serving/ray_engine.py",

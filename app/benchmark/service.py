@@ -23,7 +23,7 @@ from app.score.judges import Judges
 from rewardharness.benchmark.answers import QuestionAnswer
 from rewardharness.benchmark.comparison import RunComparison, compare_runs
 from rewardharness.benchmark.config import BenchmarkConfig
-from rewardharness.benchmark.job import open_job
+from rewardharness.benchmark.job import BenchmarkJob
 from rewardharness.benchmark.numbers import Number, credit
 from rewardharness.benchmark.published import read_published
 from rewardharness.benchmark.report import REPORT, report_page
@@ -96,7 +96,7 @@ class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
         return _tasks()
 
     def _preview(self, config: BenchmarkConfig, settings: Settings) -> Json:
-        preview = open_job(config, settings).preview()
+        preview = BenchmarkJob.open(config, settings).preview()
         known = preview["known"] if self.local else 0  # other visitors' judgments are private
         contenders = [
             {**row, "library": short_name(row["library"], row["library_id"])} for row in preview["contenders"]

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class EvolutionFollower(RunFollower[EvolutionStatus]):
         self._tail = Tail(self.folder / EVENTS)
 
     def read(self, run: RunStatus) -> tuple[RunStatus, dict[str, Any]]:
-        """See `Follower.read`. The events say how an evolution ended."""
+        """See `Follower.read`."""
         void, records = self._tail.read()
         self._events = [] if void else self._events
         for record in records:
@@ -78,8 +78,7 @@ class EvolutionFollower(RunFollower[EvolutionStatus]):
                 self._events = add_event(self._events, event)
             elif event is not None:
                 self._events.append(event)
-        status = status_of(self.folder, run.manifest, self._events)
-        run = replace(run, condition=status.condition, reason=status.reason)
+        status = status_of(run, self._events)
         return run, {"status": status, "events": tuple(self._events), "judged": len(self.run.results())}
 
     def never_right(self) -> list[tuple[str, int]]:

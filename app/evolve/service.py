@@ -17,7 +17,7 @@ from rewardharness.evolution.checkpoint import version_folder
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Decided
 from rewardharness.evolution.held_out import Score
-from rewardharness.evolution.job import open_job
+from rewardharness.evolution.job import EvolutionJob
 from rewardharness.evolution.report import REPORT, EvolutionReport, RunSummary, read_report, same_held_out, summary
 from rewardharness.evolution.report_page import headline, report_page
 from rewardharness.files import read_text, write_text
@@ -65,7 +65,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
         self._cases = Cases(settings)
 
     def _preview(self, config: EvolveConfig, settings: Settings) -> Json:
-        job = open_job(config, settings)
+        job = EvolutionJob.open(config, settings)
         job.plan.check_budget()
         return job.preview(restart=True)
 

@@ -1,11 +1,11 @@
 """The benchmark job: opens a task and the judges in its table, judges, and writes the report."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from rewardharness.benchmark.calibrating import calibrate_benchmark
 from rewardharness.benchmark.config import BenchmarkConfig
@@ -15,36 +15,31 @@ from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import build_report, markdown, write_report
 from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow, read_result
-from rewardharness.benchmark.run import (
-    BenchmarkEntry,
-    estimate,
-    judge_benchmark,
-    manifest,
-    read_judgments,
-)
+from rewardharness.benchmark.run import COMMAND, BenchmarkEntry, batches, manifest, read_judgments, write_about
 from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
 from rewardharness.codec import to_json
 from rewardharness.data.opening import DEMO, FEEDBACK
-from rewardharness.data.rows import Progress
-from rewardharness.files import content_id, write_json
+from rewardharness.files import write_json
+from rewardharness.judging.batches import JUDGING, Batch
 from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.config import MEASURED
+from rewardharness.judging.evaluate import Executor
 from rewardharness.judging.interface import check_task
+from rewardharness.judging.job import JudgingJob
 from rewardharness.judging.judge import Judge
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.report_html import render_fragment
-from rewardharness.runs.records import Recording, record_run
+from rewardharness.runs.job import Progress, Session
 from rewardharness.runs.results import Results
-from rewardharness.runs.spending import UNLIMITED, Cost, SpendingLimits, ledger_usage
-from rewardharness.runs.stop import StopRequest
+from rewardharness.runs.spending import Cost, ledger_usage
 from rewardharness.runs.store import RunFolder, results_of
 from rewardharness.schema import Json, Usage
 from rewardharness.settings import Settings
 from rewardharness.task import common_task
 from rewardharness.tracking.numbers import benchmark_numbers
-from rewardharness.tracking.run import RunTracking, track_run
+from rewardharness.tracking.run import RunTracking
 from rewardharness.views import data_frame
 
 
@@ -83,7 +78,7 @@ class BenchmarkReport:
 
 
 @dataclass(frozen=True)
-class BenchmarkJob:
+class BenchmarkJob(JudgingJob[BenchmarkReport]):
     """A benchmark that is ready to run.
 
     Raises:
@@ -99,175 +94,127 @@ class BenchmarkJob:
     development: BenchmarkData | None = None
     """Data on which tie thresholds are fitted."""
     chosen_folder: Path | None = None
-    """The run folder, if it was chosen."""
+    concurrency: int = 0
+    """Examples that are judged at the same time; 0 for what suits each judge."""
+    label: str = JUDGING
+    """What is being done, for progress."""
+
+    name: ClassVar[str] = COMMAND
 
     def __post_init__(self) -> None:
         task = common_task(item.example for item in self.data.items.values())
         for entry in self.entries:
             check_task(task, entry.open(False), entry.library)
 
+    @classmethod
+    def open(
+        cls,
+        config: BenchmarkConfig,
+        settings: Settings,
+        *,
+        folder: Path | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """See `Job.open`."""
+        config = config.with_defaults(settings)
+        task = _task(config.task, config)
+        data = open_benchmark(
+            task,
+            settings,
+            protocol=config.task_protocol,
+            source=config.source,
+            revision=config.revision,
+            limit=config.limit,
+            seed=config.seed,
+            progress=progress,
+        )
+        development = None
+        if config.development:
+            task = _task(config.development, config)
+            protocol = data.protocol if data.protocol in task.protocols else None
+            development = open_benchmark(task, settings, protocol=protocol, progress=progress)
+        entries = tuple(open_entries(config, settings))
+        return cls(data, entries, settings, config, development, folder, config.concurrency or 0)
+
     @cached_property
     def manifest(self) -> Json:
         """The manifest of the run."""
         return manifest(self.data, self.entries[0])
 
-    @cached_property
-    def folder(self) -> Path:
-        """The run folder; it may hold a run that is resumed."""
-        return self.chosen_folder or self.settings.home / "runs" / f"benchmark-{content_id(self.manifest)[:12]}"
+    @property
+    def tracked(self) -> Json:
+        """The manifest for trackers: a task that is made from data of the user bears the name of its folder."""
+        own = bool(self.data.task.data.examples) and self.data.task.data.examples not in (DEMO, FEEDBACK)
+        return {**self.manifest, "task": "own data"} if own else self.manifest
+
+    @property
+    def resolved(self) -> Json:
+        """The skipped rows."""
+        return {"skipped_rows": self.data.skipped}
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The items of each entry."""
+        return batches(self.data, self.entries, self.label, self.concurrency)
 
     @cached_property
-    def limits(self) -> SpendingLimits:
-        """The budget of the run, with prices."""
-        return UNLIMITED if self.config is None else self.config.make_limits(self.settings)
+    def fitting(self) -> "BenchmarkJob | None":
+        """The judging of the data on which tie thresholds are fitted."""
+        if self.development is None:
+            return None
+        folder, label = self.folder / DEVELOPMENT, "judging development data"
+        return replace(self, data=self.development, development=None, chosen_folder=folder, label=label)
 
     def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
         """Return the expected cost of what the run folder does not hold yet."""
-        places = [(self.data, self.folder), (self.development, self.folder / DEVELOPMENT)]
-        costs = [
-            estimate(data, self.entries, Results() if restart else results_of(folder), retry_failed=retry_failed)
-            for data, folder in places
-            if data is not None
-        ]
-        return sum(costs, Cost())
+        own = super().cost(restart=restart, retry_failed=retry_failed)
+        return own + self.fitting.cost(restart=restart, retry_failed=retry_failed) if self.fitting else own
 
-    def preview(self, *, restart: bool = False) -> Json:
-        """Return what the run is about and its cost estimate."""
-        cost = self.cost(restart=restart)
+    def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
+        """See `Job.preview`."""
         return {
             **{name: value for name, value in to_json(self.data.record).items() if name != "questions"},
             "counting": Counter(question.part for question in self.data.questions if question.counts),
             "contenders": to_json([entry.record for entry in self.entries]),
-            **cost.to_json(self.limits),
+            **self.cost(restart=restart, retry_failed=retry_failed).to_json(self.limits),
             "folder": str(self.folder),
         }
 
-    def run(
-        self,
-        stop: StopRequest | None = None,
-        progress: Progress | None = None,
-        *,
-        restart: bool = False,
-        retry_failed: bool = False,
-        concurrency: int | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        track: str | Iterable[str] | None = None,
-    ) -> BenchmarkReport:
-        """Judge what the run folder does not hold yet, fit tie thresholds, and write the report.
+    def prepare(self, run: RunFolder) -> None:
+        """Write the items and the entries."""
+        write_about(run.path, self.data, self.entries)
 
-        Args:
-            stop: Ends the run when asked; None to look only at the stop file of the run folder.
-            progress: Called after each judgment.
-            restart: Start over; an earlier run in the folder is renamed.
-            retry_failed: Judge again all that failed before, not only what the model was the cause of.
-            concurrency: Examples that are judged at the same time; None for that of the configuration or judge.
-            arguments: Arguments of the command, for the record of the run; None to write no record.
-            track: Trackers that the run is logged to; None for those of the settings.
+    def judge_all(
+        self, session: Session, executor: Executor | None, tracking: RunTracking, spent: Usage | None = None
+    ) -> Results:
+        """See `JudgingJob.judge_all`; then fit tie thresholds."""
+        results = super().judge_all(session, executor, tracking, spent)
+        if self.fitting is not None:
+            self.fitting.judge_all(session, executor, tracking, ledger_usage(results_of(self.folder).values()))
+            judgments = read_judgments(self.fitting.folder)
+            write_rules(self.folder, *fit_rules(self.data, self.fitting.data, self.entries, judgments))
+        return results
+
+    def conclude(self, results: Results) -> BenchmarkReport:
+        """Write the report, the results for a Library, and a calibration.
 
         Raises:
-            InputError: If a tracker is unknown.
-            MissingPackageError: If the package of a tracker is not installed.
-            RunError: If the folder holds another run.
             LibraryError: If the results cannot be written into the Library folder of the configuration.
-            RunPaused: If a model cannot be asked. The same call resumes the run.
-            Stopped: If a stop was requested or the budget is spent. The same call resumes the run.
         """
-        stop = stop or StopRequest()
-        record = None if arguments is None else self._record(arguments)
-        with track_run(track, self.settings) as tracking:
-            self._judge_all(tracking, stop, progress, restart, retry_failed, concurrency, record)
-            result = read_result(self.folder)
-            if tracking.active:
-                tracking.finish(benchmark_numbers(to_json(result)))
+        result, config, made = read_result(self.folder), self.config, None
         files = write_report(self.folder, result)
-        if self.config is not None and self.config.for_library is not None:
-            files.append(write_for_library(self.config.for_library, result))
-        made = self._calibrate(files)
+        if config is not None and config.for_library is not None:
+            files.append(write_for_library(config.for_library, result))
+        if config is not None and config.calibrate is not None:
+            first = self.entries[0]
+            made = calibrate_benchmark(self.data, read_judgments(self.folder).get(first.key, {}), first.identity)
+            write_json(config.calibrate, made.to_json())
+            files.append(config.calibrate)
         return BenchmarkReport(result, self.folder, tuple(files), made)
 
-    def _judge_all(
-        self,
-        tracking: RunTracking,
-        stop: StopRequest,
-        progress: Progress | None,
-        restart: bool,
-        retry_failed: bool,
-        concurrency: int | None,
-        record: Recording | None,
-    ) -> None:
-        """Judge what the run folders do not hold yet, and fit tie thresholds."""
-        at_once = concurrency or (self.config.concurrency if self.config is not None else None) or 0
-
-        def judge(data: BenchmarkData, folder: Path, label: str, record: Recording | None = None) -> None:
-            about, main = manifest(data, self.entries[0]), folder == self.folder
-            count, asked = tracking.result, stop if main else None
-            with RunFolder(folder, about, restart=restart, record=record, on_result=count, stop=asked) as run:
-                if main:
-                    tracking.begin(folder, self._tracked(about), self.config, run.results().values())
-                options = {"progress": progress, "stop": stop, "limits": self.limits, "retry_failed": retry_failed}
-                spent = Usage() if main else ledger_usage(results_of(self.folder).values())
-                judge_benchmark(run, data, self.entries, label=label, concurrency=at_once, spent=spent, **options)
-
-        judge(self.data, self.folder, "judging", record)
-        if self.development is not None:
-            judge(self.development, self.folder / DEVELOPMENT, "judging development data")
-            judgments = read_judgments(self.folder / DEVELOPMENT)
-            write_rules(self.folder, *fit_rules(self.data, self.development, self.entries, judgments))
-
-    def _tracked(self, about: Json) -> Json:
-        """Return the manifest for trackers: a task that is made from data of the user bears the name of its folder."""
-        own = bool(self.data.task.data.examples) and self.data.task.data.examples not in (DEMO, FEEDBACK)
-        return {**about, "task": "own data"} if own else about
-
-    def _calibrate(self, files: list[Path]) -> ConfidenceCalibration | None:
-        """Fit the calibration that the configuration requests, and write its file."""
-        if self.config is None or self.config.calibrate is None:
-            return None
-        first = self.entries[0]
-        made = calibrate_benchmark(self.data, read_judgments(self.folder).get(first.key, {}), first.identity)
-        write_json(self.config.calibrate, made.to_json())
-        files.append(self.config.calibrate)
-        return made
-
-    def _record(self, arguments: Mapping[str, Any]) -> Recording:
-        return record_run(arguments, self.settings, config=self.config, skipped_rows=self.data.skipped)
-
-
-def open_job(
-    config: BenchmarkConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
-) -> BenchmarkJob:
-    """Open the data, judges and Library of a configuration.
-
-    Args:
-        config: The configuration.
-        settings: Keys, and the default judge and Library.
-        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
-        progress: Called while data are read.
-
-    Raises:
-        InputError: If there is no such task, protocol or judge, or a key is missing.
-        DataError: If the data cannot be read.
-        LibraryError: If the Library cannot be opened.
-        ReleaseError: If the release was changed, or this version cannot reproduce it.
-    """
-    config = config.with_defaults(settings)
-    task = _task(config.task, config)
-    data = open_benchmark(
-        task,
-        settings,
-        protocol=config.task_protocol,
-        source=config.source,
-        revision=config.revision,
-        limit=config.limit,
-        seed=config.seed,
-        progress=progress,
-    )
-    development = None
-    if config.development:
-        task = _task(config.development, config)
-        protocol = data.protocol if data.protocol in task.protocols else None
-        development = open_benchmark(task, settings, protocol=protocol, progress=progress)
-    return BenchmarkJob(data, tuple(open_entries(config, settings)), settings, config, development, folder)
+    def numbers(self, result: BenchmarkReport) -> dict[str, float]:
+        """Return the numbers of the judge, and of the same model without a Library."""
+        return benchmark_numbers(to_json(result.result))
 
 
 def _task(spec: str, config: BenchmarkConfig) -> Task:
@@ -292,6 +239,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     restart: bool = False,
     retry_failed: bool = False,
     track: str | Sequence[str] | None = None,
+    executor: Executor | None = None,
 ) -> BenchmarkReport:
     """Judge a benchmark and compare with its human labels, next to the same model without a Library.
 
@@ -313,6 +261,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
         restart: Judge everything again; previous results are kept aside.
         retry_failed: Judge again all that failed before, not only what the model was the cause of.
         track: Trackers that the run is logged to, such as `"trackio:my-project"`; None for `RH_TRACK`.
+        executor: What judges, such as a `RayExecutor`; None for this process.
 
     Raises:
         InputError: If there is no such task, protocol, judge or tracker.
@@ -326,5 +275,6 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     named = opened.name or opened.id[:12] if library is None or isinstance(library, Library) else str(library)
     openers = [judge_opener(entry, settings) for entry in (judge, *baselines)]
     entries = make_entries(openers, opened, named, without_library=without_library)
-    job = BenchmarkJob(data, tuple(entries), settings, chosen_folder=Path(folder) if folder is not None else None)
-    return job.run(restart=restart, retry_failed=retry_failed, concurrency=concurrency, track=track)
+    place = Path(folder) if folder is not None else None
+    job = BenchmarkJob(data, tuple(entries), settings, chosen_folder=place, concurrency=concurrency or 0)
+    return job.run(Session(restart=restart, retry_failed=retry_failed, track=track), executor)

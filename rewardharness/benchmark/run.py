@@ -19,7 +19,7 @@ from rewardharness.benchmark.items import BenchmarkData, RunData
 from rewardharness.codec import UNSET, UnsetType, ValidationError, from_json, to_json
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import content_id, read_json, write_json
-from rewardharness.judging.batches import JUDGING, Batch, judge_batches
+from rewardharness.judging.batches import JUDGING, Batch
 from rewardharness.judging.config import EVIDENCE
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
@@ -27,9 +27,7 @@ from rewardharness.judging.model_config import WITH_EVIDENCE
 from rewardharness.judgments import judgment_from_json
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
-from rewardharness.runs.results import Results
-from rewardharness.runs.spending import Cost
-from rewardharness.runs.store import RunFolder, results_of
+from rewardharness.runs.store import results_of
 from rewardharness.schema import Json, Judgment
 
 DATA_FILE = "exam.json"
@@ -161,44 +159,14 @@ def _line(key: str, item: str) -> Json:
     return {"id": line_id(key, item), "contender": key, "item": item}
 
 
-def estimate(
-    data: BenchmarkData, entries: Sequence[BenchmarkEntry], known: Results, *, retry_failed: bool = False
-) -> Cost:
-    """Return the expected cost of what is left to judge."""
-    return sum((batch.cost(known, retry_failed) for batch in batches(data, entries)), Cost())
-
-
-def judge_benchmark(
-    run: RunFolder,
-    data: BenchmarkData,
-    entries: Sequence[BenchmarkEntry],
-    *,
-    label: str = JUDGING,
-    concurrency: int = 0,
-    **options: Any,
-) -> None:
-    """Judge what the run folder does not hold yet.
-
-    Args:
-        run: The run folder, open.
-        data: Items to judge.
-        entries: The entries, in the order of the table.
-        label: What is being done, for progress.
-        concurrency: Examples that are judged at the same time; 0 for what suits each judge.
-        options: As of `judge_batches`.
-    """
-    write_json(run.path / DATA_FILE, to_json(data.record))
-    _write_entries(run.path, entries, data.dataset)
-    judge_batches(run, batches(data, entries, label, concurrency), **options)
-
-
-def _write_entries(folder: Path, entries: Sequence[BenchmarkEntry], digest: str) -> None:
-    """Write the entries. Earlier entries of the run are kept, and so is `evolved_on`."""
+def write_about(folder: Path, data: BenchmarkData, entries: Sequence[BenchmarkEntry]) -> None:
+    """Write items and entries. Earlier entries of the run are kept, and so is `evolved_on`."""
+    write_json(folder / DATA_FILE, to_json(data.record))
     known = {record.key: record for record in read_entries(folder)}
     records = []
     for entry in entries:
         earlier = known.pop(entry.key, None)
-        evolved = digest in entry.evolved_on or bool(earlier and earlier.evolved_on)
+        evolved = data.dataset in entry.evolved_on or bool(earlier and earlier.evolved_on)
         records.append(replace(entry.record, evolved_on=True) if evolved else entry.record)
     write_json(folder / ENTRIES_FILE, to_json([*records, *known.values()]))
 

@@ -8,32 +8,38 @@ of the parts in progress, whatever the size of the data.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.bulk.shards import PartResult, ShardStore, Status, judged_row
 from rewardharness.bulk.stream import Part, Row, Stream
 from rewardharness.bulk.stream_opening import open_stream
-from rewardharness.data.opening import Progress
+from rewardharness.errors import RunError
 from rewardharness.files import read_json, write_json
-from rewardharness.judging.batches import JUDGING, NOT_YET, Outage, expected_cost
-from rewardharness.judging.evaluate import judge_each, run_to_end
+from rewardharness.judging.batches import JUDGING, NOT_YET, closing, expected_cost, judge_within
+from rewardharness.judging.evaluate import run_to_end, work_each
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.interface import unjudged
 from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.judging.report import BAD_ROW, add_reports, make_report
-from rewardharness.judging.subagent import count_requests
+from rewardharness.judging.revision import machine_revision
+from rewardharness.runs.job import Progress, Session
 from rewardharness.runs.results import is_due
 from rewardharness.runs.spending import Account, Cost, SpendingLimits, line_usage, usage_json
 from rewardharness.runs.stop import Stopped, StopRequest
 from rewardharness.schema import Agreement, Example, Failure, Json, Judgment
 from rewardharness.settings import Settings
 
+if TYPE_CHECKING:
+    from rewardharness.judging.on_ray import RayExecutor
+
+_PARTS_PER_ACTOR = 2
+"""Parts that an actor of a cluster has at the same time, so that it never waits for the last rows of one."""
 _SAMPLE = 8
 """Rows that an estimate of the cost reads."""
 Retry = Mapping[int, Mapping[int, Failure | None]]
@@ -42,17 +48,17 @@ Retry = Mapping[int, Mapping[int, Failure | None]]
 
 @dataclass(frozen=True)
 class Worker:
-    """Judges parts: the same in this process and in an actor of a cluster."""
+    """Judges parts: the same in this process and on the nodes of a cluster, which open the judge themselves."""
 
     stream: Stream
     config: ShardsConfig
     settings: Settings
     opened: OpenedJudge
 
-    @property
-    def concurrency(self) -> int:
-        """Rows that are judged at the same time."""
-        return self.config.concurrency or self.opened.judge.traits.concurrency
+    @cached_property
+    def identity(self) -> JudgeIdentity:
+        """Judge, revision, protocol, Library and release."""
+        return self.opened.identity
 
     async def judge(
         self,
@@ -81,6 +87,27 @@ class Worker:
         session = _Session(self, on_result, on_row, retry, stop or StopRequest(), account or Account())
         await session.judge(parts)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        config = replace(self.config, output=None, limit=None)
+        return _reopen, (self.stream, config, self.identity, machine_revision(self.opened.judge.revision))
+
+
+def _reopen(stream: Stream, config: ShardsConfig, identity: JudgeIdentity, machine: str) -> Worker:
+    """Open the judge of a worker on another machine, with the keys and the cache of that machine."""
+    settings = Settings.from_env()
+    worker = Worker(stream, config, settings, open_reward(config, settings))
+    if (worker.identity, machine_revision(worker.opened.judge.revision)) != (identity, machine):
+        step = "Install the same version with the same extras, and use a Library on the Hub or a shared disk."
+        raise RunError("A node of the cluster has another judge or Library.", next_step=step)
+    return worker
+
+
+async def judge_part(worker: Worker, part: Part, rows: Mapping[int, Failure | None] | None) -> PartResult:
+    """Judge one part, or some of its rows, on a node."""
+    results: list[PartResult] = []
+    await worker.judge([part], results.append, retry=None if rows is None else {part.number: rows})
+    return results[0]
+
 
 @dataclass
 class _Session:
@@ -100,26 +127,17 @@ class _Session:
         return bool(self.account.reason) or self.stop()
 
     async def judge(self, parts: Iterable[Part]) -> None:
-        (judge, library, _), account = self.worker.opened, self.account
-        outage = Outage(judge.name)
-
-        def keep(key: tuple[_Collected, Row], example: Example, judgment: Judgment) -> None:
-            account.settle(str(key[1].number), judgment.usage)
-            outage.watch(judgment)
-            self.add(*key, example, judgment)
-
-        rows, going = self.rows(parts), True
-        while going:
-            await judge_each(
-                judge,
-                library,
-                account.within(rows, lambda item: count_requests(judge, item[1]), lambda item: str(item[0][1].number)),
-                keep,
-                concurrency=self.worker.concurrency,
-                should_stop=self.stop,
-                blocking=True,
-            )
-            going = bool(account.held) and not self.ended
+        (judge, library, _), rows = self.worker.opened, self.rows(parts)
+        await judge_within(
+            judge,
+            library,
+            rows,
+            lambda key, example, judgment: self.add(*key, example, judgment),
+            account=self.account,
+            stop=self.stop,
+            concurrency=self.worker.config.concurrency or judge.traits.concurrency,
+            blocking=True,
+        )
         if self.ended:
             await asyncio.to_thread(deque, rows, 0)  # the rest of the parts in progress
             for collected in list(self.collecting.values()):
@@ -213,22 +231,16 @@ class ShardsJob:
     worker: Worker
     store: ShardStore
 
+    name: ClassVar[str] = "score"
+    """Name of the job type."""
+
     @classmethod
-    def open(cls, config: ShardsConfig, settings: Settings, *, progress: Progress | None = None) -> Self:
-        """Open data, judge and Library of a configuration. Nothing is judged.
-
-        Args:
-            config: The configuration, with an output folder.
-            settings: Keys, and the default judge and Library.
-            progress: Called while the data are opened.
-
-        Raises:
-            InputError: If an option is wrong or a key is missing.
-            DataError: If the data cannot be read.
-            LibraryError: If the Library cannot be opened.
-        """
+    def open(
+        cls, config: ShardsConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
+    ) -> Self:
+        """See `Job.open`. The configuration has an output folder, and there is no other one."""
         config = config.with_defaults(settings)
-        assert config.output is not None
+        assert config.output is not None and folder is None
         opened = open_reward(config, settings)
         stream = open_stream(
             config.data,
@@ -240,19 +252,10 @@ class ShardsJob:
         )
         return cls(Worker(stream, config, settings, opened), ShardStore(config.output))
 
-    @cached_property
-    def identity(self) -> JudgeIdentity:
-        """Judge, revision, protocol, Library and release."""
-        judge, library, release = self.worker.opened
-        return JudgeIdentity.of(judge, library, release.id if release else None)
-
-    @cached_property
-    def manifest(self) -> Json:
-        """What the results depend on, and the first row and the number of rows of each part."""
-        stream, config = self.worker.stream, self.worker.config
-        options = {name: True for name in ("ties", "critique", "allow_ungradable") if getattr(config, name)}
-        parts = [[part.first, part.count] for part in stream.parts]
-        return {"data": stream.name, "digest": stream.digest, "parts": parts, **self.identity.to_json(), **options}
+    @property
+    def config(self) -> ShardsConfig:
+        """The configuration."""
+        return self.worker.config
 
     @property
     def folder(self) -> Path:
@@ -260,9 +263,26 @@ class ShardsJob:
         return self.store.folder
 
     @cached_property
+    def manifest(self) -> Json:
+        """What the results depend on, and the first row and the number of rows of each part."""
+        stream, config = self.worker.stream, self.config
+        options = {name: True for name in ("ties", "critique", "allow_ungradable") if getattr(config, name)}
+        parts = [[part.first, part.count] for part in stream.parts]
+        return {
+            "data": stream.name,
+            "digest": stream.digest,
+            "parts": parts,
+            **self.worker.identity.to_json(),
+            **options,
+        }
+
+    @cached_property
     def limits(self) -> SpendingLimits:
         """The budget of this share, with prices."""
-        return self.worker.config.make_limits(self.worker.settings)
+        return self.config.make_limits(self.worker.settings)
+
+    def finished(self) -> None:
+        """See `Job.finished`: complete parts are read all the same."""
 
     def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
         """Return the expected cost of what the output folder does not hold yet, from the first rows that are left.
@@ -281,23 +301,31 @@ class ShardsJob:
             first = next(part for part in own if part in parts or part.number in retry)
             read = worker.stream.rows(first, worker.settings)
             examples = [row.example for row in islice(read, _SAMPLE) if row.example is not None]
-        usual, share = expected_cost(worker.opened.judge, examples, worker.opened.library), left / max(1, len(examples))
-        scaled = {name: round(value * share) for name, value in vars(usual).items()}
-        return replace(Cost(**scaled), judgments=rows, known=rows - left, again=again, failed=failed)
+        usual = expected_cost(worker.opened.judge, examples, worker.opened.library).scaled(left / max(1, len(examples)))
+        return replace(usual, judgments=rows, known=rows - left, again=again, failed=failed)
 
-    def run(
-        self,
-        progress: Progress | None = None,
-        *,
-        stop: StopRequest | None = None,
-        retry_failed: bool = False,
-    ) -> Status:
+    def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
+        """See `Job.preview`."""
+        self.store.check(self.manifest)
+        stream, (_, left, retry) = self.worker.stream, self.plan(retry_failed=retry_failed)
+        cost = self.cost(retry_failed=retry_failed)
+        return {
+            **cost.to_json(self.limits),
+            "data": stream.name,
+            "rows": stream.count,
+            "parts": len(stream.parts),
+            "rows_left": cost.judgments - cost.known,
+            "parts_left": len(left) + len(retry),
+            "fields": {name: list(columns) for name, columns in stream.fields.columns.items()},
+            **self.worker.identity.to_json(),
+        }
+
+    def run(self, session: Session | None = None, executor: "RayExecutor | None" = None) -> Status:
         """Judge the parts that the output folder does not hold yet, and failed rows of the others again.
 
         Args:
-            progress: Called with the number of rows that are done and of all rows of this share.
-            stop: Ends the run when asked; None to look only at the stop file of the output folder.
-            retry_failed: Judge again all rows that failed before, not only those that the model was the cause of.
+            session: The session.
+            executor: The cluster that judges; None for this process.
 
         Raises:
             RunError: If the folder holds other results, or another process judges this share.
@@ -305,18 +333,24 @@ class ShardsJob:
             RunPaused: If the model cannot be asked; see `Outage`.
             Stopped: If a stop was requested or the budget is spent. The same call resumes.
         """
+        session = session or Session()
         self.store.begin(self.manifest)
-        stop = stop or StopRequest()
-        with self.store.share(*self.worker.config.share) as spent_file:
+        stop = session.stop
+        with self.store.share(*self.config.share) as spent_file:
             self.store.check(self.manifest)  # another run may have begun meanwhile
             stop.begin(self.folder)
-            own, parts, retry = self.plan(retry_failed=retry_failed)
+            own, parts, retry = self.plan(retry_failed=session.retry_failed)
             account = Account(self.limits, line_usage(read_json(spent_file) if spent_file.is_file() else {}))
+            total, again = sum(part.count for part in own), [part for part in own if part.number in retry]
+            failed = sum(failure is None for failures in retry.values() for failure in failures.values())
             try:
-                self._judge(parts, _Counter(progress, sum(part.count for part in own), parts), None, stop, account)
-                again = [part for part in own if part.number in retry]
-                rows = sum(failure is None for failures in retry.values() for failure in failures.values())
-                self._judge(again, _Counter(progress, rows, None), retry, stop, account)
+                for due, failures, counter in (
+                    (parts, None, _Counter(session.progress, total, total - sum(part.count for part in parts))),
+                    (again, retry, _Counter(session.progress, failed)),
+                ):
+                    if due and not stop() and not account.reason:
+                        counter.add(0)
+                        self._judge(due, counter, failures, stop, account, executor)
             finally:
                 write_json(spent_file, usage_json(account.spent))
             if stop() or account.reason:
@@ -325,7 +359,7 @@ class ShardsJob:
 
     def plan(self, *, retry_failed: bool = False) -> tuple[list[Part], list[Part], Retry]:
         """Return the parts of this share: all, and those not judged yet; and the failed rows of the others to judge."""
-        index, count = self.worker.config.share
+        index, count = self.config.share
         own = [part for part in self.worker.stream.parts if part.number % count == index - 1]
         done = self.store.done()
         parts = [part for part in own if part.number not in done]
@@ -341,21 +375,32 @@ class ShardsJob:
         return own, parts, retry
 
     def _judge(
-        self, parts: list[Part], rows: "_Counter", retry: Retry | None, stop: StopRequest, account: Account
+        self,
+        parts: list[Part],
+        rows: "_Counter",
+        retry: Retry | None,
+        stop: StopRequest,
+        account: Account,
+        executor: "RayExecutor | None",
     ) -> None:
-        if not parts or stop() or account.reason:
-            return
-
         def keep(result: PartResult) -> None:
             self.store.write(result if retry is None else self._merged(result))
 
-        if self.worker.config.engine == "ray":
-            from rewardharness.bulk.ray_engine import judge_on_ray
-
-            judge_on_ray(self.worker, parts, keep, rows.add, retry, stop)
+        if executor is None:
+            work = self.worker.judge(parts, keep, rows.add, retry, stop=stop, account=account)
+            run_to_end(closing(self.worker.opened.judge, work))
             return
-        work = self.worker.judge(parts, keep, rows.add, retry, stop=stop, account=account)
-        run_to_end(_closing(self.worker, work))
+
+        async def judge(part: Part) -> PartResult:
+            own = None if retry is None else retry[part.number]
+            return await executor.call(f"part {part.number}", judge_part, {"The judge": self.worker}, part, own)
+
+        def on_result(key: None, part: Part, result: PartResult) -> None:
+            keep(result)
+            rows.add(len(result.judged) + len(result.failed))
+
+        at_once = _PARTS_PER_ACTOR * len(executor.places)
+        run_to_end(work_each(((None, part) for part in parts), judge, on_result, concurrency=at_once, should_stop=stop))
 
     def _merged(self, result: PartResult) -> PartResult:
         """Return a complete part with the rows that were judged again."""
@@ -364,22 +409,14 @@ class ShardsJob:
         return replace(result, judged=judged, report=add_reports(self.store.report(result.number), result.report))
 
 
-async def _closing(worker: Worker, work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    finally:
-        await worker.opened.judge.close()
-
-
+@dataclass
 class _Counter:
     """Counts rows for a progress display."""
 
-    def __init__(self, progress: Progress | None, total: int, left: list[Part] | None) -> None:
-        self._progress = progress or (lambda activity, done, total: None)
-        self._total = total
-        self._done = 0 if left is None else total - sum(part.count for part in left)
-        self._progress(JUDGING, self._done, total)
+    progress: Progress
+    total: int
+    done: int = 0
 
     def add(self, rows: int = 1) -> None:
-        self._done += rows
-        self._progress(JUDGING, self._done, self._total)
+        self.done += rows
+        self.progress(JUDGING, self.done, self.total)

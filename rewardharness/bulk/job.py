@@ -2,28 +2,26 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rewardharness.bulk.config import (
     DatasetOutput,
-    ExamplesConfig,
     FilterConfig,
     PreferencePairsConfig,
     RankConfig,
     ScoreConfig,
 )
 from rewardharness.bulk.copies import check_copies, copy_best
+from rewardharness.bulk.edits_job import EditsJob, read_edits, read_examples
 from rewardharness.bulk.filtering import Rules, count, decide_all
-from rewardharness.bulk.judging_job import JudgingJob, read_edits
 from rewardharness.bulk.pairs import PairRules
 from rewardharness.bulk.preference_data import DataRules, build, check_folder, repeated_scores, without_duplicates
 from rewardharness.bulk.samples import is_samples, one_by_one
 from rewardharness.bulk.scoring import all_rewards
 from rewardharness.bulk.table import write_decisions
 from rewardharness.data.export import push_dataset
-from rewardharness.data.opening import Progress, open_data
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_text
@@ -32,6 +30,7 @@ from rewardharness.judging.best_of import CandidateReward, Method, best
 from rewardharness.judging.report import make_report, report_json
 from rewardharness.judgments import BRIEF, judgment_from_json
 from rewardharness.library.evolved import caution, data_digests
+from rewardharness.runs.job import Progress
 from rewardharness.runs.results import Results
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Agreement, Example, Json, Judgment
@@ -54,17 +53,16 @@ class ScoreResult:
 
 
 @dataclass(frozen=True)
-class ScoreJob(JudgingJob[ScoreConfig]):
+class ScoreJob(EditsJob[ScoreResult]):
     """Judges each example of a dataset; with labels, reports agreement per kind of label."""
 
-    command: ClassVar[str] = "score"
-    folder_prefix: ClassVar[str] = "score"
+    name: ClassVar[str] = "score"
 
     @classmethod
     def read(cls, config: ScoreConfig, settings: Settings, progress: Progress | None) -> tuple[Dataset, dict[str, int]]:
         """Read the examples."""
-        dataset = _read_examples(config, settings, progress)
-        return dataset.first(config.limit), {"skipped_rows": len(dataset.skipped)}
+        dataset = read_examples(config, settings, progress)
+        return dataset, {"skipped_rows": len(dataset.skipped)}
 
     @property
     def details(self) -> Json:
@@ -84,20 +82,15 @@ class ScoreJob(JudgingJob[ScoreConfig]):
             return ""
         return caution(f"The Library {f'of release {release.id[:12]}' if release else library.id[:12]}")
 
-    def run(self, progress: Progress | None = None, **options: Any) -> ScoreResult:
-        """Run or resume the job. Parameters are those of `judge_all`.
-
-        Raises:
-            RunError: If the folder holds another run.
-        """
-        results = self.judge_all(progress, **options)
+    def conclude(self, results: Results) -> ScoreResult:
+        """Make the result of the run from its judgments."""
         judged = self._judged(results)
         report = make_report(judged, skipped=len(self.dataset.skipped))
         return ScoreResult(judged, report, self.folder / RESULTS)
 
-    def numbers(self, results: Results) -> dict[str, float]:
+    def numbers(self, result: ScoreResult) -> dict[str, float]:
         """Return the agreement with the labels."""
-        return score_numbers(report_json(make_report(self._judged(results), skipped=len(self.dataset.skipped))))
+        return score_numbers(report_json(result.report))
 
     @collection_paused()
     def _judged(self, results: Results) -> list[tuple[Example, Judgment]]:
@@ -111,7 +104,7 @@ class ScoreJob(JudgingJob[ScoreConfig]):
         """Return the JSON form of the result."""
         also = {"skipped_rows": self.dataset.skipped_json(), "results": str(result.results)}
         evolved_on = {"evolved_on": True} if self.caution else {}
-        return {**report_json(result.report), **also, **self.identity.to_json(), **evolved_on}
+        return {**report_json(result.report), **also, **self.opened.identity.to_json(), **evolved_on}
 
 
 @dataclass(frozen=True)
@@ -131,10 +124,10 @@ class RankResult:
 
 
 @dataclass(frozen=True)
-class RankJob(JudgingJob[RankConfig]):
+class RankJob(EditsJob[RankResult]):
     """Ranks the candidates of each edit."""
 
-    command: ClassVar[str] = "rank"
+    name: ClassVar[str] = "rank"
 
     @classmethod
     def check(cls, config: RankConfig) -> None:
@@ -151,20 +144,16 @@ class RankJob(JudgingJob[RankConfig]):
     @property
     def method(self) -> Method:
         """How the candidates of an edit are compared."""
-        return self.config.method
+        method: Method = self.config.method
+        return method
 
     @property
     def details(self) -> Json:
         """The method."""
         return {"method": self.method}
 
-    def run(self, progress: Progress | None = None, **options: Any) -> RankResult:
-        """Run or resume the job. Parameters are those of `judge_all`.
-
-        Raises:
-            RunError: If the folder holds another run.
-        """
-        results = self.judge_all(progress, **options)
+    def conclude(self, results: Results) -> RankResult:
+        """Make the result of the run from its judgments."""
         examples = self.dataset.examples
         edits = [_ranked(*ranked) for ranked in all_rewards(examples, self.method, results)]
         ranking = self.folder / "ranking.jsonl"
@@ -191,10 +180,10 @@ class FilterResult:
 
 
 @dataclass(frozen=True)
-class FilterJob(JudgingJob[FilterConfig]):
+class FilterJob(EditsJob[FilterResult]):
     """Judges a dataset and keeps the edits that meet the conditions."""
 
-    command: ClassVar[str] = "filter"
+    name: ClassVar[str] = "filter"
 
     @classmethod
     def check(cls, config: FilterConfig) -> None:
@@ -213,25 +202,22 @@ class FilterJob(JudgingJob[FilterConfig]):
                 f"{config.data} holds samples, a folder for each edit, and no pairs or groups.",
                 next_step="Add --single: each candidate is then an edit of its own.",
             )
-        return _read_examples(config, settings, progress).first(config.limit), {}
+        return read_examples(config, settings, progress), {}
 
     @property
     def details(self) -> Json:
         """Whether ties are allowed."""
         return {"ties": self.config.ties}
 
-    def run(self, progress: Progress | None = None, **options: Any) -> FilterResult:
-        """Run or resume the job. Parameters are those of `judge_all`.
-
-        Raises:
-            RunError: If the folder holds another run.
-        """
-        results = self.judge_all(progress, **options)
-        rules, output, skipped = _filter_rules(self.config), self.config.output, len(self.dataset.skipped)
+    def conclude(self, results: Results) -> FilterResult:
+        """Make the result of the run from its judgments."""
+        config = self.config
+        output, skipped = config.output, len(self.dataset.skipped)
+        rules = Rules(config.min_reward, config.min_margin, config.agree, config.top)
         judged = [(edit, judgment_from_json(results[edit.id], steps=False)) for edit in self.dataset.examples]
         decided = decide_all(judged, rules)
         kept = [decision for decision in decided if decision.keep]
-        write_decisions(output, decided if self.config.everything else kept, self.identity)
+        write_decisions(output, decided if self.config.everything else kept, self.opened.identity)
         reasons = count(decided, skipped=skipped)
         self.save_outcome({"reasons": reasons, "decided": {each.example.id: each.code for each in decided}})
         commit = _push(self.config, self.settings, output.parent, [output], "Filtered edits")
@@ -249,10 +235,10 @@ class PairsResult:
 
 
 @dataclass(frozen=True)
-class PairsJob(JudgingJob[PreferencePairsConfig]):
+class PairsJob(EditsJob[PairsResult]):
     """Makes preference pairs for training a reward model."""
 
-    command: ClassVar[str] = "pairs"
+    name: ClassVar[str] = "pairs"
 
     @classmethod
     def check(cls, config: PreferencePairsConfig) -> None:
@@ -275,12 +261,7 @@ class PairsJob(JudgingJob[PreferencePairsConfig]):
     @property
     def details(self) -> Json:
         """The number of judgments per candidate."""
-        return {"repeats": self.repeats}
-
-    @property
-    def repeats(self) -> int:
-        """Judgments of each candidate."""
-        return self.config.repeats
+        return {"repeats": self.config.repeats}
 
     @property
     def gate(self) -> str:
@@ -290,58 +271,24 @@ class PairsJob(JudgingJob[PreferencePairsConfig]):
         spread = self.config.spread
         return f"The difference also exceeds {spread:g} times the standard deviations of both together."
 
-    def run(self, progress: Progress | None = None, **options: Any) -> PairsResult:
-        """Run or resume the job. Parameters are those of `judge_all`.
-
-        Raises:
-            RunError: If the folder holds another run.
-            DataError: If no pair remains.
-        """
-        results = self.judge_all(progress, **options)
-        dataset, output = self.dataset, self.config.output
+    def conclude(self, results: Results) -> PairsResult:
+        """Make the result of the run from its judgments."""
+        dataset, config, output = self.dataset, self.config, self.config.output
         made_by = {
             "name": dataset.name,
             "samples": dataset.digest,
             **self.counts,
             **({"skipped_rows": dataset.skipped_json()} if dataset.skipped else {}),
-            **self.identity.to_json(),
+            **self.opened.identity.to_json(),
             "gate": self.gate,
         }
         scores = repeated_scores(dataset, results, list(self.judges))
-        manifest = build(dataset, scores, _pair_rules(self.config, len(self.judges)), made_by, output)
+        pairs = PairRules(config.margin, config.spread, config.per_edit)
+        rules = DataRules(pairs, len(self.judges), config.holdout, config.run_share, config.seed)
+        manifest = build(dataset, scores, rules, made_by, output)
         self.save_outcome({name: manifest[name] for name in _PAIRS_OUTCOME})
         made = [output / name for name in (*manifest["files"], "manifest.json")]
         return PairsResult(manifest, _push(self.config, self.settings, output, made, "Preference pairs"))
-
-
-JOBS: Mapping[type[ExamplesConfig], type[JudgingJob[Any]]] = {
-    ScoreConfig: ScoreJob,
-    RankConfig: RankJob,
-    FilterConfig: FilterJob,
-    PreferencePairsConfig: PairsJob,
-}
-"""Job by class of its configuration."""
-
-
-def job_of(config: ExamplesConfig) -> type[JudgingJob[Any]]:
-    """Return the job of a configuration."""
-    return next(JOBS[kind] for kind in type(config).__mro__ if kind in JOBS)
-
-
-def _read_examples(config: ExamplesConfig, settings: Settings, progress: Progress | None) -> Dataset:
-    return open_data(
-        config.data, settings, fields=config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows
-    )
-
-
-def _filter_rules(config: FilterConfig) -> Rules:
-    return Rules(config.min_reward, config.min_margin, config.agree, config.top)
-
-
-def _pair_rules(config: PreferencePairsConfig, repeats: int) -> DataRules:
-    pairs = PairRules(config.margin, config.spread, config.per_edit)
-    rules = DataRules(pairs, config.repeats, config.holdout, config.run_share, config.seed)
-    return replace(rules, repeats=repeats)
 
 
 def _check_writable(file: Path) -> None:

@@ -155,12 +155,12 @@ class ShardStore:
         found = read_json(file)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise RunError(f"{file} is of another version.", next_step="Use the version that wrote it.")
+        problem = ""
         try:
-            parts = from_json(list[tuple[Count, Count]], found.get("parts"))
+            if not _consecutive(from_json(list[tuple[Count, Count]], found.get("parts"))):
+                problem = "its parts are not consecutive rows"
         except ValidationError as error:
             problem = f"its parts are not valid ({error.message})"
-        else:
-            problem = "" if _consecutive(parts) else "its parts are not consecutive rows"
         if problem:
             raise RunError(f"{file} is damaged: {problem}.", next_step="Restore it, or start over in another folder.")
         return found
@@ -262,19 +262,18 @@ class ShardStore:
 
     def status(self) -> Status:
         """Return the progress of the folder."""
-        manifest, done = self.manifest(), self.done()
-        counts = [count for _, count in manifest["parts"]]
+        counts, done = [count for _, count in self.manifest()["parts"]], self.done()
         rows_done = sum(counts[number] for number in done if number < len(counts))
         reports = (_report(record, name) for record in done.values() for name in _REPORTS)
         return Status(
-            parts=len(counts),
-            parts_done=len(done),
-            rows=sum(counts),
-            rows_done=rows_done,
-            failed=sum(record["failed"] for record in done.values()),
-            running=self._running(),
-            seconds_left=_seconds_left(done.values(), counts, sum(counts) - rows_done),
-            report=reduce(add_reports, reports, make_report([])),
+            len(counts),
+            len(done),
+            sum(counts),
+            rows_done,
+            sum(record["failed"] for record in done.values()),
+            self._running(),
+            _seconds_left(done.values(), counts, sum(counts) - rows_done),
+            reduce(add_reports, reports, make_report([])),
         )
 
     def _running(self) -> tuple[str, ...]:
@@ -366,6 +365,7 @@ class ShardStore:
 def judged_row(number: int, example: Example, judgment: Judgment) -> Json:
     """Return the row of a judgment with a preference or a score; the same for every run."""
     scores = [judgment.scores[label] for label in example.labels if label in judgment.scores]
+    same = ("margin", "confidence", "inconsistent", "position_consistent", "judge", "protocol", "library_id")
     return {
         "row": number,
         "id": example.id,
@@ -373,17 +373,11 @@ def judged_row(number: int, example: Example, judgment: Judgment) -> Json:
         "label": example.preference,
         "label_kind": example.label_kind,
         "category": example.category,
-        "margin": judgment.margin,
-        "confidence": judgment.confidence,
         "rewards": [each.reward for each in scores],
         "instruction_scores": [each.instruction for each in scores],
         "quality_scores": [each.quality for each in scores],
-        "inconsistent": judgment.inconsistent,
-        "position_consistent": judgment.position_consistent,
         "reasons": list(judgment.reasons),
-        "judge": judgment.judge,
-        "protocol": judgment.protocol,
-        "library_id": judgment.library_id,
+        **{name: getattr(judgment, name) for name in same},
     }
 
 
@@ -392,13 +386,11 @@ def _report(record: Json, name: str) -> Agreement:
 
 
 def _seconds_left(done: Iterable[Json], counts: Sequence[int], rows_left: int) -> float | None:
-    latest: list[tuple[float, int]] = sorted(
-        (record["finished"], counts[record["number"]]) for record in done if record["number"] < len(counts)
-    )
+    latest = sorted((each["finished"], counts[each["number"]]) for each in done if each["number"] < len(counts))
     recent = [each for each in latest if each[0] >= latest[-1][0] - 3600]
     if len(recent) < 2 or recent[-1][0] <= recent[0][0]:
         return None
-    return rows_left * (recent[-1][0] - recent[0][0]) / sum(count for _, count in recent[1:])
+    return float(rows_left * (recent[-1][0] - recent[0][0]) / sum(count for _, count in recent[1:]))
 
 
 def _difference(key: str, before: Any, now: Any) -> str:

@@ -63,15 +63,12 @@ def show(task: str, /, *, json: bool = False) -> int:
     if opened.columns is not None and opened.label is not None:
         columns = [*opened.columns.required(), *opened.label.required()]
         output.say(f"Columns: {', '.join(dict.fromkeys(columns))}. Label: rule `{opened.label.rule}`.")
-    if opened.parts:
-        cells = [
-            (part.name, f"{part.config} {part.split} {part.file}".strip(), ", ".join(part.labels))
-            for part in opened.parts
-        ]
-        output.table(
-            ("part", "config, split, file", "labels"),
-            cells if not opened.scores else [(*c[:2], "human score") for c in cells],
-        )
+    cells = [
+        (part.name, f"{part.config} {part.split} {part.file}".strip(), ", ".join(part.labels)) for part in opened.parts
+    ]
+    if cells:
+        rows = [(*cell[:2], "human score") for cell in cells] if opened.scores else cells
+        output.table(("part", "config, split, file", "labels"), rows)
     output.table(("--task-protocol", "one example"), [(name, PROTOCOLS[name]) for name in opened.protocols])
     output.table(("metric", "definition"), [(name, METRICS[name]) for name in opened.metrics])
     for note in opened.notes:

@@ -1,7 +1,7 @@
 """`rh data rank`, `rh data filter` and `rh data pairs`: judging many edits to choose from them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,16 +11,21 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import DatasetOutput, FilterConfig, PreferencePairsConfig, RankConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
+from rewardharness.cli.examples import note_same_name
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.work import open_job, run_examples
+from rewardharness.cli.run import View, run_job
 from rewardharness.data.config import DataConfig
+from rewardharness.jobs import open_job
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.remote.config import HERE, ClusterConfig
+from rewardharness.runs.job import Job, Progress
 from rewardharness.runs.spending import BudgetConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.bulk.job import FilterResult, PairsResult, RankResult
+    from rewardharness.bulk.edits_job import EditsJob
+    from rewardharness.bulk.job import FilterJob, FilterResult, PairsJob, PairsResult, RankJob, RankResult
 
 _SHOWN = 50
 _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
@@ -47,21 +52,28 @@ class _PairsArguments(PreferencePairsConfig):
     """A new or empty folder, or one that this command wrote."""
 
 
-_GROUPS = {"Judge": JudgeConfig, "Data": DataConfig, "Output": DatasetOutput, "Budget": BudgetConfig, "Run": RunOptions}
+_GROUPS = {"Judge": JudgeConfig, "Data": DataConfig, "Output": DatasetOutput, "Budget": BudgetConfig} | {
+    "Run": (RunOptions, ClusterConfig)
+}
 rank_app = make_app("data rank", "Best of N: rank any number of candidates per edit.", _GROUPS, job="rank")
 filter_app = make_app("data filter", "Judge a dataset and keep what is good enough.", _GROUPS, job="filter")
 pairs_app = make_app("data pairs", "Make preference pairs for training a reward model.", _GROUPS, job="pairs")
 
 
 @rank_app.default
-def rank(config: Annotated[_RankArguments, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
+def rank(
+    config: Annotated[_RankArguments, Parameter(name="*")],
+    *,
+    options: RunOptions = NO_OPTIONS,
+    where: Annotated[ClusterConfig, Parameter(name="*")] = HERE,
+) -> int:
     """Rank the candidates of each edit and name the best. Only judged candidates have a reward.
 
     The same command resumes an interrupted run.
 
     Example: `rh data rank samples --copy-best best`
     """
-    return rank_folder(config, options, Settings.from_env())
+    return run_job(config, options, Settings.from_env(), VIEWS["rank"], where)
 
 
 @filter_app.default
@@ -69,6 +81,7 @@ def filter_(
     config: Annotated[_FilterArguments, Parameter(name="*")],
     *,
     options: RunOptions = NO_OPTIONS,
+    where: Annotated[ClusterConfig, Parameter(name="*")] = HERE,
 ) -> int:
     """Judge a dataset and keep what is good enough, each row with its reason. What was not judged is never kept.
 
@@ -76,7 +89,7 @@ def filter_(
 
     Example: `rh data filter org/name --min-margin 0.2 -o kept.parquet`
     """
-    return filter_dataset(config, options, Settings.from_env())
+    return run_job(config, options, Settings.from_env(), VIEWS["filter"], where)
 
 
 @pairs_app.default
@@ -84,6 +97,7 @@ def pairs(
     config: Annotated[_PairsArguments, Parameter(name="*")],
     *,
     options: RunOptions = NO_OPTIONS,
+    where: Annotated[ClusterConfig, Parameter(name="*")] = HERE,
 ) -> int:
     """Make preference pairs for training a reward model, with a manifest, checksums and a card.
 
@@ -92,21 +106,46 @@ def pairs(
 
     Example: `rh data pairs samples -o pairs`
     """
-    return preference_data(config, options, Settings.from_env())
+    return run_job(config, options, Settings.from_env(), VIEWS["pairs"], where)
 
 
-def rank_folder(config: RankConfig, options: RunOptions, settings: Settings) -> int:
-    """Rank the candidates of each edit. Returns the exit status."""
-    from rewardharness.bulk.job import RankJob
-    from rewardharness.data.source import describe_skipped
+class EditsView(View):
+    """What the command line says about a job that judges edits."""
 
-    job = open_job(RankJob, config, options, settings)
+    def opened(self, job: "EditsJob[Any]", options: RunOptions) -> None:
+        """Print the problems of the data."""
+        for problem in job.dataset.problems:
+            output.note(f"{job.dataset.name}: {problem}")
 
-    def show(result: "RankResult") -> int:
-        dataset, edits = job.dataset, result.edits
+    def plan(self, job: "EditsJob[Any]", preview: Mapping[str, Any]) -> None:
+        """Print what would be judged."""
+        what = f"{output.count(len(job.dataset.examples), 'edit')} of {job.dataset.name}"
+        judged = f"{output.count(preview['judgments'], 'judgment')} by {job.judge.name}"
+        output.say(f"{what}: {judged}, Library {job.opened.library.id[:12]}.")
+        output.say(f"Results would be written to {job.folder}. Nothing was judged.")
+
+
+class SamplesView(EditsView):
+    """What the command line says about a job whose data may be folders of candidates."""
+
+    def open(self, config: Any, options: RunOptions, settings: Settings, progress: Progress) -> Job[Any, Any]:
+        """Open the job."""
+        if isinstance(config, FilterConfig) and not config.single:
+            note_same_name(config.data)
+        return open_job(config, settings, folder=options.run_folder, progress=progress)
+
+
+class RankView(SamplesView):
+    """What `rh data rank` says."""
+
+    def show(self, job: "RankJob", result: "RankResult", options: RunOptions) -> int:
+        """Print the ranking."""
+        from rewardharness.data.source import describe_skipped
+
+        dataset, edits, identity = job.dataset, result.edits, job.opened.identity
         if options.json:
             counts = {"not_judged": result.n_not_judged, "skipped_rows": dataset.skipped_json()}
-            output.emit({**counts, **job.identity.to_json(), "ranking": str(result.ranking), "edits": edits})
+            output.emit({**counts, **identity.to_json(), "ranking": str(result.ranking), "edits": edits})
         else:
             rows = [
                 (edit["id"], str(len(edit["candidates"])), _best_names(edit) or "-", _number(edit["reward"]))
@@ -118,55 +157,50 @@ def rank_folder(config: RankConfig, options: RunOptions, settings: Settings) -> 
             output.say(_count_judged(edits))
             if dataset.skipped:
                 output.say(describe_skipped(dataset.skipped_json()))
-            output.say(f"{job.identity}; rewards by {config.method}")
+            output.say(f"{identity}; rewards by {job.config.method}")
             output.say(f"All edits: {result.ranking}")
         return NOT_JUDGED if result.n_not_judged or dataset.skipped else 0
 
-    return run_examples(job, job.run, options, show)
 
+class FilterView(SamplesView):
+    """What `rh data filter` says."""
 
-def filter_dataset(config: FilterConfig, options: RunOptions, settings: Settings) -> int:
-    """Filter a dataset. Returns the exit status."""
-    from rewardharness.bulk.job import FilterJob
-
-    job = open_job(FilterJob, config, options, settings)
-
-    def show(result: "FilterResult") -> int:
-        _note_published(config, result.commit)
+    def show(self, job: "FilterJob", result: "FilterResult", options: RunOptions) -> int:
+        """Print how many edits were kept, and why the others were not."""
+        identity = job.opened.identity
+        _note_published(job.config, result.commit)
         if options.json:
             counts = {"n": result.n, "kept": result.kept, "reasons": dict(result.reasons)}
             skipped = {"skipped_rows": job.dataset.skipped_json()}
-            output.emit({**counts, **skipped, **job.identity.to_json(), "commit": result.commit})
+            output.emit({**counts, **skipped, **identity.to_json(), "commit": result.commit})
         else:
             output.table(("reason", "n"), [(code, str(number)) for code, number in result.reasons.items()])
-            output.say(str(job.identity))
-            output.say(f"{result.kept} of {result.n} kept, in {config.output}.")
+            output.say(str(identity))
+            output.say(f"{result.kept} of {result.n} kept, in {job.config.output}.")
         return NOT_JUDGED if result.reasons.get("not_judged") or job.dataset.skipped else 0
 
-    return run_examples(job, job.run, options, show)
 
+class PairsView(SamplesView):
+    """What `rh data pairs` says."""
 
-def preference_data(config: PreferencePairsConfig, options: RunOptions, settings: Settings) -> int:
-    """Make preference pairs. Returns the exit status."""
-    from rewardharness.bulk.job import PairsJob
-
-    job = open_job(PairsJob, config, options, settings)
-
-    def show(result: "PairsResult") -> int:
+    def show(self, job: "PairsJob", result: "PairsResult", options: RunOptions) -> int:
+        """Print the numbers of pairs."""
         manifest = result.manifest
-        _note_published(config, result.commit)
+        _note_published(job.config, result.commit)
         if options.json:
             output.emit({**manifest, "commit": result.commit})
         else:
             output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
             if dropped := manifest["dropped"]:
                 output.table(("dropped for", "n"), [(code, str(number)) for code, number in dropped.items()])
-            output.say(str(job.identity))
-            output.say(f"{job.gate} Everything is in {config.output}.")
+            output.say(str(job.opened.identity))
+            output.say(f"{job.gate} Everything is in {job.config.output}.")
         complete = manifest["candidates_judged"] == manifest["candidates"] and not job.dataset.skipped
         return 0 if complete else NOT_JUDGED
 
-    return run_examples(job, job.run, options, show)
+
+VIEWS = {"rank": RankView(), "filter": FilterView(), "pairs": PairsView()}
+"""Views by job type."""
 
 
 def _best_names(edit: dict[str, Any]) -> str:

@@ -47,14 +47,10 @@ def stats(*, json: bool = False) -> int:
 
     with _cache() as (path, cache):
         held = CacheStats(path, 0, 0, {}) if cache is None else cache.stats()
-    if json:
-        output.emit(
-            {"path": str(held.path), "judgments": held.judgments, "bytes": held.bytes, "by_judge": held.by_judge}
-        )
-        return 0
-    if held.by_judge:
+    if held.by_judge and not json:
         output.table(("judge", "answers"), [(judge, str(count)) for judge, count in sorted(held.by_judge.items())])
-    output.say(f"{held.judgments} answers, {held.bytes / 1e6:.1f} MB: {held.path}")
+    text = f"{held.judgments} answers, {held.bytes / 1e6:.1f} MB: {held.path}"
+    output.show(json, {**vars(held), "path": str(held.path)}, text)
     return 0
 
 
@@ -97,8 +93,5 @@ def clear(*, judge: str | None = None, json: bool = False) -> int:
             names = ", ".join(sorted(known)) or "none"
             raise InputError(f"The cache has no answers of {judge!r}.", next_step=f"Cached judges: {names}.")
         deleted = 0 if cache is None else cache.clear(judge)
-    if json:
-        output.emit({"deleted": deleted})
-    else:
-        output.say(f"{deleted} answers deleted.")
+    output.show(json, {"deleted": deleted}, f"{deleted} answers deleted.")
     return 0

@@ -269,11 +269,11 @@ def _checked(options: dict[str, Any], job: str, file: str, given: Collection[str
     from rewardharness.jobs import JOBS
     from rewardharness.settings import Settings
 
-    not_of_run = {*named(JOBS[job], WRITES), *(field.name for field in fields(RunOptions)), "run"}
+    not_of_run = {*named(JOBS[job].config, WRITES), *(field.name for field in fields(RunOptions)), "run"}
     used = {name: value for name, value in options.items() if name not in {*not_of_run, *given}}
     for name in sorted(options.keys() - used.keys() - {*given}):
         output.note(f"{file}: {name} is not used; to set it, give --{name.replace('_', '-')}.")
-    confirm_sending(JOBS[job], used, Settings.from_env(), "yes" in given)
+    confirm_sending(JOBS[job].config, used, Settings.from_env(), "yes" in given)
     return used
 
 

@@ -80,24 +80,16 @@ def demo(
     from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK
     from rewardharness.demo.dataset import make_demo
 
-    total = pairs + groups
     drawn = 0
+    with output.Bars(quiet) as bars:
 
-    def step(done: int, of: int) -> None:
-        nonlocal drawn
-        drawn = of
-        bar.step()
+        def step(done: int, of: int) -> None:
+            nonlocal drawn
+            drawn += 1
+            bars.show("generating", drawn, of)
 
-    with output.Progress(total, "generating", quiet=quiet) as bar:
-        make_demo(
-            folder,
-            pairs=pairs,
-            groups=groups,
-            seed=seed,
-            force=force,
-            workers=Settings.from_env().workers,
-            progress=step,
-        )
+        workers = Settings.from_env().workers
+        make_demo(folder, pairs=pairs, groups=groups, seed=seed, force=force, workers=workers, progress=step)
     dataset = read_folder(folder)
     kinds = Counter(example.label_kind for example in dataset.examples)
     if json:
@@ -166,13 +158,13 @@ def forget(
     forgotten = forget_votes(
         place, votes=vote, voter=voter, name=user, salt=settings.feedback_salt, history=history, dry_run=dry_run
     )
-    if json:
-        output.emit({"repo": repo, "votes": forgotten.votes, "images": forgotten.images, "commit": forgotten.commit})
-        return 0
-    would = "would be " if dry_run else ""
-    output.say(f"{len(forgotten.votes)} votes and {len(forgotten.images)} images of {repo} {would}deleted.")
+    text = f"{len(forgotten.votes)} votes and {len(forgotten.images)} images of {repo} "
+    text += "would be deleted." if dry_run else "deleted."
     if forgotten.votes and not (history or dry_run):
-        output.say("They remain in earlier commits; --history deletes those too.")
+        text += "\nThey remain in earlier commits; --history deletes those too."
+    output.show(
+        json, {"repo": repo, **{name: getattr(forgotten, name) for name in ("votes", "images", "commit")}}, text
+    )
     return 0
 
 
@@ -225,8 +217,7 @@ def _counts(examples: "Iterable[Example]") -> dict[str, Any]:
 
 
 def _tally(values: Iterable[str]) -> dict[str, int]:
-    counted = Counter(values)
-    return {value: counted[value] for value in sorted(counted, key=lambda value: (-counted[value], value))}
+    return dict(sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])))
 
 
 def _print(summary: dict[str, Any], whole: dict[str, Any]) -> None:
@@ -235,22 +226,18 @@ def _print(summary: dict[str, Any], whole: dict[str, Any]) -> None:
     if summary["how"]:
         output.say(summary["how"])
     if summary["fields"]:
-        rows = [(name, _words(value)) for name, value in summary["fields"].items()]
-        output.table(("field", "column"), rows)
-        others = summary["other_columns"]
-        if others:
-            output.say(f"Columns that are not used: {', '.join(others)}.")
+        output.table(("field", "column"), [(name, _words(value)) for name, value in summary["fields"].items()])
+        if summary["other_columns"]:
+            output.say(f"Columns that are not used: {', '.join(summary['other_columns'])}.")
     parts = (whole, summary["pool"], summary["audit"])
-    titles = {"by_candidates": "candidates", "by_label": "label", "by_label_kind": "label kind"}
-    table = [("examples", *(str(part["n"]) for part in parts)), ("sources", *(str(part["sources"]) for part in parts))]
-    if whole["with_references"]:
-        table.append(("with reference images", *(str(part["with_references"]) for part in parts)))
-    for key, title in (*titles.items(), ("by_category", "category")):
-        values = list(whole[key])
-        for value in values[:_SHOWN]:
-            table.append((f"{title}: {value or '(none)'}", *(str(part[key].get(value, 0)) for part in parts)))
-        if len(values) > _SHOWN:
-            table.append((f"{title}: {len(values) - _SHOWN} more", *(_rest(part, key, values) for part in parts)))
+    titles = {"n": "examples", "sources": "sources", "with_references": "with reference images"}
+    table = [(title, *(str(part[key]) for part in parts)) for key, title in titles.items() if whole[key]]
+    for key in ("by_candidates", "by_label", "by_label_kind", "by_category"):
+        title, values = key.removeprefix("by_").replace("_", " "), list(whole[key])
+        rows = [(value or "(none)", [value]) for value in values[:_SHOWN]]
+        rows += [(f"{len(values) - _SHOWN} more", values[_SHOWN:])] if len(values) > _SHOWN else []
+        for name, held in rows:
+            table.append((f"{title}: {name}", *(str(sum(part[key].get(value, 0) for value in held)) for part in parts)))
     output.table(("", "all", "training", f"held-out test ({summary['audit_share']:g}, seed {summary['seed']})"), table)
     if summary["texts"]:
         output.table(("first example", ""), [(text["what"], shown(text["text"], _TEXT)) for text in summary["texts"]])
@@ -258,10 +245,6 @@ def _print(summary: dict[str, Any], whole: dict[str, Any]) -> None:
     for problem in remarks:
         output.say(f"- {problem}")
     output.say("No problems." if not remarks else f"{output.count(len(remarks), 'remark')}.")
-
-
-def _rest(part: dict[str, Any], key: str, values: list[str]) -> str:
-    return str(sum(part[key].get(value, 0) for value in values[_SHOWN:]))
 
 
 def _words(value: Any) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
@@ -41,6 +41,12 @@ class Check:
     detail: str
     next_step: str = ""
 
+    @classmethod
+    def of(cls, name: str, error: HarnessError) -> Self:
+        """Return the line of an error."""
+        words = describe(error)
+        return cls(name, "problem", words.detail, words.next_step)
+
 
 app = make_app("doctor", "Check the installation and endpoints.")
 
@@ -57,7 +63,8 @@ def doctor(*, judge: str | None = None, download: bool = False, json: bool = Fal
         json: Print one JSON object.
     """
     settings = Settings.from_env()
-    checks = [*_python(), *_packages(), *_home(settings), *_library(settings), *_encoders(download)]
+    checks = [Check("python", "ok", ".".join(map(str, sys.version_info[:3])))]
+    checks += [*_packages(), *_home(settings), *_library(settings), *_encoders(download)]
     checks += [] if settings.space else _local_servers()
     if judge is not None:
         checks += _judge(judge, settings)
@@ -73,11 +80,6 @@ def doctor(*, judge: str | None = None, download: bool = False, json: bool = Fal
         ready = judge or "the pixel-based judge needs no key, GPU or download"
         output.say("There are problems; see above." if broken else f"Ready: {ready}.")
     return 1 if broken else 0
-
-
-def _python() -> Iterator[Check]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    yield Check("python", "ok", version)
 
 
 def _packages() -> Iterator[Check]:
@@ -101,9 +103,8 @@ def _home(settings: Settings) -> Iterator[Check]:
         probe.unlink()
         yield Check("state folder", "ok", str(settings.home))
     except OSError as error:
-        yield Check(
-            "state folder", "problem", f"{settings.home}: {error.strerror}", "Set RH_HOME to a folder you may write to."
-        )
+        step = "Set RH_HOME to a folder you may write to."
+        yield Check("state folder", "problem", f"{settings.home}: {error.strerror}", step)
 
 
 def _library(settings: Settings) -> Iterator[Check]:
@@ -111,12 +112,9 @@ def _library(settings: Settings) -> Iterator[Check]:
 
     try:
         library = open_library(settings.library)
+        yield Check("library", "ok", f"{settings.library}: {entry_counts(library)}, id {library.id[:12]}")
     except HarnessError as error:
-        words = describe(error)
-        yield Check("library", "problem", words.detail, words.next_step)
-        return
-    detail = f"{settings.library}: {entry_counts(library)}, id {library.id[:12]}"
-    yield Check("library", "ok", detail)
+        yield Check.of("library", error)
 
 
 def _encoders(download: bool) -> Iterator[Check]:
@@ -139,8 +137,7 @@ def _encoders(download: bool) -> Iterator[Check]:
                 step = "The first use downloads it; to do so now: rh doctor --download"
                 yield Check(variable, "missing", f"{files.repo}: not downloaded, {purpose}", step)
         except HarnessError as error:
-            words = describe(error)
-            yield Check(variable, "problem", words.detail, words.next_step)
+            yield Check.of(variable, error)
 
 
 def _local_servers() -> Iterator[Check]:
@@ -185,8 +182,7 @@ def _judge(spec: str, settings: Settings) -> Iterator[Check]:
         for probe in found:
             yield from _endpoint(probe, judge.name.partition(":")[2])
     except HarnessError as error:
-        words = describe(error)
-        yield Check("judge", "problem", words.detail, words.next_step)
+        yield Check.of("judge", error)
 
 
 def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
@@ -201,56 +197,51 @@ def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
     served = f"serves {name}" if name in can.models else f"answers as {name}, which it does not list"
     version = f", {can.fingerprint}" if can.fingerprint else ""
     yield Check(at, "ok", f"{served}; {found.seconds:.2f} s for some small requests{version}")
-    yield _found(
-        f"{at} vision",
-        can.vision,
-        "images reach the model",
-        "images are refused, or accepted and dropped: nothing can be judged",
-        "Serve a vision-language model; with vLLM allow images: --limit-mm-per-prompt '{\"image\":8}'.",
-        needed=True,
-    )
-    yield _found(
-        f"{at} requests",
-        not can.problem,
-        "a request as judging sends it is accepted" + (f", without {', '.join(can.refused)}" if can.refused else ""),
-        can.problem,
-        "See the server's message, and its limit of images in a request.",
-        needed=True,
-    )
-    yield _found(
-        f"{at} structured output",
-        can.schema,
-        "a JSON schema is enforced" + (", a choice too" if can.choice else ""),
-        "a JSON schema is refused or ignored: a reply in another form is asked for again, then not judged",
-        "With vLLM, see --structured-outputs-config; `rh serve judge` prints it.",
-    )
-    yield _found(
-        f"{at} logprobs",
-        can.logprobs,
-        "log-probabilities are reported",
-        "log-probabilities are not reported: --protocol logprob cannot be used",
-        "Use another protocol, or a server that reports them (vLLM: --max-logprobs 20).",
-    )
-    once = "images are known by their hash" + (" and need be sent only once" if can.send_once else "")
-    yield _found(
-        f"{at} image cache",
-        can.uuid,
-        once,
-        "images cannot carry their hash: they are sent with every request",
-        "Nothing has to be done; vLLM would save the sending.",
-    )
-    yield _length(at, can.max_model_len)
-
-
-def _length(at: str, tokens: int | None) -> Check:
-    if tokens is None:
-        return Check(f"{at} length", "ok", "the server does not say how long prompt and reply may be")
-    detail = f"{tokens} tokens of prompt and reply"
-    if tokens >= ROOMY:
-        return Check(f"{at} length", "ok", detail)
-    step = "Allow more (vLLM: --max-model-len 32768), or send smaller images: --max-pixels 1000000."
-    return Check(f"{at} length", "missing", f"{detail}: large images or a long chain may not fit", step)
-
-
-def _found(name: str, there: bool, good: str, bad: str, step: str, *, needed: bool = False) -> Check:
-    return Check(name, "ok", good) if there else Check(name, "problem" if needed else "missing", bad, step)
+    for what, there, good, bad, step in (
+        (
+            "vision",
+            can.vision,
+            "images reach the model",
+            "images are refused, or accepted and dropped: nothing can be judged",
+            "Serve a vision-language model; with vLLM allow images: --limit-mm-per-prompt '{\"image\":8}'.",
+        ),
+        (
+            "requests",
+            not can.problem,
+            "a request as judging sends it is accepted" + f", without {', '.join(can.refused)}" * bool(can.refused),
+            can.problem,
+            "See the server's message, and its limit of images in a request.",
+        ),
+        (
+            "structured output",
+            can.schema,
+            f"a JSON schema is enforced{', a choice too' * bool(can.choice)}",
+            "a JSON schema is refused or ignored: a reply in another form is asked for again, then not judged",
+            "With vLLM, see --structured-outputs-config; `rh serve judge` prints it.",
+        ),
+        (
+            "logprobs",
+            can.logprobs,
+            "log-probabilities are reported",
+            "log-probabilities are not reported: --protocol logprob cannot be used",
+            "Use another protocol, or a server that reports them (vLLM: --max-logprobs 20).",
+        ),
+        (
+            "image cache",
+            can.uuid,
+            f"images are known by their hash{' and need be sent only once' * bool(can.send_once)}",
+            "images cannot carry their hash: they are sent with every request",
+            "Nothing has to be done; vLLM would save the sending.",
+        ),
+        (
+            "length",
+            can.max_model_len is None or can.max_model_len >= ROOMY,
+            f"{can.max_model_len} tokens of prompt and reply"
+            if can.max_model_len
+            else "the server does not say how long prompt and reply may be",
+            f"{can.max_model_len} tokens of prompt and reply: large images or a long chain may not fit",
+            "Allow more (vLLM: --max-model-len 32768), or send smaller images: --max-pixels 1000000.",
+        ),
+    ):
+        missing: Literal["problem", "missing"] = "problem" if what in {"vision", "requests"} else "missing"
+        yield Check(f"{at} {what}", "ok", good) if there else Check(f"{at} {what}", missing, bad, step)

@@ -1,32 +1,28 @@
 """`rh evolve`: evolve a Library from preferences."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
-from rewardharness.cli.evolve_report import print_places, print_plan, show_report
-from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import RunOptions
-from rewardharness.cli.progress import counter, event_line
-from rewardharness.cli.remote import judging_on, run_remotely
-from rewardharness.cli.work import run_job, session_options
+from rewardharness.cli.progress import counter
+from rewardharness.cli.run import View, executor_of, open_job, run_job, run_remotely
 from rewardharness.codec import to_json
 from rewardharness.data.config import DataConfig
-from rewardharness.data.rows import Progress
 from rewardharness.evolution.config import EvolveConfig, SearchBudgetConfig
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.evolution.events import Event
     from rewardharness.evolution.job import EvolutionJob, EvolutionResult
     from rewardharness.evolution.report import EvolutionReport
-    from rewardharness.runs.stop import StopRequest
+    from rewardharness.runs.spending import Cost
 
 
 @Parameter(name="*")
@@ -67,16 +63,18 @@ def evolve(
     settings = Settings.from_env()
     if where.is_remote:
         return run_remotely(config, options, where, settings)
-    with judging_on(where, options):
-        return estimate_gain(config, options, settings) if options.check else run(config, options, settings)
+    if options.check:
+        return estimate_gain(config, options, settings, where)
+    return run_job(config, options, settings, VIEW, where)
 
 
-def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int:
+def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settings, where: RemoteConfig) -> int:
     """Print what evolution would bring on the data. Returns the exit status."""
     from rewardharness.evolution.check import check
 
-    job = open_job(config.with_defaults(settings), options, settings)
-    found = check(job.plan, counter(options.quiet))
+    job = cast("EvolutionJob", open_job(config, options, settings, VIEW))
+    with executor_of(config, where) as executor:
+        found = check(job.plan, counter(options.quiet), executor)
     if options.json:
         output.emit(to_json(found))
     else:
@@ -85,72 +83,76 @@ def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settin
     return 0
 
 
-def run(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int:
-    """Run an evolution and print its report. Returns the exit status."""
-    from rewardharness.evolution.loop import Callbacks
+class EvolveView(View):
+    """What `rh evolve` says."""
 
-    config = config.with_defaults(settings)
-    job = open_job(config, options, settings)
-    if not options.restart and (report := job.finished_report()) is not None:
-        return _show_finished(options, job, report)
-    resumed = job.started and not options.restart
-    if not resumed:
-        job.plan.check_budget()
-    if not options.quiet or options.dry_run:
-        print_plan(job, resumed)
+    strict = True
 
-    def work(stop: "StopRequest", progress: Progress) -> "EvolutionResult":
-        callbacks = Callbacks(stop, _event_printer(options.quiet), counter(options.quiet))
-        return job.run(callbacks, **session_options(config, options))
+    def opened(self, job: "EvolutionJob", options: RunOptions) -> None:
+        """Print the problems of the data and of the corrections."""
+        for problem in job.plan.dataset.problems:
+            output.note(f"{job.plan.dataset.name}: {problem}")
+        for warning in () if options.quiet else job.warnings:
+            output.note(warning)
 
-    def show(result: "EvolutionResult") -> int:
+    def begin(self, job: "EvolutionJob", options: RunOptions) -> None:
+        """Print what the run is about and what it is expected to cost."""
+        resumed, plan = job.started and not options.restart, job.plan
+        if not resumed:
+            plan.check_budget()
+        if options.quiet and not options.dry_run:
+            return
+        pool, audit = plan.parts
+        output.note(
+            f"{plan.dataset.name}: {len(pool)} training examples, {len(audit)} held out for the test at the end. "
+            f"Judge {plan.judge.name}; Orchestrator {plan.orchestrator.name}; schedule {plan.schedule.name}."
+        )
+        output.note(f"Run folder: {job.folder}{' (resumed)' if resumed else ''}")
+        output.note(plan.estimate.words)
+        if not _is_builtin(job):
+            output.note(f"Requests to the Orchestrator {plan.orchestrator.name} are not included.")
+
+    def costs(self, job: "EvolutionJob", cost: "Cost", options: RunOptions) -> bool:
+        """Return whether nobody has confirmed the cost: that of a resumed run was."""
+        resumed = job.started and not options.restart
+        return not resumed and (not _is_builtin(job) or super().costs(job, cost, options))
+
+    def plan(self, job: "EvolutionJob", preview: Mapping[str, Any]) -> None:
+        """Print where the results of a finished run are."""
+        if preview["finished"]:
+            print_places(job.folder)
+
+    def show(self, job: "EvolutionJob", result: "EvolutionResult", options: RunOptions) -> int:
+        """Print the report."""
         show_report(result.report, job.folder, as_json=options.json)
         return 0
 
-    asked = replace(options, yes=options.yes or resumed)
-    paid = not job.plan.orchestrator.name.startswith("built-in")
-    return run_job(job, asked, work, show, lambda: job.preview(restart=options.restart), paid=paid, strict=True)
+    def show_folder(self, folder: Path, options: RunOptions) -> None:
+        """Print the report of a job on the Hub."""
+        from rewardharness.evolution.report import read_report
+
+        show_report(read_report(folder), folder, as_json=options.json)
 
 
-def open_job(config: EvolveConfig, options: RunOptions, settings: Settings) -> "EvolutionJob":
-    """Open everything that a run needs, with progress bars and warnings."""
-    from rewardharness.evolution.job import open_job
-
-    note_same_name(config.data)
-    with Bars(options.quiet) as bars:
-        job = open_job(config, settings, folder=options.run_folder, progress=bars.show)
-    for problem in job.plan.dataset.problems:
-        output.note(f"{job.plan.dataset.name}: {problem}")
-    for warning in () if options.quiet else job.warnings:
-        output.note(warning)
-    return job
+VIEW = EvolveView()
 
 
-def manifest_of(config: EvolveConfig, options: RunOptions, settings: Settings) -> dict[str, Any]:
-    """Return the manifest that a run would have, without judging anything."""
-    return open_job(config, options, settings).plan.manifest
+def show_report(report: "EvolutionReport", folder: Path, *, as_json: bool = False) -> None:
+    """Print a report as JSON or as text."""
+    from rewardharness.cli.report import print_report
+    from rewardharness.evolution.report_page import report_sections
+
+    if as_json:
+        output.emit({**to_json(report), "folder": str(folder)})
+        return
+    print_report(report_sections(report))
+    print_places(folder)
 
 
-def _show_finished(options: RunOptions, job: "EvolutionJob", report: "EvolutionReport") -> int:
-    """Print the report of a finished run."""
-    if not options.quiet or options.dry_run:
-        output.note(f"The run in {job.folder} is complete; nothing is left to judge. --restart starts over.")
-    if not options.dry_run:
-        show_report(report, job.folder, as_json=options.json)
-    elif options.json:
-        output.emit(job.preview(finished=True))
-    else:
-        print_places(job.folder)
-    return 0
+def print_places(folder: Path) -> None:
+    """Print where the Library and the report are."""
+    output.say(f"Library: {folder / 'library'}   Report: {folder / 'report.html'}")
 
 
-def _event_printer(quiet: bool) -> Callable[["Event"], None]:
-    """Return a function that prints events on standard error."""
-    from rewardharness.evolution.events import Paused
-
-    def show(event: "Event") -> None:
-        line = event_line(event)
-        if line and not quiet and not isinstance(event, Paused):  # the command prints the reason when it ends
-            output.note(line)
-
-    return show
+def _is_builtin(job: "EvolutionJob") -> bool:
+    return job.plan.orchestrator.name.startswith("built-in")

@@ -34,6 +34,17 @@ def counter(quiet: bool = False) -> "Callable[[RunProgress | None], None]":
     return show
 
 
+def event_printer(quiet: bool = False) -> "Callable[[Event], None]":
+    """Return a function that prints events on standard error; the command prints itself why a run is paused."""
+
+    def show(event: "Event") -> None:
+        line = "" if quiet or type(event).__name__ == "Paused" else event_line(event)
+        if line:
+            output.note(line)
+
+    return show
+
+
 def event_line(event: "Event") -> str:
     """Put an event into a line; empty for those that need none."""
     from rewardharness.evolution import events

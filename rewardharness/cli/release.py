@@ -85,12 +85,12 @@ def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, optio
     )
     record = {"id": made.id, "library_id": library.id, "file": None if path is None else str(path)}
     if options.dry_run or path is None:
-        _print(options.json, {**record, "written": False}, f"{_sentence(made)} Nothing was written.")
+        output.show(options.json, {**record, "written": False}, f"{_sentence(made)} Nothing was written.")
         return 0
     if path.exists() and not options.yes and path.read_bytes() != release_text(made).encode("utf-8"):
         raise InputError(f"{path} exists.", next_step="Choose another file, or replace it with --yes.")
     save_release(made, path)
-    _print(options.json, {**record, "written": True}, f"{_sentence(made)} Written to {path}.")
+    output.show(options.json, {**record, "written": True}, f"{_sentence(made)} Written to {path}.")
     return 0
 
 
@@ -109,17 +109,16 @@ def show(release: str, /, *, json: bool = False) -> int:
 
     found = find_release(release, Settings.from_env())
     if json:
-        entries = {each.name: each.entry_id for each in found.library.entries}
-        shown = {**found.to_json(), "library": {"id": found.library.id, "entries": entries}}
-        output.emit({**shown, "card_status": UNVERIFIED})
+        library = {"id": found.library.id, "entries": {each.name: each.entry_id for each in found.library.entries}}
+        output.emit({**found.to_json(), "library": library, "card_status": UNVERIFIED})
         return 0
     output.say(_sentence(found))
     judge = {"id": found.id, "model revision": found.model_revision or "unknown", "router": found.router or "none"}
     rows = {**judge, **{name: str(value) for name, value in sorted(found.options.items())}}
     output.table(("what", "pinned"), [(name, str(value)) for name, value in rows.items()])
-    shares = [(output.share(each.coverage), output.share(each.accuracy, each.interval)) for each in found.figures]
     figures = [
-        (each.name, str(each.n), str(each.judged), *shown) for each, shown in zip(found.figures, shares, strict=True)
+        (one.name, str(one.n), str(one.judged), output.share(one.coverage), output.share(one.accuracy, one.interval))
+        for one in found.figures
     ]
     if figures:
         output.table(("card", "n", "judged", "coverage", "accuracy [95% CI]"), figures)
@@ -183,7 +182,7 @@ def verify(
     lines += [f"{each['endpoint']}: {each['problem'] or 'serves the model'}" for each in record["endpoints"]]
     if found.judge != MEASURED and not record["endpoints"]:
         lines.append("The endpoint of its model was not checked; name it with --judge.")
-    _print(json, record, "\n".join(lines))
+    output.show(json, record, "\n".join(lines))
     return 1 if any(each["problem"] for each in record["endpoints"]) else 0
 
 
@@ -226,11 +225,11 @@ def deploy(
     if dry_run:
         check_installed(found)
         record = {"release": found.id, "target": target, "changed": False}
-        _print(json, record, f"{_sentence(found)} It can be deployed as {target}. Nothing was deployed.")
+        output.show(json, record, f"{_sentence(found)} It can be deployed as {target}. Nothing was deployed.")
         return 0
     deployed, changed = deployments.deploy(target, found)
     done = "is now active as" if changed else "was already active as"
-    _print(json, {**asdict(deployed), "changed": changed}, f"{_sentence(found)} It {done} {target}.")
+    output.show(json, {**asdict(deployed), "changed": changed}, f"{_sentence(found)} It {done} {target}.")
     return 0
 
 
@@ -248,31 +247,29 @@ def rollback(target: str, /, *, to: str | None = None, json: bool = False) -> in
     from rewardharness.judging.deployments import Deployments
 
     record = Deployments(Settings.from_env().home).rollback(target, to)
-    _print(json, asdict(record), f"Release {record.release[:12]} is active as {target} again.")
+    output.show(json, asdict(record), f"Release {record.release[:12]} is active as {target} again.")
     return 0
 
 
 def _list(deployments: "Deployments", as_json: bool) -> int:
     records = {target: record for target in deployments.targets() if (record := deployments.active(target))}
-    if as_json:
-        output.emit({"targets": {target: asdict(record) for target, record in records.items()}})
-    elif records:
-        rows = [(target, *_row(record)) for target, record in records.items()]
-        output.table(("target", "release", "since", "judge", "Library"), rows)
-    else:
-        output.say("No release is deployed.")
+    if as_json or not records:
+        targets = {target: asdict(record) for target, record in records.items()}
+        output.show(as_json, {"targets": targets}, "No release is deployed.")
+        return 0
+    rows = [(target, *_row(record)) for target, record in records.items()]
+    output.table(("target", "release", "since", "judge", "Library"), rows)
     return 0
 
 
 def _history(deployments: "Deployments", target: str, as_json: bool) -> int:
     found = deployments.release(target)  # this checks its file, too
     records = deployments.in_effect(target)
-    if as_json:
-        output.emit({"active": asdict(records[-1]), "history": [asdict(record) for record in records]})
-        return 0
-    output.say(f"{_sentence(found)} It is active as {target}.")
-    rows = [(str(record.number), record.action, *_row(record)) for record in records]
-    output.table(("number", "what", "release", "at", "judge", "Library"), rows)
+    history = {"active": asdict(records[-1]), "history": [asdict(record) for record in records]}
+    output.show(as_json, history, f"{_sentence(found)} It is active as {target}.")
+    if not as_json:
+        rows = [(str(record.number), record.action, *_row(record)) for record in records]
+        output.table(("number", "what", "release", "at", "judge", "Library"), rows)
     return 0
 
 
@@ -285,10 +282,3 @@ def _sentence(found: "Release") -> str:
         f"Release {found.id[:12]}: {found.judged_by}, {found.protocol}; Library {found.library.id[:12]} "
         f"({entry_counts(found.library)})."
     )
-
-
-def _print(as_json: bool, record: dict[str, Any], text: str) -> None:
-    if as_json:
-        output.emit(record)
-    else:
-        output.say(text)

@@ -1,6 +1,6 @@
 """`rh runs replay`: run a job again from its run folder, and compare the results."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, chdir, nullcontext, redirect_stdout
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from io import StringIO
@@ -14,12 +14,13 @@ from rewardharness.cli.command import WORDS
 from rewardharness.cli.confirm import confirm_sending
 from rewardharness.cli.options import RunOptions
 from rewardharness.cli.output import INTERRUPTED
-from rewardharness.cli.work import manifest_of
+from rewardharness.cli.run import View, open_job, run_job
 from rewardharness.codec import WRITES, named, to_json
 from rewardharness.errors import HarnessError, RunError, shell
-from rewardharness.jobs import JobConfig, read_config
-from rewardharness.runs.replay import TOLERANCE
-from rewardharness.runs.store import OUTCOME
+from rewardharness.files import read_json, write_json
+from rewardharness.jobs import JOBS, JobConfig, read_config
+from rewardharness.runs.replay import TOLERANCE, Difference
+from rewardharness.runs.store import OUTCOME, is_running, read_manifest, results_of, run_named
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,29 +32,8 @@ SHOWN = 10
 """Number of differences that are printed."""
 
 
-@dataclass(frozen=True)
-class Replayable:
-    """A kind of run that can be replayed."""
-
-    run: Callable[..., int]
-    """Runs it, with a configuration, options and settings."""
-    about: Callable[[Any, RunOptions, Settings], Mapping[str, Any]]
-    """Returns the manifest that the run would have now, without judging anything."""
-    library: str = ""
-    """Folder of the starting Library in a run folder; empty if there is none."""
-    report: str = ""
-    """Report in a run folder; empty if there is none."""
-
-
-COMMANDS: Mapping[str, Replayable] = {
-    "score": Replayable(score.run_folder, manifest_of),
-    "benchmark": Replayable(benchmark.run, benchmark.manifest_of, report="report.json"),
-    "rank": Replayable(bulk.rank_folder, manifest_of, report=OUTCOME),
-    "filter": Replayable(bulk.filter_dataset, manifest_of, report=OUTCOME),
-    "pairs": Replayable(bulk.preference_data, manifest_of, report=OUTCOME),
-    "evolve": Replayable(evolve.run, evolve.manifest_of, library="versions/0000", report="report.json"),
-}
-"""Jobs that can be replayed, by the `command` of a manifest."""
+VIEWS: Mapping[str, View] = {"score": score.VIEW, "benchmark": benchmark.VIEW, "evolve": evolve.VIEW, **bulk.VIEWS}
+"""Views by job type."""
 
 
 @Parameter(name="*")
@@ -99,9 +79,11 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
     """Replay a run. Returns the exit status."""
     from rewardharness.runs.records import read_record
 
-    run = _find(which, settings)
+    run = run_named(which, settings.home)
+    read_manifest(run)
+    run = run.absolute()
     record = read_record(run)
-    kind = _check_replayable(run, record)
+    job = _check_replayable(run, record)
     to = _destination(arguments.to.absolute() if arguments.to else None, run, record)
     settings = replace(settings, home=settings.home.absolute())
     session = record["sessions"][-1]
@@ -114,32 +96,27 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
             quiet=arguments.quiet or arguments.json,
             replays={"folder": str(run), "created": record["created"]},
         )
-        config, differences = _changes_about(record, kind, run, (config, options), settings)
+        config, differences = _changes_about(record["about"], job, run, (config, options), settings)
         changed += [*_changes_around(session), *differences]
         for line in changed:
             output.note(f"Changed since: {line}")
+        found: dict[str, Any] = {"run": str(run), "replay": str(to), "changed": changed}
         if arguments.dry_run:
-            _tell_plan(arguments.json, run, to, changed)
+            count = f"{len(changed) or 'Nothing'} changed since. Nothing was done."
+            output.show(arguments.json, found, f"{run} would be replayed to {to}. {count}")
             return 0
         with redirect_stdout(StringIO()):  # the output of the command is not that of the replay
             token = WORDS.set((*_without_run(session["words"]), "--run", str(to)))
             try:
-                status = kind.run(config, options, settings)
+                status = run_job(config, options, settings, VIEWS[job])
             finally:
                 WORDS.reset(token)
     if status == INTERRUPTED:
         output.note(shell("Resume with: rh runs replay {} --to {}", run, to))
         return status
-    return _conclude(kind, (run, to), changed, arguments)
-
-
-def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], arguments: ReplayOptions) -> int:
-    """Compare the run with its replay, store the comparison in the replay folder, and print it."""
-    from rewardharness.files import write_json
-
-    run, to = folders
-    outcome = _compare(kind, run, to, arguments.tolerance)
-    found = {"same": outcome.same, "run": str(run), "replay": str(to), "changed": changed, **_outcome_json(outcome)}
+    outcome = _compare(JOBS[job].report, run, to, arguments.tolerance)
+    largest = outcome.largest if outcome.largest != float("inf") else None
+    found = {"same": outcome.same, **found, **asdict(outcome), "largest": largest}
     write_json(to / "replay.json", found)
     if arguments.json:
         output.emit(found)
@@ -148,21 +125,13 @@ def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], 
     return 0 if outcome.same else 1
 
 
-def _find(which: str, settings: Settings) -> Path:
-    from rewardharness.runs.store import read_manifest, run_named
-
-    folder = run_named(which, settings.home)
-    read_manifest(folder)
-    return folder.absolute()
-
-
-def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
+def _check_replayable(run: Path, record: Mapping[str, Any]) -> str:
+    """Check that a run can be replayed, and return its job type."""
     from rewardharness.runs.records import CONFIG, MASK
-    from rewardharness.runs.store import is_running
 
-    kind = COMMANDS.get(str(record["about"].get("command")))
-    if kind is None:
-        known = ", ".join(COMMANDS)
+    kind = str(record["about"].get("command"))
+    if kind not in VIEWS:
+        known = ", ".join(VIEWS)
         raise RunError(f"{run} is not a run that can be replayed.", next_step=f"Replayable jobs: {known}.")
     if is_running(run):
         raise RunError(f"{run} is running.", next_step="Wait until it ends.")
@@ -174,7 +143,7 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
             next_step=shell("Finish it first: cd {} && rh {}", last["folder"], last["words"]),
         )
     job, config = read_config(run)
-    if COMMANDS.get(job) is not kind:
+    if job != kind:
         raise RunError(f"The run folder {run} is inconsistent: {CONFIG} belongs to another kind of run.")
     masked = [str(value) for value in vars(config).values() if MASK in str(value)]
     if masked:
@@ -189,23 +158,20 @@ def _destination(to: Path | None, run: Path, record: Mapping[str, Any]) -> Path:
     """Return the folder of the replay: a new one, or that of an interrupted replay of the same run."""
     from rewardharness.runs.records import read_record
 
-    def unfinished(folder: Path) -> bool:
+    def usable(folder: Path) -> bool:
         try:
             there = read_record(folder)
         except HarnessError:
-            return False
+            return not folder.exists() or (folder == to and not any(folder.iterdir()))
         ours = there.get("replays") == {"folder": str(run), "created": record["created"]}
         return ours and there["sessions"][-1]["condition"] != "done"
 
-    if to is not None:
-        if to.exists() and any(to.iterdir()) and not unfinished(to):
-            raise RunError(f"{to} is not empty.", next_step="Name a new folder.")
-        return to
-    for number in range(1, 10_000):
-        folder = run.with_name(f"{run.name}-replay" + (f"-{number}" if number > 1 else ""))
-        if not folder.exists() or unfinished(folder):
-            return folder
-    raise RunError(f"There are too many replays of {run}.", next_step="Name a folder with --to.")
+    names = (f"{run.name}-replay" + (f"-{number}" if number > 1 else "") for number in range(1, 10_000))
+    found = next(filter(usable, [to] if to else map(run.with_name, names)), None)
+    if found is None:
+        problem = f"{to} is not empty." if to else f"There are too many replays of {run}."
+        raise RunError(problem, next_step="Name a new folder with --to.")
+    return found
 
 
 def _inside(folder: Path) -> AbstractContextManager[None]:
@@ -255,98 +221,80 @@ def _changes_around(session: Mapping[str, Any]) -> list[str]:
         versions = f"{was.get('version')} and {is_now['version']}"
         same = "the version is the same, the sources are not" if was.get("version") == is_now["version"] else versions
         changes.append(f"the code of this package ({same})")
-    for name in ("python", "platform"):
-        if session.get(name) != now[name]:
-            changes.append(f"{name} ({session.get(name)} and {now[name]})")
-    before, after = session.get("packages", {}), now["packages"]
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
-            changes.append(f"{name} ({before.get(name, 'not installed')} and {after.get(name, 'not installed')})")
-    return changes
+    names = ("python", "platform")
+    changes += _differing({name: session.get(name) for name in names}, {name: now[name] for name in names})
+    return changes + _differing(session.get("packages", {}), now["packages"], "not installed")
+
+
+def _differing(before: Mapping[str, Any], after: Mapping[str, Any], missing: str | None = None) -> list[str]:
+    return [
+        f"{key.replace('_', ' ')} ({_short(before.get(key, missing))} and {_short(after.get(key, missing))})"
+        for key in sorted({*before, *after} - {"started"})
+        if before.get(key) != after.get(key)
+    ]
 
 
 def _changes_about(
-    record: Mapping[str, Any],
-    kind: Replayable,
-    run: Path,
-    given: tuple[JobConfig, RunOptions],
-    settings: Settings,
+    about: Mapping[str, Any], job: str, run: Path, given: tuple[JobConfig, RunOptions], settings: Settings
 ) -> tuple[JobConfig, list[str]]:
     """Return the differences between the manifests. A Library that changed is read from the run folder, if it is there.
 
     Raises:
         RunError: If data or Library are missing.
     """
-    about = record["about"]
-    kept = run / kind.library if kind.library else None
-    changes = []
-    config, options = given
-    try:
-        now = kind.about(config, options, settings)
-    except HarnessError as error:
-        now, problem = {}, error
-    if kept is not None and kept.is_dir() and now.get("library_id") != about.get("library_id"):
-        spec, config = config.library, replace(config, library=str(kept))
+    (config, options), changes = given, []
+    problem = HarnessError("")
+
+    def manifest() -> Mapping[str, Any]:
+        nonlocal problem
         try:
-            now = kind.about(config, options, settings)
-            changes.append(f"the Library {spec}; the one that the run began with is taken, {kept}")
+            return open_job(config, options, settings, VIEWS[job]).manifest
         except HarnessError as error:
-            now, problem = {}, error
+            problem = error
+            return {}
+
+    now, kept = manifest(), run / JOBS[job].library
+    if JOBS[job].library and kept.is_dir() and now.get("library_id") != about.get("library_id"):
+        spec, config = config.library, replace(config, library=str(kept))
+        now = manifest()
+        changes.append(f"the Library {spec}; the one that the run began with is taken, {kept}")
     if not now:
         raise RunError(
             f"The run cannot be replayed, because its data, judge or Library cannot be opened. {problem.message}",
             next_step=f"Restore it. {problem.next_step}".strip(),
         )
-    for key in sorted({*about, *now} - {"started"}):
-        if about.get(key) != now.get(key):
-            changes.append(f"{key.replace('_', ' ')} ({_short(about.get(key))} and {_short(now.get(key))})")
-    return config, changes
+    return config, [*changes, *_differing(about, now)]
 
 
 def _short(value: Any) -> str:
     return output.shorten(str(value), 40)
 
 
-def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "ReplayComparison":
-    from rewardharness.files import read_json
+def _compare(report_file: str, run: Path, to: Path, tolerance: float) -> "ReplayComparison":
     from rewardharness.runs.replay import compare_reports, compare_results
-    from rewardharness.runs.store import results_of
 
     report = []
-    if kind.report == OUTCOME and not (run / OUTCOME).is_file():
+    if report_file == OUTCOME and not (run / OUTCOME).is_file():
         output.note(f"{run} was made by an earlier version and has no {OUTCOME}: only judgments are compared.")
-    elif kind.report:
-        report = compare_reports(read_json(run / kind.report), read_json(to / kind.report))
+    elif report_file:
+        report = compare_reports(read_json(run / report_file), read_json(to / report_file))
     return compare_results(results_of(run), results_of(to), tolerance=tolerance, report=report)
-
-
-def _outcome_json(outcome: "ReplayComparison") -> dict[str, Any]:
-    largest = outcome.largest if outcome.largest != float("inf") else None
-    return {**asdict(outcome), "largest": largest}
-
-
-def _tell_plan(as_json: bool, run: Path, to: Path, changed: list[str]) -> None:
-    if as_json:
-        output.emit({"run": str(run), "replay": str(to), "changed": changed})
-    else:
-        output.say(f"{run} would be replayed to {to}. {len(changed) or 'Nothing'} changed since. Nothing was done.")
 
 
 def _tell(outcome: "ReplayComparison", run: Path, to: Path) -> None:
     """Print the comparison and the differences."""
-    lists = (
-        ("the replay lacks", [*outcome.only_before]),
-        ("only the replay has", [*outcome.only_after]),
-        *(
-            (words, [f"{each.place}: {_short(each.before)} and {_short(each.after)}" for each in found])
-            for words, found in (
-                ("another preference", outcome.preferences),
-                ("another margin", outcome.margins),
-                ("another report", outcome.report),
-            )
-        ),
-    )
-    for words, lines in lists:
+    lists: dict[str, Iterable[str | Difference]] = {
+        "the replay lacks": outcome.only_before,
+        "only the replay has": outcome.only_after,
+        "another preference": outcome.preferences,
+        "another margin": outcome.margins,
+        "another report": outcome.report,
+    }
+    for words, found in lists.items():
+        lines = [
+            each if isinstance(each, str) else f"{each.place}: {_short(each.before)} and {_short(each.after)}"
+            for each in found
+        ]
         for line in lines[:SHOWN]:
             output.say(f"{words}: {line}")
         if len(lines) > SHOWN:

@@ -137,32 +137,19 @@ def _plan(options: ReproduceOptions) -> dict[str, Any]:
     tasks = [name.strip() for name in options.tasks.split(",") if name.strip()]
     if not tasks:
         raise InputError("No benchmark is named.", next_step=f"Give --tasks, as in {','.join(PAPER_TASKS)}.")
-    return {
-        "smoke": False,
-        "judge": options.judge,
-        "orchestrator": options.orchestrator or options.judge,
-        "data": options.data,
-        "library": options.library,
-        "schedule": options.schedule,
-        "tasks": tasks,
-        "limit": options.limit,
-        "budget_calls": options.budget_calls,
-        "seed": options.seed,
-    }
+    named = ("judge", "data", "library", "schedule", "limit", "budget_calls", "seed")
+    kept = {name: getattr(options, name) for name in named}
+    return {**kept, "smoke": False, "orchestrator": options.orchestrator or options.judge, "tasks": tasks}
 
 
 def _keep_plan(folder: Path, plan: dict[str, Any]) -> None:
     from rewardharness.files import read_json, write_json
 
-    if (folder / PLAN).exists():
-        known = read_json(folder / PLAN)
-        differing = sorted(key for key in {*known, *plan} if known.get(key) != plan.get(key))
-        if differing:
-            raise RunError(
-                f"{folder} was started with other options: {', '.join(differing)}.",
-                next_step="Choose another folder with --run.",
-            )
-        return
+    known = read_json(folder / PLAN) if (folder / PLAN).exists() else plan
+    differing = sorted(key for key in {*known, *plan} if known.get(key) != plan.get(key))
+    if differing:
+        problem = f"{folder} was started with other options: {', '.join(differing)}."
+        raise RunError(problem, next_step="Choose another folder with --run.")
     write_json(folder / PLAN, plan)
 
 
@@ -185,22 +172,17 @@ def _whole(folder: Path, plan: dict[str, Any]) -> list[ReproduceStep]:
 def _smoke(folder: Path, plan: dict[str, Any]) -> list[ReproduceStep]:
     """Return the steps on generated data. The starting Library lacks every second criterion of the built-in one."""
     data, exam, start = (str(folder / name) for name in ("data", "exam", "start"))
-    seed = ("--seed", str(plan["seed"]))
+    seed, judge = ("--seed", str(plan["seed"])), ("--judge", "measured")
     drawn = ("--pairs", str(plan["pairs"]), "--groups", "0")
-    judge = ["--judge", "measured"]
-    evolve = ["evolve", "--data", data, *judge, "--orchestrator", "builtin", "--library", start, *seed]
+    copied = ("library", "new", start, "--copy", "builtin", "--thin")
     return [
         ReproduceStep("check", ("doctor",)),
-        ReproduceStep("training data", ("data", "demo", data, *drawn, *seed), Path(data) / "made_by.json"),
+        ReproduceStep("training data", ("data", "demo", data, *drawn, *seed), folder / "data" / "made_by.json"),
         ReproduceStep(
-            "test data", ("data", "demo", exam, *drawn, "--seed", str(SMOKE_SEED)), Path(exam) / "made_by.json"
+            "test data", ("data", "demo", exam, *drawn, "--seed", str(SMOKE_SEED)), folder / "exam" / "made_by.json"
         ),
-        ReproduceStep(
-            "starting Library",
-            ("library", "new", start, "--copy", "builtin", "--thin"),
-            Path(start) / "registry.json",
-        ),
-        _evolve(folder, evolve),
+        ReproduceStep("starting Library", copied, folder / "start" / "registry.json"),
+        _evolve(folder, ["evolve", "--data", data, *judge, "--orchestrator", "builtin", "--library", start, *seed]),
         *_benchmarks(folder, "demonstration", exam, start, judge),
     ]
 
@@ -276,31 +258,23 @@ def _print_table(folder: Path, steps: Sequence[ReproduceStep], as_json: bool) ->
         if not title.startswith("starting"):
             published += [{**to_json(number), "task": result.task.name} for number in result.published]
     rows.sort(key=lambda row: (row["task"], row["part"], row["metric"]))
-    lines = [
-        "| benchmark | part | metric | Library | value [95% CI] | n | judged | protocol |",
-        "|" + "---|" * 8,
-    ]
-    lines += [
-        f"| {row['task']} | {row['part']} | {row['metric']} | {row['library']} | {row['shown']} | {row['n']} "
-        f"| {row['judged']} | {row['protocol']} |"
-        for row in rows
-    ]
-    write_text(folder / TABLE, "\n".join(lines) + "\n")
+    columns = ("task", "part", "metric", "library", "shown", "n", "judged", "protocol")
+    headings = ("benchmark", "part", "metric", "Library", "value [95% CI]", "n", "judged", "protocol")
+    lines = [headings, ("---",) * 8, *([row[name] for name in columns] for row in rows)]
+    write_text(folder / TABLE, "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines))
     if as_json:
         output.emit({"rows": rows, "published": published, "folder": str(folder)})
         return 0
-    output.table(
-        ("benchmark, part, metric", "Library", "value [95% CI]", "judged"),
-        [
-            (
-                f"{row['task']} {row['part']}: {row['metric']}",
-                row["library"],
-                row["shown"],
-                f"{row['judged']} of {row['n']}",
-            )
-            for row in rows
-        ],
-    )
+    shown = [
+        (
+            f"{row['task']} {row['part']}: {row['metric']}",
+            row["library"],
+            row["shown"],
+            f"{row['judged']} of {row['n']}",
+        )
+        for row in rows
+    ]
+    output.table(("benchmark, part, metric", "Library", "value [95% CI]", "judged"), shown)
     for who in dict.fromkeys(f"Judge: {row['judge']}, protocol: {row['protocol']}" for row in rows):
         output.say(who)
     beside = "Reports with published numbers" if published else "Reports"

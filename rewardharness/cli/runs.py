@@ -4,11 +4,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app, within
-from rewardharness.cli.options import NO_OPTIONS
 from rewardharness.cli.progress import counter, event_line, progress_line
 from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, RunError, shell
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from rewardharness.evolution.held_out import Score
     from rewardharness.evolution.report import EvolutionReport
     from rewardharness.evolution.status import Status
-    from rewardharness.runs.overview import Overview
+    from rewardharness.runs.reader import RunStatus
 
 POLL_SECONDS = 0.3
 EVOLVE = "evolve"
@@ -50,7 +49,7 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
     elsewhere = [] if folder is not None else runs_elsewhere(home)
     folder = folder or home / "runs"
     extents = {run: extent(run) for run in (*find_runs(folder, below=True), *elsewhere)}
-    found: list[Status | Overview] = []
+    found: list[RunStatus] = []
     for run in sorted(extents, key=lambda run: -extents[run][0]):
         try:
             found.append(_look(run))
@@ -65,10 +64,10 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
         return 0
     headings = ("run", "status", "data", "judge", "accepted", "training", "held out")
     ages = {run: f"{duration(time.time() - changed)}, {size / 1e6:.1f} MB" for run, (changed, size) in extents.items()}
-    rows = [(_name(run.folder, folder), ages[run.folder], *_row(run)) for run in found]
-    output.table(headings, [(f"{name}\n{age}", f"{kind}\n{status}", *more) for name, age, kind, status, *more in rows])
+    rows = [(f"{_name(run.folder, folder)}\n{ages[run.folder]}", *_row(run)) for run in found]
+    output.table(headings, rows)
     output.say(f"{output.count(len(found), 'run')}, {sum(size for _, size in extents.values()) / 1e6:.1f} MB.")
-    if any(_kind(run) == EVOLVE for run in found):
+    if any(run.kind == EVOLVE for run in found):
         output.say("training: accuracy on the examples that proposals were selected on, which is optimistic.")
         output.say("held out: accuracy on the held-out test set, which no decision used.")
     return 0
@@ -109,31 +108,23 @@ def rm(
     size, delete = sum(extent(folder)[1] for folder in folders), bool(run) or yes
     for folder in folders if delete else ():
         remove_run(folder)
-    if json:
-        output.emit({"runs": [str(folder) for folder in folders], "bytes": size, "deleted": delete})
-        return 0
-    for folder in folders:
-        output.say(str(folder))
-    would = "deleted" if delete else "would be deleted; add --yes"
-    output.say(f"{output.count(len(folders), 'run')}, {size / 1e6:.1f} MB {would}.")
+    names, would = [str(folder) for folder in folders], "deleted" if delete else "would be deleted; add --yes"
+    total = f"{output.count(len(folders), 'run')}, {size / 1e6:.1f} MB {would}."
+    output.show(json, {"runs": names, "bytes": size, "deleted": delete}, "\n".join([*names, total]))
     return 0
 
 
-def _look(folder: Path) -> "Status | Overview":
-    """Return the status of an evolution from its events, and of any other run from its record."""
-    from rewardharness.runs.overview import read_overview
-    from rewardharness.runs.store import read_manifest
+def _look(folder: Path) -> "RunStatus":
+    """Return the status of a run; of an evolution with what its events tell."""
+    from rewardharness.runs.reader import RunReader
 
-    manifest = read_manifest(folder)
-    if manifest.get("command") != EVOLVE:
-        return read_overview(folder, manifest)
-    from rewardharness.evolution.status import read_status
+    status = RunReader(folder).look()
+    if status.kind != EVOLVE:
+        return status
+    from rewardharness.evolution.events import read_events
+    from rewardharness.evolution.status import status_of
 
-    return read_status(folder, manifest)
-
-
-def _kind(run: "Status | Overview") -> str:
-    return str(run.manifest.get("command") or "unknown")
+    return status_of(status, read_events(folder))
 
 
 def _name(run: Path, folder: Path) -> str:
@@ -143,21 +134,14 @@ def _name(run: Path, folder: Path) -> str:
     return str(run.relative_to(folder)) if run != folder else run.resolve().name
 
 
-def _row(run: "Status | Overview") -> tuple[str, ...]:
-    from rewardharness.runs.overview import Overview
-
-    if isinstance(run, Overview):
-        data = run.data[:12] if run.data == run.manifest.get("data") else run.data
-        return (run.kind, run.condition, data, run.judge, "-", "-", "-")
-    return (
-        EVOLVE,
-        run.condition,
-        str(run.manifest.get("data_name")),
-        str(run.manifest.get("judge")),
-        f"{run.kept} of {run.tried}",
-        f"{output.share(run.start_accuracy)} > {output.share(run.pool_accuracy)}",
-        _share(run.audit),
-    )
+def _row(run: "RunStatus") -> tuple[str, ...]:
+    data = run.data[:12] if run.data == run.manifest.get("data") else run.data
+    row = (f"{run.kind}\n{run.condition}", data, run.judge)
+    if run.kind != EVOLVE:
+        return (*row, "-", "-", "-")
+    found = cast("Status", run)
+    training = f"{output.share(found.start_accuracy)} > {output.share(found.pool_accuracy)}"
+    return (*row, f"{found.kept} of {found.tried}", training, _share(found.audit))
 
 
 @app.command
@@ -171,8 +155,7 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
         failed: Show the examples that were not judged instead, with the replies that could not be read.
         json: Print one JSON object.
     """
-    from rewardharness.cli.remote import print_remote
-    from rewardharness.runs.overview import Overview
+    from rewardharness.cli.run import print_remote
 
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
@@ -182,13 +165,14 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
     if failed:
         return _show_failed(remote or _find(run, settings, None), json)
     found = _look(remote or _find(run, settings, None))
-    report = None if isinstance(found, Overview) or found.condition != "finished" else _write_report(found)
+    evolution = cast("Status", found) if found.kind == EVOLVE else None
+    report = _write_report(found) if evolution and found.condition == "finished" else None
     if json:
         output.emit(_json(found) | ({"report": to_json(report)} if report else {}))
-    elif isinstance(found, Overview):
-        _show_record(found)
+    elif evolution:
+        _show_evolution(evolution, report)
     else:
-        _show_evolution(found, report)
+        _show_record(found)
     if remote is not None and not json:
         print_remote(remote)
     return 0
@@ -215,7 +199,7 @@ def _show_failed(folder: Path, json: bool) -> int:
     return 0
 
 
-def _write_report(status: "Status") -> "EvolutionReport | None":
+def _write_report(status: "RunStatus") -> "EvolutionReport | None":
     """Return the report of a finished evolution and write its page again; None if it cannot be read."""
     from rewardharness.evolution.report import read_report
     from rewardharness.evolution.report_page import PAGE, report_page
@@ -234,13 +218,11 @@ def _write_report(status: "Status") -> "EvolutionReport | None":
 
 
 def _show_evolution(status: "Status", report: "EvolutionReport | None") -> None:
-    from rewardharness.cli.evolve_report import print_report
+    from rewardharness.cli.evolve import show_report
     from rewardharness.evolution.events import read_events
 
-    for event in read_events(status.folder):
-        line = event_line(event)
-        if line:
-            output.say(line)
+    for line in filter(None, map(event_line, read_events(status.folder))):
+        output.say(line)
     output.say()
     for key in ("data_name", "judge", "protocol", "orchestrator", "seed", "started"):
         output.say(f"{key.replace('_', ' ')}: {status.manifest.get(key)}")
@@ -254,10 +236,10 @@ def _show_evolution(status: "Status", report: "EvolutionReport | None") -> None:
     )
     if report is not None:
         output.say()
-        print_report(report, status.folder)
+        show_report(report, status.folder)
 
 
-def _show_record(run: "Overview") -> None:
+def _show_record(run: "RunStatus") -> None:
     from rewardharness.runs.store import RESULTS
 
     output.say(f"kind: {run.kind}")
@@ -272,9 +254,8 @@ def _show_record(run: "Overview") -> None:
     else:
         output.say("command: unknown; the run has no record of it")
     output.say(f"status: {run.condition}" + (f": {run.reason}" if run.reason else ""))
-    reader = READERS.get(run.kind)
-    if reader:
-        output.say(shell("Report: rh {} {}", reader.split(), run.folder))
+    if run.kind in READERS:
+        output.say(shell("Report: rh {} {}", READERS[run.kind].split(), run.folder))
     elif (run.folder / RESULTS).is_file():
         output.say(f"Judgments: {run.folder / RESULTS}")
 
@@ -294,7 +275,7 @@ def follow(run: str, /) -> int:
     Args:
         run: A run, or the id of its job.
     """
-    from rewardharness.cli.remote import follow_job
+    from rewardharness.cli.run import follow_job
     from rewardharness.evolution.events import EVENTS, event_of
     from rewardharness.evolution.status import read_status
     from rewardharness.files import read_jsonl
@@ -303,24 +284,21 @@ def follow(run: str, /) -> int:
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
     if remote is not None and not is_running(remote):
-        return follow_job(remote, settings, NO_OPTIONS)
+        return follow_job(remote, settings)
     folder = _find(str(remote or run), settings)
-    printed, show_progress = 0, counter()
+    printed, show_progress, status = 0, counter(), read_status(folder)
     while True:
-        status = read_status(folder)
-        over = status.condition != "running"
+        over = status.condition != "running"  # before its events, so that none is missed
         for number, record in read_jsonl(folder / EVENTS):
-            event = event_of(record)
-            if number > printed and event is not None:
+            if number > printed and (event := event_of(record)) is not None:
                 printed = number
-                line = event_line(event)
-                if line:
+                if line := event_line(event):
                     output.say(line)
         if over:
             break
         show_progress(status.progress)
         time.sleep(POLL_SECONDS)
-    status = read_status(folder)
+        status = read_status(folder)
     output.note(f"{folder.name}: {status.condition}. {status.next_step}".strip())
     return 0
 
@@ -336,7 +314,7 @@ def stop(run: str, /) -> int:
     Args:
         run: A run, the id of its job, or an output folder of rh score.
     """
-    from rewardharness.cli.remote import stop_job
+    from rewardharness.cli.run import stop_job
     from rewardharness.files import is_held, is_output, write_text
     from rewardharness.runs.stop import STOP_FILE
     from rewardharness.runs.store import is_running
@@ -345,16 +323,11 @@ def stop(run: str, /) -> int:
     if (remote := _find_remote(run, settings)) is not None:
         stop_job(remote, settings)
         return 0
-    if is_output(Path(run)):
-        folder, running = Path(run), any(map(is_held, Path(run).glob("running/*.lock")))
-    else:
-        folder = _find(run, settings, None)
-        running = is_running(folder)
-    if not running:
-        output.say(f"{folder.name} is not running.")
-        return 0
-    write_text(folder / STOP_FILE, "")
-    output.say(f"{folder.name} will stop after the judgments in progress.")
+    folder = Path(run) if is_output(Path(run)) else _find(run, settings, None)
+    running = is_running(folder) or any(map(is_held, folder.glob("running/*.lock")))
+    if running:
+        write_text(folder / STOP_FILE, "")
+    output.say(f"{folder.name} {'will stop after the judgments in progress' if running else 'is not running'}.")
     return 0
 
 
@@ -429,6 +402,6 @@ def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,
     return folder
 
 
-def _json(run: "Status | Overview") -> dict[str, Any]:
+def _json(run: "RunStatus") -> dict[str, Any]:
     """Return the status of a run as JSON: `kind`, `folder`, `condition`, `reason` and `manifest` for every kind."""
-    return {"kind": _kind(run), **asdict(run), "folder": str(run.folder)}
+    return {**asdict(run), "folder": str(run.folder)}

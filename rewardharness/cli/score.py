@@ -8,14 +8,13 @@ from cyclopts import Parameter
 
 from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
+from rewardharness.cli.bulk import EditsView
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.confirm import confirm
-from rewardharness.cli.examples import Bars
 from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.remote import judging_on, run_remotely
-from rewardharness.cli.work import open_job, print_cost, run_examples
+from rewardharness.cli.run import print_cost, run_job, run_remotely
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
@@ -26,7 +25,7 @@ from rewardharness.settings import Settings
 from rewardharness.waiting import shown
 
 if TYPE_CHECKING:
-    from rewardharness.bulk.job import ScoreResult
+    from rewardharness.bulk.job import ScoreJob, ScoreResult
     from rewardharness.schema import Judgment
 
 
@@ -147,8 +146,7 @@ def score(
         return run_shards(config.shards, options, settings)
     if not config.data:
         return _score_edit(config, options, settings)
-    with judging_on(where, options):
-        return run_folder(config.job, options, settings)
+    return run_job(config.job, options, settings, VIEW, where)
 
 
 def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settings) -> int:
@@ -182,7 +180,7 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settin
     if reason := limits.exceeded(Spent(judge=usage), planned=True):
         raise InputError(f"Nothing was judged: {reason}.", next_step="Raise the budget.")
     confirm(bool(cost.requests and cost.money(limits) != 0), options.yes, "Choose --one-order", strict=False)
-    with Bars(options.quiet) as bars, shown(bars.wait):
+    with output.Bars(options.quiet) as bars, shown(bars.wait):
         [(_, judgment)] = evaluate(opened.judge, opened.library, [example])
     if judgment.failure is not None and judgment.failure.code in {"image", "input"}:
         judgment.raise_for_failure()
@@ -197,13 +195,11 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settin
     return 0 if judgment.judged else NOT_JUDGED
 
 
-def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> int:
-    """Judge a dataset and print the report. Returns the exit status."""
-    from rewardharness.bulk.job import ScoreJob
+class ScoreView(EditsView):
+    """What `rh score` says of a dataset."""
 
-    job = open_job(ScoreJob, config, options, settings)
-
-    def show(result: "ScoreResult") -> int:
+    def show(self, job: "ScoreJob", result: "ScoreResult", options: RunOptions) -> int:
+        """Print the report."""
         if options.json:
             output.emit(job.to_json(result))
         else:
@@ -213,11 +209,12 @@ def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> 
             failure = next((judgment for _, judgment in result.judged if judgment.failure), None)
             if failure is not None and failure.failure is not None:
                 output.say(f"Such as {failure.example_id}: {failure.failure.code}: {failure.failure.message}")
-            output.say(str(job.identity))
+            output.say(str(job.opened.identity))
             output.say(f"One line per example: {result.results}")
         return 0 if result.report.judged == result.report.n else NOT_JUDGED
 
-    return run_examples(job, job.run, options, show)
+
+VIEW = ScoreView()
 
 
 def _save_overlays(judgment: "Judgment", folder: Path) -> None:
@@ -247,23 +244,20 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         if not show_chain and any(step.kind == "reply" for step in judgment.steps):
             output.say("The replies that could not be read: --show-chain")
         return
-    if judgment.preference is not None:
+    if judgment.inconsistent:
+        output.say("The judge was inconsistent: its answers in different orders contradict each other. It is no tie.")
+    elif judgment.preference is not None:
         order = " > ".join(" = ".join(level) for level in judgment.ranking)
         tie = "No preference" if judgment.undecided else "A tie"
         verdict = tie if judgment.preference == "tie" else f"{judgment.preference} is preferred"
-        margin = "" if judgment.margin is None else f", margin {judgment.margin:.3f}"
-        if judgment.inconsistent:
-            output.say(
-                "The judge was inconsistent: its answers in different orders contradict each other. It is no tie."
-            )
-        else:
-            output.say(f"{verdict} ({order}){margin}")
-            if words := confidence_words(judgment):
-                output.say(f"{words}.")
-            if judgment.position_consistent is False:
-                output.say("The answer changed with the order of the candidates, so trust it little.")
+        output.say(f"{verdict} ({order})" + ("" if judgment.margin is None else f", margin {judgment.margin:.3f}"))
+        if words := confidence_words(judgment):
+            output.say(f"{words}.")
+        if judgment.position_consistent is False:
+            output.say("The answer changed with the order of the candidates, so trust it little.")
+    digits = {"instruction": 2, "quality": 2, "reward": 3}
     rows = [
-        (label, _score(each.instruction), _score(each.quality), _score(each.reward, digits=3))
+        (label, *("-" if (value := getattr(each, name)) is None else f"{value:.{n}f}" for name, n in digits.items()))
         for label, each in judgment.scores.items()
     ]
     if rows:
@@ -279,7 +273,3 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         output.say(f"{judgment.consulted[0]} of {judgment.consulted[1]} entries of the Library were consulted.")
     who = JudgeIdentity(judgment.judge, "", judgment.protocol, judgment.library_id)
     output.say(f"{who}; {judgment.usage.seconds:.2f} s")
-
-
-def _score(value: float | None, digits: int = 2) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"

@@ -118,18 +118,11 @@ def serve(
     """
     from importlib.util import find_spec
 
-    packages = {
-        "fastapi": "serve",
-        "httptools": "serve",
-        "prometheus_client": "serve",
-        "uvicorn": "serve",
-        **({"ray": "ray"} if engine.engine == "ray" else {}),
-    }
-    for package, extra in packages.items():
+    packages = dict.fromkeys(("fastapi", "httptools", "prometheus_client", "uvicorn"), "serve")
+    for package, extra in (packages | ({"ray": "ray"} if engine.engine == "ray" else {})).items():
         if find_spec(package) is None:
             raise MissingPackageError(package, extra, "the reward server")
 
-    from rewardharness.judging.identity import JudgeIdentity
     from rewardharness.judging.release_opening import open_reward
     from rewardharness.serving import ray_engine, server
     from rewardharness.serving.config import ServerConfig, usual_limits
@@ -144,7 +137,7 @@ def serve(
     if problem is not None:
         output.fail(describe(problem))
         return WRONG_USE
-    judge, library, release = open_reward(config, settings)
+    judge, library, release = reward = open_reward(config, settings)
     plan = ServerConfig(
         config=config,
         library=library,
@@ -157,22 +150,15 @@ def serve(
     )
     opened = server.listen(network.host, network.port)
     place = network.host, opened.getsockname()[1]
-    ready = partial(_announce, place, JudgeIdentity.of(judge, library, None if release is None else release.id), guard)
+    ready = partial(_announce, place, reward.identity, guard)
     if engine.engine == "ray":
         opened.close()  # the address is free; Ray's proxies listen on it
         asyncio.run(judge.close())  # each replica opens its own
         ended_by = ray_engine.serve(plan, engine, place, engine.address, ready)
     else:
-        front = plan.open(judge)
-        ended_by = asyncio.run(
-            server.serve(
-                front,
-                front.service,
-                opened,
-                lambda _: ready(),
-                lambda number: exit_within(plan.limits.drain_seconds + LEFT_SECONDS, _status(number)),
-            )
-        )
+        front, left = plan.open(judge), plan.limits.drain_seconds + LEFT_SECONDS
+        over = lambda number: exit_within(left, _status(number))  # noqa: E731
+        ended_by = asyncio.run(server.serve(front, front.service, opened, lambda _: ready(), over))
     return _status(ended_by)
 
 
@@ -211,8 +197,8 @@ def _limits(usual: "Limits", bounds: LimitOptions) -> "Limits":
         "concurrency": bounds.concurrency,
         "queue": bounds.queue,
         "items": bounds.max_items,
-        "body_bytes": None if bounds.max_body_mb is None else bounds.max_body_mb * 1_000_000,
-        "pixels": None if bounds.max_megapixels is None else bounds.max_megapixels * 1_000_000,
+        "body_bytes": bounds.max_body_mb and bounds.max_body_mb * 1_000_000,
+        "pixels": bounds.max_megapixels and bounds.max_megapixels * 1_000_000,
         "deadline": bounds.deadline,
         "drain_seconds": bounds.drain,
     }

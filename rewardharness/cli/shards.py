@@ -1,6 +1,7 @@
 """`rh score --output DIR` and its `status`, `merge` and `verify`: datasets of any size."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,11 +10,10 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError
-from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import RunOptions
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.work import run_job
+from rewardharness.cli.run import View, run_job
 from rewardharness.errors import InputError
 from rewardharness.evolution.progress import duration
 from rewardharness.settings import Settings
@@ -29,8 +29,6 @@ PARTS = ".parts"
 
 def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings) -> int:
     """Judge a dataset into an output folder. Returns the exit status."""
-    from rewardharness.bulk.engine import ShardsJob
-
     if options.run_folder is not None or options.restart:
         name = "--run" if options.run_folder else "--restart"
         raise UsageError(f"{name} does not go with --output.", next_step="Choose another output folder to start over.")
@@ -43,30 +41,40 @@ def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings) ->
             raise InputError(f"{file} is a file.", next_step="Name another file, or replace a result with --yes.")
     if options.track:
         raise UsageError("--track does not go with --output.", next_step="Leave one of them out.")
-    note_same_name(config.data)
-    with Bars(options.quiet) as bars:
-        job = ShardsJob.open(config, settings, progress=bars.show)
-    if job.worker.stream.how and not options.quiet and not options.dry_run:
-        output.note(job.worker.stream.how)
+    return run_job(config, options, settings, ShardsView(file))
 
-    def show(found: "Status") -> int:
-        _print_status(job.store, found, as_json=options.json)
+
+@dataclass(frozen=True)
+class ShardsView(View):
+    """What the command line says about an output folder."""
+
+    file: Path | None = None
+    """Parquet file that the rows are merged into, if there is one."""
+
+    def opened(self, job: "ShardsJob", options: RunOptions) -> None:
+        """Print how the columns were found."""
+        if job.worker.stream.how and not options.quiet and not options.dry_run:
+            output.note(job.worker.stream.how)
+
+    def plan(self, job: "ShardsJob", preview: Mapping[str, Any]) -> None:
+        """Print what would be judged."""
+        stream = job.worker.stream
+        parts = output.count(len(stream.parts), "part")
+        output.say(f"{output.count(stream.count, 'row')} of {stream.name} in {parts}. {stream.how}".rstrip())
+        output.say(f"{output.count(preview['rows_left'], 'row')} would be judged. {job.worker.identity}")
+        output.say(f"Results would be written to {job.store.folder}. Nothing was judged.")
+
+    def show(self, job: "ShardsJob", result: "Status", options: RunOptions) -> int:
+        """Print the progress of the folder."""
+        _print_status(job.store, result, as_json=options.json)
         own, left, _ = job.plan()
-        if file is not None and found.complete:
-            job.store.merge(file, replace=True)
-            output.note(f"Rows: {file}; their parts: {job.store.folder}")
+        if self.file is not None and result.complete:
+            job.store.merge(self.file, replace=True)
+            output.note(f"Rows: {self.file}; their parts: {job.store.folder}")
         if not own:
-            output.note(f"Share {job.worker.config.shard} has no part: there are {found.parts}.")
+            output.note(f"Share {job.config.shard} has no part: there are {result.parts}.")
         failed = any(job.store.done()[part.number]["failed"] for part in own if part not in left)
         return NOT_JUDGED if left or failed else 0
-
-    return run_job(
-        job,
-        options,
-        lambda stop, progress: job.run(progress, stop=stop, retry_failed=options.retry_failed),
-        show,
-        lambda: _plan(job, options),
-    )
 
 
 def _store(place: Path) -> "ShardStore":
@@ -141,28 +149,6 @@ def verify(folder: Path, *, json: bool = False) -> int:
             output.note(f"  Next: {REPAIR}")
         output.say(f"{found.rows_done} of {output.count(found.rows, 'row')}; {output.count(len(problems), 'problem')}.")
     return NOT_JUDGED if problems else 0
-
-
-def _plan(job: "ShardsJob", options: RunOptions) -> dict[str, Any]:
-    job.store.check(job.manifest)
-    stream, (_, left, retry) = job.worker.stream, job.plan(retry_failed=options.retry_failed)
-    cost = job.cost(retry_failed=options.retry_failed)
-    rows_left = cost.judgments - cost.known
-    if not options.json:
-        parts = output.count(len(stream.parts), "part")
-        output.say(f"{output.count(stream.count, 'row')} of {stream.name} in {parts}. {stream.how}".rstrip())
-        output.say(f"{output.count(rows_left, 'row')} would be judged. {job.identity}")
-        output.say(f"Results would be written to {job.store.folder}. Nothing was judged.")
-    return {
-        **cost.to_json(job.limits),
-        "data": stream.name,
-        "rows": stream.count,
-        "parts": len(stream.parts),
-        "rows_left": rows_left,
-        "parts_left": len(left) + len(retry),
-        "fields": {name: list(columns) for name, columns in stream.fields.columns.items()},
-        **job.identity.to_json(),
-    }
 
 
 def _print_status(store: "ShardStore", found: "Status", *, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from rewardharness.evolution.progress import Meter, RunProgress
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.state import State, begin, seed_of
 from rewardharness.evolution.steps import Run
+from rewardharness.judging.evaluate import Executor
 from rewardharness.measure.table import known_measures
 from rewardharness.schema import Json
 
@@ -55,12 +56,17 @@ class Check:
         return lines
 
 
-def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lambda progress: None) -> Check:
+def check(
+    plan: EvolutionPlan,
+    on_progress: Callable[[RunProgress], None] = lambda progress: None,
+    executor: Executor | None = None,
+) -> Check:
     """Estimate what the joint fit would bring on all labeled examples of a plan.
 
     Args:
         plan: The plan of a run.
         on_progress: Called after each judgment, and every two seconds without one, by another thread.
+        executor: What judges; None for this process.
 
     Raises:
         InputError: If there are too few labeled examples, or the judge is a model: each fold would be a run of its own.
@@ -72,7 +78,7 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
         )
     examples = tuple(example for part in plan.parts for example in part)
     meter = Meter(on_progress, {"pool": float(len(examples)), "search": float(len(examples))})
-    evaluator = Evaluator(plan.judge, concurrency=plan.concurrency, meter=meter)
+    evaluator = Evaluator(plan.judge, concurrency=plan.concurrency, meter=meter, executor=executor)
     with meter.beating():
         meter.begin("pool", len(examples))
         outcomes = evaluator.judge(plan.library, examples)

@@ -12,7 +12,7 @@ from rewardharness.evolution.progress import Meter
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.stop import Exhausted, check_disk
 from rewardharness.files import content_id
-from rewardharness.judging.evaluate import evaluate, run_to_end
+from rewardharness.judging.evaluate import Executor, evaluate, run_to_end
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import fires
@@ -91,6 +91,7 @@ class Evaluator:
         record: Called with one line per judgment, for the results file of the run.
         concurrency: Examples judged at the same time.
         disks: Folders whose disks must not fill up.
+        executor: What judges; None for this process.
         meter: Counts judgments, cached ones included.
     """
 
@@ -100,12 +101,15 @@ class Evaluator:
     record: Callable[[dict[str, Any]], None] = lambda line: None
     concurrency: int = 8
     disks: tuple[Path, ...] = ()
+    executor: Executor | None = None
     meter: Meter = field(default_factory=Meter)
     spent: Spent = NOTHING
     step: int = 0
     """Step of the run that judgments are recorded with."""
     counted: set[str] = field(default_factory=set)
     """Keys of judgments that are part of `spent`."""
+    recorded: set[str] = field(default_factory=set)
+    """Keys of judgments that the results file has from a step that was killed; each is recorded once."""
     _cache: dict[str, Outcome] = field(default_factory=dict)
     _failed_in_a_row: int = 0
     _clock: float = field(default_factory=time.monotonic)
@@ -254,6 +258,7 @@ class Evaluator:
             concurrency=self.concurrency,
             on_judgment=lambda example, judgment: self._record(keys[example.id], example, judgment, cost > 0),
             should_stop=lambda: self.stop() or self._failed_in_a_row >= DOWN_AFTER,
+            executor=self.executor,
         )
         self._count(keys, cost)
         codes = {judgment.failure.code if judgment.failure else "" for _, judgment in judged}
@@ -270,7 +275,9 @@ class Evaluator:
         down = failure is not None and failure.code in MODEL_FAILURES
         self._failed_in_a_row = self._failed_in_a_row + 1 if down else 0
         self.spent = replace(self.spent, judge=self.spent.judge + judgment.usage)
-        if costs or judgment.usage.calls:  # a resumed run has recorded its cached judgments already
+        known = key in self.recorded and not judgment.usage.calls
+        self.recorded.discard(key)
+        if not known and (costs or judgment.usage.calls):  # a resumed run has recorded its cached judgments already
             line = {**result_line(judgment), "id": key, "example": example.id, "step": self.step}
             self.record({**line, "credit": credit(example, judgment)})
         self.meter.step()

@@ -1,13 +1,13 @@
 """The evolution job: opens what a run needs, and runs it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from rewardharness.codec import to_json
 from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
-from rewardharness.data.opening import Progress, open_data
+from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
 from rewardharness.errors import InputError
@@ -31,6 +31,7 @@ from rewardharness.files import content_id
 from rewardharness.judging.batches import expected_cost
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.config import MEASURED
+from rewardharness.judging.evaluate import Executor
 from rewardharness.judging.interface import check_task
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import open_judge
@@ -40,6 +41,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.open import open_model
 from rewardharness.prompts import Language, in_language
+from rewardharness.runs.job import Progress, Session, default_folder
 from rewardharness.runs.records import Recording, record_run
 from rewardharness.runs.spending import UNLIMITED, Cost, SpendingLimits
 from rewardharness.schema import TIE, Json
@@ -65,7 +67,7 @@ class EvolutionResult:
 
 @dataclass(frozen=True)
 class EvolutionJob:
-    """An evolution that is ready to run."""
+    """An evolution that is ready to run; see `runs.job.Job`."""
 
     plan: EvolutionPlan
     folder: Path
@@ -79,10 +81,58 @@ class EvolutionJob:
     warnings: tuple[str, ...] = ()
     """Problems of the corrections file."""
 
+    name: ClassVar[str] = "evolve"
+
+    @classmethod
+    def open(
+        cls, config: EvolveConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
+    ) -> Self:
+        """See `Job.open`: also opens the Orchestrator."""
+        config = config.with_defaults(settings)
+        dataset = open_data(
+            config.data, settings, fields=config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows
+        )
+        file = _corrections_file(config, settings, dataset)
+        corrections, warnings = corrected_labels(dataset, read_corrections(file)) if file else ({}, ())
+        ties = config.ties or TIE in {*(example.preference for example in dataset.examples), *corrections.values()}
+        folder = folder or settings.home / "runs" / f"evolve-{_config_id(config, dataset)}"
+        opened = config
+        if config.no_cache:  # a run always caches its judgments, or resuming would pay for them twice
+            opened = replace(config, no_cache=False)
+            settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
+        plan = make_plan(
+            dataset.first(config.limit),
+            _first_library(opened, settings, dataset),
+            open_judge(opened, settings, ties=ties),
+            open_orchestrator(
+                config.orchestrator,
+                settings,
+                images=config.orchestrator_images,
+                language=config.prompt_language or "en",
+            ),
+            config.make_schedule(),
+            settings,
+            concurrency=config.concurrency,
+            seed=config.seed,
+            audit_share=config.audit_share,
+            limits=config.make_limits(settings),
+            samples=config.ensemble,
+            regression=regression_set(settings, config.regression_margin),
+            corrections=corrections,
+            limit=config.limit,
+        )
+        chosen = {"ties": ties, "corrections": file, "cache": settings.home / "cache"}
+        return cls(plan, folder, settings, config, chosen, warnings)
+
     @property
     def started(self) -> bool:
         """Whether the run folder holds a run that can be resumed."""
         return (self.folder / CHECKPOINT).exists()
+
+    @property
+    def manifest(self) -> Json:
+        """What must stay the same when a run is resumed."""
+        return self.plan.manifest
 
     @property
     def limits(self) -> SpendingLimits:
@@ -97,20 +147,22 @@ class EvolutionJob:
             retry_failed: Not used: what failed is judged again whenever the search needs it.
         """
         pool = self.plan.parts[0]
-        usual, share = expected_cost(self.plan.judge, pool, self.plan.library), self.plan.estimate.expected / len(pool)
-        return replace(Cost(*(round(number * share) for number in astuple(usual))), judgments=0)
+        usual = expected_cost(self.plan.judge, pool, self.plan.library)
+        return replace(usual.scaled(self.plan.estimate.expected / len(pool)), judgments=0)
 
-    def finished_report(self) -> EvolutionReport | None:
-        """Return the report of a finished run; None if there is something left to do.
+    def finished(self) -> EvolutionResult | None:
+        """Return the result of a finished run; None if there is something left to do.
 
         Raises:
             RunError: If the folder holds another run.
         """
-        return finished_report(self.plan, self.folder)
+        report = finished_report(self.plan, self.folder)
+        return None if report is None else self._result(report)
 
-    def preview(self, *, restart: bool = False, finished: bool = False) -> Json:
-        """Return what the run is about and its cost estimate, which is None for a finished run."""
+    def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
+        """See `Job.preview`. The cost estimate of a finished run is None."""
         plan, (pool, audit) = self.plan, self.plan.parts
+        finished = not restart and self.finished() is not None
         return {
             "folder": str(self.folder),
             "goes_on": self.started and not restart and not finished,
@@ -128,44 +180,36 @@ class EvolutionJob:
             "cost": None if finished else self.cost().to_json(self.limits),
         }
 
-    def run(
-        self,
-        callbacks: Callbacks | None = None,
-        *,
-        restart: bool = False,
-        retry_failed: bool = False,
-        arguments: Mapping[str, Any] | None = None,
-        track: str | Iterable[str] | None = None,
-    ) -> EvolutionResult:
-        """Run or resume it; a finished run is only read.
-
-        Args:
-            callbacks: Receives events and progress, and may request a stop.
-            restart: Start over; an earlier run in the folder is renamed.
-            retry_failed: Not used: what failed is judged again whenever the search needs it.
-            arguments: Arguments of the command, for the record of the run; None to write no record.
-            track: Trackers that the run is logged to; None for those of the settings.
+    def run(self, session: Session | None = None, executor: Executor | None = None) -> EvolutionResult:
+        """See `Job.run`; a finished run is only read. What failed is judged again whenever the search needs it.
 
         Raises:
-            InputError: If there are too few labeled examples, the budget is too small, or a tracker is unknown.
-            MissingPackageError: If the package of a tracker is not installed.
-            RunError: If the folder holds another run, or the run is paused by an error. The same call resumes it.
-            Stopped: If a stop was requested. The same call resumes the run.
+            InputError: If there are too few labeled examples, or the budget is too small.
         """
-        report = None if restart else self.finished_report()
-        if report is None:
-            record = None if arguments is None else self._record(arguments)
-            disks = (self.settings.home,)
-            with track_run(track, self.settings) as tracking:
-                called = tracked(callbacks or Callbacks(), tracking, self.plan, self.folder, self.config)
-                report = run_plan(self.plan, self.folder, called, restart=restart, disks=disks, record=record)
-                if tracking.active:
-                    tracking.finish(evolution_numbers(report))
+        session = session or Session()
+        if not session.restart and (finished := self.finished()) is not None:
+            return finished
+        record = None if session.arguments is None else self._record(session.arguments)
+        with track_run(session.track, self.settings) as tracking:
+            callbacks = Callbacks(session.stop, session.on_event, session.on_progress)
+            report = run_plan(
+                self.plan,
+                self.folder,
+                tracked(callbacks, tracking, self.plan, self.folder, self.config),
+                restart=session.restart,
+                disks=(self.settings.home,),
+                record=record,
+                executor=executor,
+            )
+            if tracking.active:
+                tracking.finish(evolution_numbers(report))
+        return self._result(report)
+
+    def _result(self, report: EvolutionReport) -> EvolutionResult:
         origin = self.plan.library.origin
         if origin is not None:  # so that a later push knows what was changed
             write_origin(self.folder / CHAMPION, Origin(*origin))
-        library = replace(Library.load(self.folder / CHAMPION), origin=origin)
-        return EvolutionResult(library, report, self.folder)
+        return EvolutionResult(replace(Library.load(self.folder / CHAMPION), origin=origin), report, self.folder)
 
     def _record(self, arguments: Mapping[str, Any]) -> Recording:
         dataset, judge = self.plan.dataset, model_judge(self.plan.judge)
@@ -177,55 +221,6 @@ class EvolutionJob:
             taken=dict(self.chosen),
             skipped_rows=dataset.skipped_json(),
         )
-
-
-def open_job(
-    config: EvolveConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
-) -> EvolutionJob:
-    """Open data, judge, Library and Orchestrator of a configuration, and choose the run folder.
-
-    Args:
-        config: The configuration.
-        settings: Keys, and the default judge and Library.
-        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
-        progress: Called while the data are opened.
-
-    Raises:
-        InputError: If an option is wrong, or a key is missing.
-        DataError: If the data or the corrections cannot be read.
-        LibraryError: If the Library cannot be opened.
-    """
-    config = config.with_defaults(settings)
-    dataset = open_data(
-        config.data, settings, fields=config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows
-    )
-    file = _corrections_file(config, settings, dataset)
-    corrections, warnings = corrected_labels(dataset, read_corrections(file)) if file else ({}, ())
-    ties = config.ties or TIE in {*(example.preference for example in dataset.examples), *corrections.values()}
-    folder = folder or settings.home / "runs" / f"evolve-{_config_id(config, dataset)}"
-    opened = config
-    if config.no_cache:  # a run always caches its judgments, or resuming would pay for them twice
-        opened = replace(config, no_cache=False)
-        settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
-    plan = make_plan(
-        dataset.first(config.limit),
-        _first_library(opened, settings, dataset),
-        open_judge(opened, settings, ties=ties),
-        open_orchestrator(
-            config.orchestrator, settings, images=config.orchestrator_images, language=config.prompt_language or "en"
-        ),
-        config.make_schedule(),
-        settings,
-        concurrency=config.concurrency,
-        seed=config.seed,
-        audit_share=config.audit_share,
-        limits=config.make_limits(settings),
-        samples=config.ensemble,
-        regression=regression_set(settings, config.regression_margin),
-        corrections=corrections,
-    )
-    chosen = {"ties": ties, "corrections": file, "cache": settings.home / "cache"}
-    return EvolutionJob(replace(plan, limit=config.limit), folder, settings, config, chosen, warnings)
 
 
 def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
@@ -245,6 +240,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     restart: bool = False,
     on_event: Callable[[Event], None] | None = None,
     track: str | Sequence[str] | None = None,
+    executor: Executor | None = None,
 ) -> EvolutionResult:
     """Evolve a Library from labeled preferences: propose edits, and accept those that held-out evidence supports.
 
@@ -266,6 +262,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
         restart: Start from scratch; a previous run in the folder is kept aside.
         on_event: Called with each event after it is written.
         track: Trackers that the run is logged to, such as `"trackio:my-project"`; None for `RH_TRACK`.
+        executor: What judges, such as a `RayExecutor`; None for this process.
 
     Returns:
         The Library, the report and the run folder.
@@ -291,9 +288,9 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
         limits=limits,
         samples=ensemble,
     )
-    place = Path(folder) if folder else settings.home / "runs" / f"evolve-{content_id(plan.manifest)[:12]}"
-    callbacks = Callbacks(on_event=on_event) if on_event else Callbacks()
-    return EvolutionJob(plan, place, settings).run(callbacks, restart=restart, track=track)
+    place = Path(folder) if folder else default_folder("evolve", plan.manifest, settings)
+    session = Session(restart=restart, track=track, on_event=on_event or (lambda event: None))
+    return EvolutionJob(plan, place, settings).run(session, executor)
 
 
 def _first_library(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Library:
@@ -400,6 +397,6 @@ def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset
 def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
     """Return the name of the default run folder: runs that cannot continue each other have different ones."""
     search = asdict(config.make_schedule())  # type: ignore[call-overload]
-    parts = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
+    parts: list[Any] = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
     parts += [config.initializer_model, config.prompt_language, config.limit, config.audit_share, config.ensemble]
     return content_id([*parts, config.schedule, config.seed, search])[:12]

@@ -35,6 +35,7 @@ from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import Exhausted
 from rewardharness.evolution.trial import COVERAGE, credit_of
 from rewardharness.files import read_jsonl, write_json, write_text
+from rewardharness.judging.evaluate import Executor
 from rewardharness.measure.table import known_measures
 from rewardharness.runs.records import Recording
 from rewardharness.runs.spending import OVER_BUDGET, SpendingLimits, ledger_usage
@@ -62,6 +63,7 @@ def evolve(
     restart: bool = False,
     disks: Sequence[Path] = (),
     record: Recording | None = None,
+    executor: Executor | None = None,
 ) -> EvolutionReport:
     """Evolve a Library in a run folder, or resume the run of the folder.
 
@@ -72,6 +74,7 @@ def evolve(
         restart: Start over; the previous content of the folder is renamed.
         disks: Further folders that are written to, such as that of the cache.
         record: The record of the run; see `records.record_run`.
+        executor: What judges; None for this process.
 
     Returns:
         The report, which is also written to `report.json`.
@@ -89,7 +92,7 @@ def evolve(
     started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
     manifest, stop = {**plan.manifest, **started}, callbacks.stop
     with RunFolder(folder, manifest, restart=restart, record=record, stop=stop) as run_folder:
-        session = _Session(plan, run_folder, callbacks, parts, (folder, *disks))
+        session = _Session(plan, run_folder, callbacks, parts, (folder, *disks), executor)
         try:
             with session.meter.beating():
                 return session.run()
@@ -166,6 +169,7 @@ class _Session:
         callbacks: Callbacks,
         parts: tuple[tuple[Example, ...], tuple[Example, ...]],
         disks: tuple[Path, ...],
+        executor: Executor | None = None,
     ) -> None:
         self.plan, self.folder, self.callbacks = plan, folder, callbacks
         self.training, self.held_out = parts
@@ -187,10 +191,12 @@ class _Session:
             record=folder.append,
             concurrency=plan.concurrency,
             disks=disks,
+            executor=executor,
             meter=self.meter,
             spent=replace(spent, judge=judged, orchestrator=self._asked_before),
             step=step,
             counted={line["id"] for line in lines if line["step"] < step},
+            recorded={line["id"] for line in lines if line["step"] >= step and not line.get("failure")},
         )
         setting = {
             "data": f"{plan.dataset.name}: {len(parts[0])} examples that edits were chosen on; expect less on others",

@@ -4,13 +4,13 @@ Judgments of earlier sessions are kept, failures that `runs.results.ASKED_AGAIN`
 or the budget ends a session; the same call resumes the run.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, TypeVar
 
 from rewardharness.data.rows import Progress
 from rewardharness.files import read_jsonl
-from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.evaluate import Executor, judge_each, run_to_end
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import SubAgent, count_requests
 from rewardharness.judgments import result_line
@@ -21,6 +21,8 @@ from rewardharness.runs.spending import UNLIMITED, Account, Cost, SpendingLimits
 from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Example, Failure, Json, Judgment, Usage
+
+K = TypeVar("K")
 
 JUDGING = "judging"
 """Activity that is reported while a job judges."""
@@ -124,6 +126,47 @@ class Outage:
             )
 
 
+async def judge_within(
+    judge: Judge,
+    library: Library,
+    items: Iterable[tuple[K, Example]],
+    on_judgment: Callable[[K, Example, Judgment], None],
+    *,
+    account: Account,
+    stop: StopRequest,
+    answered: bool = False,
+    **options: Any,
+) -> None:
+    """Judge examples until the budget is spent or a stop is requested. The judge is not closed.
+
+    Args:
+        judge: The judge.
+        library: Its Library.
+        items: Keys and examples, read lazily.
+        on_judgment: Called with the key, the example and each judgment, one at a time.
+        account: What may be spent.
+        stop: Ends the work when asked.
+        answered: Whether the judge has answered before; see `Outage`.
+        options: Further arguments of `judge_each`.
+
+    Raises:
+        RunPaused: If the model cannot be asked.
+    """
+    outage = Outage(judge.name, answered=answered)
+
+    def keep(key: tuple[int, K], example: Example, judgment: Judgment) -> None:
+        account.settle(str(key[0]), judgment.usage)
+        on_judgment(key[1], example, judgment)
+        outage.watch(judgment)
+
+    numbered = (((number, key), example) for number, (key, example) in enumerate(items))
+    going = True
+    while going:
+        due = account.within(numbered, lambda item: count_requests(judge, item[1]), lambda item: str(item[0][0]))
+        await judge_each(judge, library, due, keep, should_stop=stop, **options)
+        going = bool(account.held) and not account.reason and not stop()
+
+
 def judge_batches(
     run: RunFolder,
     batches: Iterable[Batch],
@@ -133,6 +176,7 @@ def judge_batches(
     limits: SpendingLimits = UNLIMITED,
     spent: Usage = Usage(),
     retry_failed: bool = False,
+    executor: Executor | None = None,
 ) -> Results:
     """Judge what a run folder does not hold yet.
 
@@ -144,6 +188,7 @@ def judge_batches(
         limits: The budget of the run.
         spent: What the run has spent elsewhere.
         retry_failed: Judge all failed examples again.
+        executor: What judges; None for this process.
 
     Returns:
         All results.
@@ -162,31 +207,37 @@ def judge_batches(
     account = Account(limits, spent + ledger_usage(lines))
     report(batches[0].label if batches else JUDGING, done, total)
     for batch, left in due:
-        answered = any(name in known and not known.failure(name) for name in map(batch.name, batch.examples))
-        outage = Outage(batch.judge.name, answered=answered)
-        count, examples = len(left), iter(left)
+        judge, count = batch.judge, len(left)
 
-        def keep(example: Example, judgment: Judgment, batch: Batch = batch, outage: Outage = outage) -> None:
+        def keep(key: None, example: Example, judgment: Judgment, batch: Batch = batch) -> None:
             nonlocal done, count
             done, count = done + 1, count - 1
-            account.settle(example.id, judgment.usage)
             line = {**result_line(judgment), **batch.line(example.id)}
             known[line["id"]] = line
             run.append(line)
             report(batch.label, done, total)
-            outage.watch(judgment)
 
-        judge, going = batch.judge, True
-        while going and left:
-            evaluate(
+        if left:
+            work = judge_within(
                 judge,
                 batch.library,
-                account.within(examples, partial(count_requests, judge), lambda example: example.id),
+                ((None, example) for example in left),
+                keep,
+                account=account,
+                stop=stop,
                 concurrency=batch.concurrency or judge.traits.concurrency,
-                on_judgment=keep,
-                should_stop=stop,
+                answered=any(name in known and not known.failure(name) for name in map(batch.name, batch.examples)),
+                executor=executor,
             )
-            going = bool(account.held) and not account.reason and not stop()
+            run_to_end(closing(judge, work))
         if count:
             raise Stopped(account.reason)
     return known
+
+
+async def closing(judge: Judge, work: Coroutine[Any, Any, None]) -> None:
+    """Do some work, and close the judge."""
+    try:
+        await work
+    finally:
+        await judge.close()

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
 from rewardharness.judging.calibration import edit_kind
@@ -18,10 +18,11 @@ from rewardharness.telemetry import judgment_span, record_judgment
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 K = TypeVar("K")
+R = TypeVar("R")
 
 
-class Workers(Protocol):
-    """Judges examples for this process, such as a cluster."""
+class Executor(Protocol):
+    """What judges examples: this process, or a cluster (`on_ray.RayExecutor`)."""
 
     def concurrency(self, judge: JudgeProtocol, chosen: int) -> int:
         """Return the number of examples in progress, where the caller has chosen one."""
@@ -29,9 +30,6 @@ class Workers(Protocol):
     async def judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
         """Judge one example. An error that concerns it alone gives a failure; others are raised."""
 
-
-WORKERS: ContextVar[Workers | None] = ContextVar("workers", default=None)
-"""What judges the examples of evaluations in this context; None: this process."""
 
 LOOK = 0.5
 """Seconds between two looks whether a stop was requested."""
@@ -104,6 +102,7 @@ def evaluate(
     on_judgment: Callable[[Example, Judgment], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     cancel: Cancel | None = None,
+    executor: Executor | None = None,
 ) -> list[tuple[Example, Judgment]]:
     """Judge examples concurrently.
 
@@ -117,6 +116,7 @@ def evaluate(
         on_judgment: Called with each judgment when it is complete, one at a time.
         should_stop: Called before each example; True stops before it.
         cancel: Cancels everything at once when called. Examples in progress are missing from the result.
+        executor: What judges; None for this process.
 
     Returns:
         Examples and judgments, in the order of `examples`.
@@ -138,6 +138,7 @@ def evaluate(
                 concurrency=concurrency,
                 should_stop=should_stop,
                 cancel=cancel,
+                executor=executor,
             )
         finally:
             await judge.close()
@@ -153,9 +154,8 @@ async def judge_each(
     on_judgment: Callable[[K, Example, Judgment], None],
     *,
     concurrency: int,
-    should_stop: Callable[[], bool] | None = None,
-    cancel: Cancel | None = None,
-    blocking: bool = False,
+    executor: Executor | None = None,
+    **options: Any,
 ) -> None:
     """Judge examples concurrently without keeping them. The judge is not closed.
 
@@ -165,14 +165,38 @@ async def judge_each(
         items: Keys and examples, read lazily; at most `concurrency` are in memory.
         on_judgment: Called with the key, the example and each judgment when it is complete, one at a time.
         concurrency: Maximum number of concurrent examples, at least 1.
-        should_stop: Called before each example and at intervals; True stops before it. Judgments in progress have
-            `GRACE` seconds to end.
+        executor: What judges; None for this process.
+        options: Further arguments of `work_each`.
+    """
+    worker = executor or LocalExecutor()
+    at_once = worker.concurrency(judge, concurrency)
+    await work_each(
+        items, lambda example: worker.judge(judge, library, example), on_judgment, concurrency=at_once, **options
+    )
+
+
+async def work_each(
+    items: Iterable[tuple[K, T]],
+    work: Callable[[T], Awaitable[R]],
+    on_result: Callable[[K, T, R], None],
+    *,
+    concurrency: int,
+    should_stop: Callable[[], bool] | None = None,
+    cancel: Cancel | None = None,
+    blocking: bool = False,
+) -> None:
+    """Work on items concurrently.
+
+    Args:
+        items: Keys and items, read lazily; at most `concurrency` are in memory.
+        work: Works on an item.
+        on_result: Called with the key, the item and each result when it is complete, one at a time.
+        concurrency: Maximum number of concurrent items, at least 1.
+        should_stop: Called before each item and at intervals; True stops before it. Work in progress has `GRACE`
+            seconds to end.
         cancel: Cancels everything at once when called.
         blocking: Whether reading an item takes long enough that it must not run on the event loop.
     """
-    elsewhere = WORKERS.get()
-    judge_one = judge_safely if elsewhere is None else elsewhere.judge
-    concurrency = concurrency if elsewhere is None else elsewhere.concurrency(judge, concurrency)
     iterator, end, turn = iter(items), object(), asyncio.Lock()
     workers: list[asyncio.Task[None]] = []
     loop = asyncio.get_running_loop()
@@ -191,13 +215,13 @@ async def judge_each(
         async with turn:
             return await asyncio.to_thread(next, iterator, end)
 
-    async def work() -> None:
+    async def run() -> None:
         while not cancel.requested and not (should_stop and should_stop()):
-            item = await take()
-            if item is end:
+            taken = await take()
+            if taken is end:
                 return
-            key, example = item
-            on_judgment(key, example, await judge_one(judge, library, example))
+            key, item = taken
+            on_result(key, item, await work(item))
 
     async def watch() -> None:
         while should_stop is not None and not should_stop():
@@ -209,8 +233,8 @@ async def judge_each(
     watcher = asyncio.create_task(watch()) if should_stop is not None else None
     try:
         async with asyncio.TaskGroup() as group:
-            workers += [group.create_task(work()) for _ in range(max(1, concurrency))]
-    except ExceptionGroup as errors:  # raised by `on_judgment`, such as a full disk; the first one is reported
+            workers += [group.create_task(run()) for _ in range(max(1, concurrency))]
+    except ExceptionGroup as errors:  # raised by `on_result`, such as a full disk; the first one is reported
         raise errors.exceptions[0] from None
     finally:
         cancel.bind(None)
@@ -218,13 +242,20 @@ async def judge_each(
             watcher.cancel()
 
 
-async def judge_safely(judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
-    """Judge one example; an internal error gives a failure and does not affect other examples."""
-    try:
-        return await judge_calibrated(judge, example, library)
-    except Exception as error:
-        _log_once(example.id, error)
-        return unjudged(example, judge, library, Failure("defect", f"{type(error).__name__}: {error}"))
+class LocalExecutor:
+    """Judges in this process."""
+
+    def concurrency(self, judge: JudgeProtocol, chosen: int) -> int:
+        """Return what the caller has chosen."""
+        return chosen
+
+    async def judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
+        """Judge one example; an internal error gives a failure and does not affect other examples."""
+        try:
+            return await judge_calibrated(judge, example, library)
+        except Exception as error:
+            _log_once(example.id, error)
+            return unjudged(example, judge, library, Failure("defect", f"{type(error).__name__}: {error}"))
 
 
 async def judge_calibrated(judge: JudgeProtocol, example: Example, library: Library) -> Judgment:

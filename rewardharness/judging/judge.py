@@ -11,7 +11,7 @@ from rewardharness.data.source import Dataset
 from rewardharness.data.values import read_data
 from rewardharness.errors import InputError
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.evaluate import Executor, evaluate
 from rewardharness.judging.interface import JudgeProtocol, Traits, check_task
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
@@ -120,6 +120,7 @@ class Judge(JudgeProtocol):
         fields: Mapping[str, Any] | None = None,
         concurrency: int | None = None,
         skip_bad_rows: bool = False,
+        executor: Executor | None = None,
     ) -> "ScoredDataset":
         """Judge every example of a dataset. Nothing is written; `rh score` is resumable.
 
@@ -131,6 +132,7 @@ class Judge(JudgeProtocol):
                 left out is recognized by name. See docs/data.md.
             concurrency: Examples that are judged side by side; None for what suits the judge.
             skip_bad_rows: Leave out rows that cannot be used. Without it one such row is an error.
+            executor: What judges, such as a `RayExecutor`; None for this process.
 
         Returns:
             One judgment per example, in order, and a report.
@@ -144,7 +146,8 @@ class Judge(JudgeProtocol):
         dataset = read_data(data, settings, fields=fields, skip_bad_rows=skip_bad_rows)
         opened = open_library(settings.library if library is None else library)
         check_task(dataset.task, self, opened)
-        judged = evaluate(self, opened, dataset.examples, concurrency=concurrency or self.traits.concurrency)
+        at_once = concurrency or self.traits.concurrency
+        judged = evaluate(self, opened, dataset.examples, concurrency=at_once, executor=executor)
         return ScoredDataset(dataset, tuple(judgment for _, judgment in judged))
 
 

@@ -1,24 +1,24 @@
-"""Evaluations on a Ray cluster: workers on its nodes judge the examples, and everything else stays in this process.
+"""Work on a Ray cluster: actors on its nodes judge examples, or parts of a dataset, and the rest stays in this process.
 
-    with judging_on_ray("auto"):
-        evolve("org/preferences", judge="vllm:NAME@URL")
+    with RayExecutor("auto") as executor:
+        evolve("org/preferences", judge="vllm:NAME@URL", executor=executor)
 
-Judges and Libraries are sent once. Keys are not sent: a node uses those of its own environment. An example whose worker
-is lost is judged by another one. Complete judgments of a model are in the cache of this process, so a run that is
-resumed pays for none twice; nodes keep what they measured or asked in memory.
+Judges and Libraries are sent once. Keys are not sent: a node uses those of its own environment. What a lost node worked
+on is given to another one. Complete judgments of a model are in the cache of this process, so a run that is resumed
+pays for none twice; nodes keep what they measured or asked in memory.
 """
 
 import asyncio
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Self, TypeVar
 
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.files import content_id, sha256, sha256_file
-from rewardharness.judging.evaluate import WORKERS, judge_safely
+from rewardharness.judging.evaluate import LocalExecutor
 from rewardharness.judging.interface import JudgeProtocol
 from rewardharness.judging.revision import machine_revision
 from rewardharness.judging.subagent import SubAgent, count_requests
@@ -28,10 +28,12 @@ from rewardharness.ray_cluster import RayError, connect, ray_error
 from rewardharness.schema import Example, ImageInput, Judgment, TextInput, Usage, images_of
 from rewardharness.task import task_of
 
+T = TypeVar("T")
+
 _KEPT = 64
-"""Judges and Libraries that a worker keeps. Others are sent again."""
-_PER_WORKER = 8
-"""Examples that a worker has at the same time, at most, so that none waits for the next one to arrive."""
+"""Judges and Libraries that an actor keeps. Others are sent again."""
+_PER_ACTOR = 8
+"""Examples that an actor has at the same time, at most, so that none waits for the next one to arrive."""
 
 
 @dataclass(frozen=True)
@@ -46,84 +48,111 @@ class _Sent:
     """Code and extras that the judgments of a judge depend on; empty for a Library."""
 
 
-class _Worker:
-    """Judges on a node. Errors are returned, because Ray would show them with a stack trace."""
+@dataclass(frozen=True)
+class _Reply:
+    """What an actor returns."""
+
+    value: Any = None
+    error: tuple[str, str] | None = None
+    """Message and next step of an error."""
+
+
+class _Actor:
+    """Works on a node. Errors are returned, because Ray would show them with a stack trace."""
 
     def __init__(self) -> None:
         self._opened: OrderedDict[str, Any] = OrderedDict()
+        self._opening = asyncio.Lock()
 
-    async def judge(self, judge: _Sent, library: _Sent, example: Example) -> Judgment | tuple[str, str]:
-        """Judge an example, or return message and next step of an error."""
+    async def call(self, function: Callable[..., Awaitable[T]], sent: Iterable[_Sent], *given: Any) -> _Reply:
+        """Call a function with opened values and further arguments."""
         try:
-            return await judge_safely(await self._open(judge), await self._open(library), example)
+            return _Reply(await function(*[await self._open(each) for each in sent], *given))
         except HarnessError as error:
-            return error.message, error.next_step
+            return _Reply(error=(error.message, error.next_step))
 
     async def _open(self, sent: _Sent) -> Any:
-        if sent.key not in self._opened:
-            data = await sent.reference[0]
-            value = pickle.loads(data)  # noqa: S301  (from the process that started this one)
-            if sent.revision and machine_revision(value.revision) != sent.revision:
-                step = "Install the same version with the same extras on all nodes."
-                raise RunError("A node of the Ray cluster has another version of the judge.", next_step=step)
-            self._opened.setdefault(sent.key, value)
-            while len(self._opened) > _KEPT:
-                self._opened.popitem(last=False)
-        self._opened.move_to_end(sent.key)
-        return self._opened[sent.key]
+        async with self._opening:
+            if sent.key not in self._opened:
+                data = await sent.reference[0]
+                value = await asyncio.to_thread(pickle.loads, data)  # noqa: S301  (from the process that started this one)
+                if sent.revision and machine_revision(value.revision) != sent.revision:
+                    step = "Install the same version with the same extras on all nodes."
+                    raise RunError("A node of the Ray cluster has another version of the judge.", next_step=step)
+                self._opened[sent.key] = value
+                while len(self._opened) > _KEPT:
+                    self._opened.popitem(last=False)
+            self._opened.move_to_end(sent.key)
+            return self._opened[sent.key]
 
 
+@dataclass(eq=False)
 class _Place:
-    """A worker, as this process sees it."""
+    """An actor, as this process sees it."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-        self.judging = 0
+    actor: Any
+    busy: int = 0
 
 
-class RayWorkers:
-    """Workers on a cluster, one per free CPU.
+class RayExecutor:
+    """Actors on a cluster.
 
     Args:
         address: Address of the cluster, or `auto`; None for `RAY_ADDRESS`, else Ray starts on this machine.
+        workers: Number of actors; None for one per free CPU.
 
     Raises:
         MissingPackageError: If Ray is not installed.
         RayError: If the cluster cannot be reached.
     """
 
-    def __init__(self, address: str | None) -> None:
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
         connect(address, "judging on a Ray cluster")
         import ray
 
-        self._ray = ray
-        free = max(1, int(ray.available_resources().get("CPU", 1)))
-        worker = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worker)
-        self._places = [_Place(worker.remote()) for _ in range(free)]
+        self._ray, self._workers = ray, workers
         self._chosen: dict[str, _Place] = {}
         self._sent: OrderedDict[int, tuple[Any, _Sent]] = OrderedDict()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ray.shutdown()
+
+    @cached_property
+    def places(self) -> list[_Place]:
+        """The actors; they are started when they are needed."""
+        free = max(1, int(self._ray.available_resources().get("CPU", 1)))
+        count, cpus = self._workers or free, min(1.0, free / (self._workers or free))
+        actor = self._ray.remote(num_cpus=cpus, scheduling_strategy="SPREAD")(_Actor)
+        return [_Place(actor.remote()) for _ in range(count)]
+
     def concurrency(self, judge: JudgeProtocol, chosen: int) -> int:
-        """Return the number of examples in progress: of a model as chosen, of other judges as many as workers take."""
-        return chosen if judge.traits.uses_model else max(chosen, _PER_WORKER * len(self._places))
+        """Return the number of examples in progress: of a model as chosen, of other judges as many as actors take."""
+        return chosen if judge.traits.uses_model else max(chosen, _PER_ACTOR * len(self.places))
 
     async def judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
         """Judge an example on a node; the answer of a model is looked up first, and stored.
 
         Raises:
-            RayError: If all workers are lost.
-            RunError: If a node has another version.
-            InputError: If the judge cannot be sent, or a node has no key for its model.
+            RayError: If all actors are lost.
+            RunError: If a node has another version, or no key for its model.
+            InputError: If the judge cannot be sent.
         """
+
+        async def ask() -> Judgment:
+            return await self.call(example.id, _judge_here, {judge.name: judge, "The Library": library}, example)
+
         cache = judge.cache if isinstance(judge, SubAgent) else None
         key = await asyncio.to_thread(_question, judge, library, example) if cache is not None else None
         if key is None or cache is None:
-            return await self._judge(judge, library, example)
+            return await ask()
         made: Judgment | None = None
 
         async def make() -> dict[str, Any] | None:
             nonlocal made
-            made = await self._judge(judge, library, example)
+            made = await ask()
             return None if made.failure else {**result_line(made), "id": ""}
 
         value, _ = await cache.remember(key, judge.name, make, judgment_from_json)
@@ -132,38 +161,50 @@ class RayWorkers:
         assert value is not None
         return replace(judgment_from_json(value), example_id=example.id, usage=Usage())
 
-    async def _judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
-        sent = (
-            self._send(judge, judge.name, lambda: machine_revision(judge.revision)),
-            self._send(library, "The Library"),
-        )
+    async def call(
+        self, name: str, function: Callable[..., Awaitable[T]], values: Mapping[str, Any], *arguments: Any
+    ) -> T:
+        """Call a function on a node.
+
+        Args:
+            name: What it works on; the actor that worked on it before is taken, if there is one.
+            function: A function of a module.
+            values: Its first arguments, by their names in errors; each is sent to the cluster once.
+            arguments: Further arguments.
+
+        Raises:
+            RayError: If all actors are lost.
+            RunError: If the function raises an error of this package.
+            InputError: If a value cannot be sent.
+        """
+        sent = tuple(self._send(value, named) for named, value in values.items())
         while True:
-            place = self._place(example.id)
-            place.judging += 1
+            place = self._place(name)
+            place.busy += 1
             try:
-                answer = await place.actor.judge.remote(*sent, example)
+                reply: _Reply = await place.actor.call.remote(function, sent, *arguments)
             except self._ray.exceptions.RayActorError:
-                self._places = [each for each in self._places if each is not place]
+                if place in self.places:
+                    self.places.remove(place)
                 continue
             except self._ray.exceptions.RayError as error:
                 raise ray_error(error) from None
             finally:
-                place.judging -= 1
-            if isinstance(answer, Judgment):
-                return answer
-            message, step = answer
-            raise RunError(message, next_step=step)
+                place.busy -= 1
+            if reply.error is not None:
+                raise RunError(reply.error[0], next_step=reply.error[1])
+            return reply.value  # type: ignore[no-any-return]
 
     def _place(self, name: str) -> _Place:
-        """Return the worker of an example: the one that knows it, else the one with the fewest in progress."""
+        """Return the actor of a name: the one that knows it, else the one with the fewest in progress."""
         place = self._chosen.get(name)
-        if place is None or place not in self._places:
-            if not self._places:
+        if place is None or place not in self.places:
+            if not self.places:
                 raise RayError("All workers of the Ray cluster are lost.", next_step="Give the same command again.")
-            place = self._chosen[name] = min(self._places, key=lambda each: each.judging)
+            place = self._chosen[name] = min(self.places, key=lambda each: each.busy)
         return place
 
-    def _send(self, value: Any, name: str, revision: Callable[[], str] = str) -> _Sent:
+    def _send(self, value: Any, name: str) -> _Sent:
         known = self._sent.get(id(value))
         if known is None or known[0] is not value:
             try:
@@ -171,31 +212,16 @@ class RayWorkers:
             except (pickle.PicklingError, TypeError, AttributeError) as error:
                 problem = f"{name} cannot be sent to a Ray cluster: {error}."
                 raise InputError(problem, next_step="Judge in this process.") from None
-            known = value, _Sent(sha256(data), (self._ray.put(data),), revision())
+            revision = machine_revision(value.revision) if hasattr(value, "revision") else ""
+            known = value, _Sent(sha256(data), (self._ray.put(data),), revision)
             self._sent[id(value)] = known
             while len(self._sent) > _KEPT:
                 self._sent.popitem(last=False)
         return known[1]
 
 
-@contextmanager
-def judging_on_ray(address: str | None = None) -> Iterator[None]:
-    """Let every evaluation in this context judge on a cluster: evolution, benchmarks, `Judge.score_dataset`.
-
-    Args:
-        address: Address of the cluster, or `auto`; None for `RAY_ADDRESS`, else Ray starts on this machine.
-
-    Raises:
-        MissingPackageError: If Ray is not installed.
-        RayError: If the cluster cannot be reached.
-    """
-    workers = RayWorkers(address)
-    token = WORKERS.set(workers)
-    try:
-        yield
-    finally:
-        WORKERS.reset(token)
-        workers._ray.shutdown()
+async def _judge_here(judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
+    return await LocalExecutor().judge(judge, library, example)
 
 
 def _question(judge: JudgeProtocol, library: Library, example: Example) -> str | None:

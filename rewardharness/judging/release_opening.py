@@ -52,6 +52,11 @@ class OpenedJudge(NamedTuple):
     library: Library
     release: Release | None
 
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Judge, revision, protocol, Library and release."""
+        return JudgeIdentity.of(self.judge, self.library, self.release.id if self.release else None)
+
 
 def open_reward(config: RewardConfig, settings: Settings, *, pictures: bool = False) -> OpenedJudge:
     """Open judge and Library of a job that scores.

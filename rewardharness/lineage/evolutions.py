@@ -6,7 +6,6 @@ from pathlib import Path
 from rewardharness.errors import HarnessError
 from rewardharness.evolution.checkpoint import CHAMPION, version_folder
 from rewardharness.evolution.report import REPORT
-from rewardharness.evolution.status import is_evolution
 from rewardharness.files import read_json, read_jsonl
 from rewardharness.library.reader import LINEAGE_FILE
 from rewardharness.lineage.graph import EvolutionSummary
@@ -39,7 +38,7 @@ def read_evolutions(folders: Iterable[Path]) -> list[EvolutionSummary]:
     found = []
     for folder in folders:
         try:
-            if is_evolution(folder):
+            if read_manifest(folder).get("command") == "evolve":
                 found.append(read_evolution(folder))
         except HarnessError:
             continue

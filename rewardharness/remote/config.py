@@ -15,13 +15,24 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoteConfig:
+class ClusterConfig:
+    """Where judgments are made.
+
+    With `ray`, the nodes of a Ray cluster judge: the one at `RAY_ADDRESS`, or one that starts here.
+    """
+
+    on: Literal["local", "ray"] = "local"
+    """Where to run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteConfig(ClusterConfig):
     """Where the command runs. With `hf-jobs` it runs as a Hugging Face Job, which your account pays for.
 
     With `ray` it runs here, and the nodes of a Ray cluster judge: the one at `RAY_ADDRESS`, or one that starts here.
     """
 
-    on: Literal["local", "ray", "hf-jobs"] = "local"
+    on: Literal["local", "ray", "hf-jobs"] = "local"  # type: ignore[assignment]
     """Where to run."""
     flavor: str | None = field(default=None, metadata=TEXT)
     """Hardware of the job, such as a10g-large."""
@@ -64,3 +75,4 @@ class RemoteConfig:
 
 
 ON_THIS_COMPUTER = RemoteConfig()
+HERE = ClusterConfig()

@@ -17,7 +17,7 @@ from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO
 from rewardharness.files import is_run, megabytes
 from rewardharness.hub.repository import MAIN, Access, Repo, split_spec
-from rewardharness.jobs import JOBS, JobConfig
+from rewardharness.jobs import JobConfig, name_of
 from rewardharness.judging.deployments import DEPLOYED
 from rewardharness.leaks import find_leaks
 from rewardharness.library.space import source_files
@@ -125,7 +125,7 @@ def pack(inputs: Inputs, about: Mapping[str, Any]) -> bytes:
         inputs: The inputs.
         about: Further values for the worker.
     """
-    job = next(name for name, kind in JOBS.items() if kind is type(inputs.config))
+    job = name_of(inputs.config)
     document = {**about, "job": job, "model": inputs.model, "config": {"job": job, **to_json(inputs.config)}}
     contents = {f"package/{path}": data for path, data in source_files().items()}
     contents |= {"job.json": json.dumps(document).encode(), "requirements.txt": "\n".join(requirements()).encode()}

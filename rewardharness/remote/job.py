@@ -24,7 +24,7 @@ from rewardharness.files import content_id, hold, read_json, sha256, write_bytes
 from rewardharness.hub.errors import HubError, UnreachableError
 from rewardharness.hub.jobs import COMPLETED, Hardware, JobsClient, JobSpec, JobStatus
 from rewardharness.hub.repository import MAIN, Access, Repo
-from rewardharness.jobs import JOBS, JobConfig
+from rewardharness.jobs import JobConfig, name_of
 from rewardharness.library.hub import usual_access
 from rewardharness.models.serving import Gpu, plan_servers
 from rewardharness.remote.config import RemoteConfig
@@ -163,7 +163,7 @@ def plan_job(
     if where.push_to and not isinstance(config, EvolveConfig):
         raise InputError("--push-to is for an evolved Library.", next_step="Leave it out.")
     config = config.with_defaults(settings)
-    job = next(name for name, kind in JOBS.items() if kind is type(config))
+    job = name_of(config)
     asked = json.loads(json.dumps({"job": job, **to_json(config)}))  # as it is read from a file
     folder = folder or settings.home / "runs" / f"{job}-{content_id(asked)[:12]}"
     before = read_remote(folder)

@@ -146,7 +146,7 @@ class Worker:
     def _words(self, judge: str, restart: bool) -> Sequence[str]:
         job = str(self.about["job"])
         fields = {name: value for name, value in self.about["config"].items() if name != "job"}
-        config = with_server(from_json(JOBS[job], fields), str(self.about["model"]), judge)
+        config = with_server(from_json(JOBS[job].config, fields), str(self.about["model"]), judge)
         file = self.root / "config.json"
         write_json(file, {"job": job, **to_json(config)})
         words = [job, "--config", str(file), "--run", str(self.run_folder), *(["--restart"] if restart else [])]

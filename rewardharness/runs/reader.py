@@ -29,6 +29,8 @@ _CONDITIONS: Mapping[str, Condition] = {
     "killed": "interrupted",
 }
 """Condition of a run by that of its latest session; see `records.Condition`."""
+EVENTS = "events.jsonl"
+"""File with the events of a run that has any; the last one says how the run ended."""
 _HEAD = 256
 """Bytes that identify a file."""
 
@@ -42,7 +44,9 @@ class RunStatus:
     """Manifest of the run."""
     condition: Condition = "unknown"
     reason: str = ""
-    """Why the latest session failed or paused; empty otherwise."""
+    """Why the latest session failed or paused, or the search of an evolution ended; empty otherwise."""
+    next_step: str = ""
+    """What to do before the run is resumed; empty if nothing is known."""
     kind: str = "unknown"
     """Job type."""
     stopping: bool = False
@@ -123,7 +127,8 @@ class RunReader:
     def __init__(self, folder: Path, fields: Collection[str] | None = ()) -> None:
         self.folder = folder
         self._fields = None if fields is None else {"id", *fields}
-        self._tail = Tail(folder / RESULTS)
+        self._tail, self._events = Tail(folder / RESULTS), Tail(folder / EVENTS)
+        self._event: Json = {}
         self._results: dict[str, Json] = {}
         self._lock = threading.RLock()
 
@@ -140,12 +145,13 @@ class RunReader:
             record: Mapping[str, Any] = read_record(self.folder) if (self.folder / RECORD).is_file() else {}
             sessions = record.get("sessions", [])
             last = sessions[-1] if sessions else {}
-            ended: Condition = _CONDITIONS.get(str(last.get("condition")), "interrupted") if last else "unknown"
+            condition, end = self._ended(last, running)
             return RunStatus(
                 self.folder,
                 manifest,
-                "running" if running else ended,
-                reason="" if running else str(last.get("reason") or ""),
+                condition,
+                reason=str(end.get("reason") or "") if condition != "running" else "",
+                next_step=str(end.get("next_step") or "") if condition != "running" else "",
                 kind=str(manifest.get("command") or "unknown"),
                 stopping=running and (self.folder / STOP_FILE).exists(),
                 command=tuple(last.get("words", ())),
@@ -156,6 +162,21 @@ class RunReader:
                 sessions=len(sessions),
                 given=_given(last),
             )
+
+    def _ended(self, session: Mapping[str, Any], running: bool) -> tuple[Condition, Mapping[str, Any]]:
+        """Return the condition, and what gives its reason: the last event of the run, or its latest session."""
+        void, records = self._events.read()
+        self._event = records[-1] if records else {} if void else self._event
+        event = str(self._event.get("event", ""))
+        if event == "finished":
+            return "finished", self._event
+        if running:
+            return "running", session
+        if event in {"paused", "rested"}:
+            return ("stopped" if self._event.get("kind") == "stopped" else "paused"), self._event
+        if not session:
+            return ("interrupted" if event else "unknown"), session
+        return _CONDITIONS.get(str(session.get("condition")), "interrupted"), session
 
     def results(self) -> Mapping[str, Json]:
         """Return the results so far by id. Of several with one id, the last one counts."""

@@ -190,6 +190,10 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*(sum(pair) for pair in zip(astuple(self), astuple(other), strict=True)))
 
+    def scaled(self, factor: float) -> "Cost":
+        """Return the cost of so many times the work."""
+        return Cost(*(round(number * factor) for number in astuple(self)))
+
     def money(self, limits: SpendingLimits) -> float | None:
         """Return the usual cost; None if a price is unknown."""
         return limits.judge_price.of(Usage(self.requests, self.input_tokens, self.output_tokens))

@@ -6,14 +6,14 @@ from pathlib import Path
 from synthetic import MAKERS, Pixels
 
 from rewardharness.benchmark.items import BenchmarkData
+from rewardharness.benchmark.job import BenchmarkJob
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.numbers import Number
-from rewardharness.benchmark.result import BenchmarkResult, read_result
-from rewardharness.benchmark.run import BenchmarkEntry, judge_benchmark, manifest
+from rewardharness.benchmark.result import BenchmarkResult
+from rewardharness.benchmark.run import BenchmarkEntry
 from rewardharness.benchmark.task import open_task
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import EMPTY, Library
-from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
 
 
@@ -44,9 +44,11 @@ def entry(
 
 def judged(data: BenchmarkData, entries: Sequence[BenchmarkEntry], folder: Path) -> BenchmarkResult:
     """Judge a benchmark and count."""
-    with RunFolder(folder, manifest(data, entries[0])) as run:
-        judge_benchmark(run, data, entries, concurrency=8)
-    return read_result(folder)
+    return job(data, entries, folder).run().result
+
+
+def job(data: BenchmarkData, entries: Sequence[BenchmarkEntry], folder: Path, concurrency: int = 8) -> BenchmarkJob:
+    return BenchmarkJob(data, tuple(entries), settings(folder), chosen_folder=folder, concurrency=concurrency)
 
 
 def number(result: BenchmarkResult, part: str, metric: str, row: int = 0, **more: object) -> Number:

@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from bench_parts import entry, judged, made, number, settings
+from bench_parts import entry, job, judged, made, number, settings
 from synthetic import MAKERS, Pixels, edit, editreward_bench, editreward_rows, png, vcreward
 
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, report_page
 from rewardharness.benchmark.result import read_result
-from rewardharness.benchmark.run import estimate, judge_benchmark, line_id, manifest, read_judgments
+from rewardharness.benchmark.run import line_id, read_judgments
 from rewardharness.benchmark.task import list_tasks, open_task
 from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
 from rewardharness.errors import DataError, RunError
@@ -23,8 +23,8 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.scripted import ScriptedModel
-from rewardharness.runs.results import Results
-from rewardharness.runs.store import RESULTS, RunFolder, results_of
+from rewardharness.runs.job import Session
+from rewardharness.runs.store import RESULTS, results_of
 from rewardharness.schema import TIE, Example, Failure, Judgment
 
 ALL = [(task.name, protocol) for task in list_tasks() if task.name in MAKERS for protocol in task.protocols]
@@ -220,8 +220,7 @@ def test_what_failed_because_of_its_input_is_judged_again_only_when_asked(
     well = Pixels()
     well.name = "pixels failing"  # the same judge, whose server is back
     for retry, asked, coverage in ((False, 0, 17 / 20), (True, 3, 1.0)):
-        with RunFolder(tmp_path / "run", manifest(data, entry(lambda ties: well))) as run:
-            judge_benchmark(run, data, [entry(lambda ties: well)], concurrency=1, retry_failed=retry)
+        job(data, [entry(lambda ties: well)], tmp_path / "run", 1).run(Session(retry_failed=retry))
         assert len(well.seen) == asked
         assert read_result(tmp_path / "run").rows[0].coverage == coverage
 
@@ -230,13 +229,13 @@ def test_the_cost_is_counted_before_anything_is_spent(tmp_path: Path) -> None:
     data = made("editreward-bench", tmp_path)
     model = SubAgent(ScriptedModel([]), ModelJudgeConfig(samples=2))
     who = entry(lambda ties: replace(model, settings=replace(model.settings, ties=ties)))
-    cost = estimate(data, [who, entry()], Results())
+    cost = job(data, [who, entry()], tmp_path).cost()
     assert (cost.judgments, cost.known, cost.requests) == (2 * 68, 0, 68 * 2 * 2)
-    known = Results()
-    known.update((line_id(who.key, name), {}) for name in list(data.items)[:8])
-    assert estimate(data, [who], known).requests == 60 * 2 * 2
+    for name in list(data.items)[:8]:
+        append_jsonl(tmp_path / "results.jsonl", {"id": line_id(who.key, name)})
+    assert job(data, [who], tmp_path).cost().requests == 60 * 2 * 2
     ranking = made("editreward-bench", tmp_path, "ranking")
-    assert estimate(ranking, [who], Results()).requests == (20 * 1 + 6 * 3 + 5 * 6) * 2 * 2
+    assert job(ranking, [who], tmp_path / "new").cost().requests == (20 * 1 + 6 * 3 + 5 * 6) * 2 * 2
 
 
 def test_the_same_judge_without_a_library_stands_beside_it(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from model_server import Call, ModelServer
 from PIL import Image
 
 from rewardharness.benchmark.config import BenchmarkConfig, split_judges
-from rewardharness.benchmark.job import open_job
 from rewardharness.errors import InputError
+from rewardharness.jobs import open_job
 
 
 def test_lists_of_judges_are_split_but_not_lists_of_addresses() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_parts import entry, made, settings
+from bench_parts import entry, job, made, settings
 from PIL import Image
 
 from rewardharness.benchmark.facts import make_facts
@@ -15,7 +15,7 @@ from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, report_page, write_report
 from rewardharness.benchmark.result import BenchmarkResult, read_result
-from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, judge_benchmark, manifest
+from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, manifest
 from rewardharness.benchmark.task import open_task
 from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
@@ -23,7 +23,6 @@ from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.release_card import read_report
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
-from rewardharness.runs.store import RunFolder
 
 CAUTION = "The Library mine was evolved on the same data, so expect lower accuracy on other"
 
@@ -62,10 +61,7 @@ def table(library: Library) -> list[BenchmarkEntry]:
 
 
 def judged(opened_task: BenchmarkData, library: Library, run: Path) -> BenchmarkResult:
-    who = table(library)
-    with RunFolder(run, manifest(opened_task, who[0])) as folder:
-        judge_benchmark(folder, opened_task, who, concurrency=4)
-    return read_result(run)
+    return job(opened_task, table(library), run).run().result
 
 
 def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_are(tmp_path: Path) -> None:

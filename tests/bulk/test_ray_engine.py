@@ -59,3 +59,10 @@ def test_errors_of_a_cluster_are_one_sentence(data: Path, tmp_path: Path) -> Non
     missing = call(sys.executable, words)
     if missing.returncode == 1:
         assert "ray" in missing.stderr and "pip install" in missing.stderr
+
+
+def test_a_ranking_on_ray_is_that_of_this_process(data: Path, tmp_path: Path) -> None:
+    rank = ["-m", "rewardharness", "data", "rank", data, "--skip-bad-rows", "--allow-ungradable", "--quiet", "--json"]
+    here, ray = (call(PYTHON, [*rank, "--run", tmp_path / on, "--on", on]) for on in ("local", "ray"))
+    assert here.returncode == ray.returncode, ray.stderr
+    assert json.loads(ray.stdout)["edits"] == json.loads(here.stdout)["edits"] != []

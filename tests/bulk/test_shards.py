@@ -17,6 +17,7 @@ from rewardharness.cli.main import main
 from rewardharness.errors import DataError, InputError, RunError
 from rewardharness.files import sha256_file
 from rewardharness.judging import batches
+from rewardharness.runs.job import Session
 from rewardharness.runs.stop import RunPaused
 from rewardharness.settings import Settings
 
@@ -35,7 +36,7 @@ def data(tmp_path: Path) -> Path:
 
 def run(data: Path, output: Path, *, retry_failed: bool = False, **options: Any) -> Status:
     config = ShardsConfig(str(data), output=output, **{"judge": "closer", "part_rows": 5, **options})
-    return ShardsJob.open(config, Settings.from_env()).run(retry_failed=retry_failed)
+    return ShardsJob.open(config, Settings.from_env()).run(Session(retry_failed=retry_failed))
 
 
 def files(output: Path) -> dict[str, bytes]:

@@ -1,13 +1,10 @@
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from halting import Halt
 from model_server import ModelServer
 from PIL import Image
 
@@ -266,26 +263,6 @@ def test_what_cannot_be_done_is_said_in_words(
     assert main(["benchmark", *(word.replace("{data}", str(data)) for word in words)]) == 1
     shown = capsys.readouterr()
     assert message in shown.err and "Next:" in shown.err and not shown.out
-
-
-@pytest.mark.slow
-def test_killing_the_process_changes_nothing(data: Path, tmp_path: Path, halt: Halt) -> None:
-    words = ["benchmark", str(data), "--no-baseline", "--quiet", "--json"]
-    words += ["--baselines", "random", "--concurrency", "1", "--no-cache", "--run"]
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    halt.at("results.jsonl", 2)
-    command = [sys.executable, "-m", "rewardharness", *words, str(killed)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    halt.reached().kill()
-    process.communicate()
-    for folder in (killed, whole):
-        assert main([*words, str(folder)]) == 0
-    first, second = (json.loads((each / "report.json").read_text("utf-8")) for each in (killed, whole))
-    for row in (*first["rows"], *second["rows"]):
-        del row["usage"]
-    assert first == second
-    ids = [json.loads(line)["id"] for line in (killed / "results.jsonl").read_text("utf-8").splitlines()]
-    assert len(ids) == len(set(ids)) == 16, "nothing was judged twice"
 
 
 def test_a_model_is_asked_once_however_often_the_run_is_made(

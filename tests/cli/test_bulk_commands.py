@@ -39,18 +39,6 @@ def test_best_of_n(tmp_path, capsys, method, of):
     assert [json.loads(line) for line in lines] == said["edits"]
 
 
-def test_a_second_time_nothing_is_judged(tmp_path, capsys):
-    samples = folders(tmp_path / "samples", edits=1)
-    run = tmp_path / "run"
-    first = told(capsys, "data", "rank", samples, "--run", run, *SCORES)
-    before = (run / "results.jsonl").read_bytes()
-    assert told(capsys, "data", "rank", samples, "--run", run, *SCORES)["edits"] == first["edits"]
-    assert (run / "results.jsonl").read_bytes() == before
-    picture(samples / "edit-0" / "c0.png", 250)
-    assert main(["data", "rank", str(samples), "--run", str(run), *SCORES]) == 1
-    assert "differs in: data" in capsys.readouterr().err
-
-
 def test_one_edit_in_a_folder(tmp_path, capsys):
     source = picture(tmp_path / "source.png", 0)
     for number in range(3):

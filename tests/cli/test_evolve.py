@@ -247,27 +247,6 @@ def test_corrected_labels_count_for_what_is_learned_from_alone(
 
 
 @pytest.mark.slow
-def test_killing_the_process_changes_nothing(
-    data: Path, library: Path, finished: Path, tmp_path: Path, halt: Halt, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = arguments(data, library, tmp_path / "killed", "--quiet", "--json")
-    command = [sys.executable, "-m", "rewardharness", *words]
-    for lines in (2, 5):
-        halt.at("events.jsonl", lines)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        halt.reached().kill()
-        process.communicate()
-    assert main(words) == 0
-    report, whole = (
-        report_of(capsys.readouterr().out),
-        json.loads((finished / "report.json").read_text(encoding="utf-8")),
-    )
-    for key in ("library", "audit", "pool", "edits", "ending"):
-        assert report[key] == whole[key], key
-    assert Library.load(tmp_path / "killed" / "library").lineage_text == Library.load(finished / "library").lineage_text
-
-
-@pytest.mark.slow
 def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, library: Path, tmp_path: Path) -> None:
     processes: list[subprocess.Popen[bytes]] = []
     begun, killed = threading.Event(), threading.Event()

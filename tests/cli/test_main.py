@@ -43,14 +43,6 @@ def test_score_prints_one_object_with_the_agreed_shape(images: list[str], capsys
     assert record["failure"] is None
 
 
-def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(score(images, "--show-chain", "--save-overlays", str(tmp_path / "overlays"))) == 0
-    shown = capsys.readouterr().out
-    assert "A is preferred" in shown
-    assert "<answer>" in shown
-    assert (tmp_path / "overlays" / "A-change-map.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_critiques_are_printed_and_kept_in_results(
     images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,46 +62,6 @@ def test_critiques_are_printed_and_kept_in_results(
     assert set(json.loads(line)["critiques"]) == {"A", "B"}
     assert main([word for word in command if word != "--critique"]) == 1  # another run
     assert "critique" in capsys.readouterr().err
-
-
-def test_a_missing_image_is_said_in_one_line(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(score([*images[:2], "nowhere.png"], "--json")) == 1
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert "nowhere.png does not exist" in error["detail"]
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("score demo --limit -1", "--limit -1"),
-        ("data filter demo --min-margin nan -o x.jsonl", "--min-margin nan"),
-        ("data pairs demo --holdout 1 -o x", "--holdout 1.0"),
-        ("data show demo --audit-share 2", "--audit-share 2.0"),
-        ("evolve demo --audit-share 1", "--audit-share 1.0"),
-        ("evolve demo --price 1 -1", "--price -1.0"),
-        ("evolve demo --limit 0", "--limit 0"),
-        ("library search --limit 101", "--limit 101"),
-        ("serve --queue 0", "--queue 0"),
-        ("serve judge x --gpus 0", "--gpus 0"),
-        ("app --port 70000", "--port 70000"),
-        ("cache prune --older-than -1", "--older-than -1.0"),
-    ],
-)
-def test_numbers_out_of_range_are_wrong_arguments(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(command.split()) == 2
-    found = capsys.readouterr().err
-    assert f"{said} is out of range." in found and "Next: Give a number " in found
-
-
-def test_five_candidates_are_wrong_arguments(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(score([images[0], *[images[1]] * 5])) == 2
-    assert "There are 5 candidates" in capsys.readouterr().err
-
-
-def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "runs", "rm"]) == 0
-    assert "--older-than" in capsys.readouterr().out
-    assert main(["help"]) == 0 and "130 interrupted" in capsys.readouterr().out
 
 
 def test_greedy_is_the_default_schedule_and_a_limit_uses_the_first_examples(
@@ -191,17 +143,6 @@ def test_a_library_without_triggers_is_reported_and_gets_a_proposal(
     assert main(["library", "triggers", "builtin", "--write"]) == 1
 
 
-def test_a_broken_library_is_named_with_the_next_step(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "lib").mkdir()
-    assert main(score(images, "--library", str(tmp_path / "lib"))) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "registry.json" in shown.err
-    assert "Traceback" not in shown.err
-
-
 def make_folder(folder: Path, images: list[str]) -> None:
     folder.mkdir()
     for path in images:
@@ -230,39 +171,6 @@ def test_a_run_folder_inside_the_data_folder_is_no_data(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 1
 
 
-def test_score_folder_resumes_and_reports(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_folder(tmp_path / "data", images)
-    command = ["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--json"]
-    assert main([*command, "--limit", "2"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 2
-    assert main(command) == 3
-    shown = capsys.readouterr()
-    assert "2 of 4 are judged already" in shown.err
-    report = json.loads(shown.out.splitlines()[-1])
-    assert (report["n"], report["judged"], report["coverage"]) == (4, 3, 0.75)
-    assert report["by_label_kind"]["made"]["accuracy"] == 1.0
-    assert report["position_consistency"] == 1.0
-    assert report["groups"] == {"n": 0, "judged": 0, "best_accuracy": None, "interval": None}
-    lines = [json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines()]
-    lines.sort(key=lambda line: str(line["id"]))
-    assert [line["id"] for line in lines] == ["e0", "e1", "e2", "e3"]
-    assert {"id", "preference", "margin", "scores", "failure"} <= set(lines[0])
-    assert lines[3]["preference"] is None
-    assert "gone.png" in lines[3]["failure"]["message"]
-
-
-def test_accuracies_say_who_judged_and_why_something_was_not(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_folder(tmp_path / "data", images)
-    assert main(["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--quiet"]) == 3
-    shown = capsys.readouterr().out
-    assert "Judge: measured (no VLM), protocol measured; Library " in shown
-    assert "Not judged: image 1\nSuch as e3: image: " in shown and "gone.png" in shown
-
-
 def test_a_library_can_be_begun_in_a_folder_with_underscores(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,37 +178,6 @@ def test_a_library_can_be_begun_in_a_folder_with_underscores(
     assert Library.load(tmp_path / "My_library").meta["id"] == "my-library"
     assert main(["library", "show", str(tmp_path / "none")]) == 1
     assert "create one: rh library new" in capsys.readouterr().err
-
-
-def test_another_library_in_the_same_run_folder_is_refused(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_folder(tmp_path / "data", images)
-    assert main(["library", "new", str(tmp_path / "lib"), "--copy", "builtin"]) == 0
-    new = [
-        "library",
-        "new",
-        str(tmp_path / "lib"),
-        "--skill",
-        "hats",
-        "--description",
-        "For hats.",
-        "--triggers",
-        "hat",
-    ]
-    assert main(new) == 0
-    command = ["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--limit", "1", "--quiet"]
-    assert main(command) == 0
-    assert main([*command, "--library", str(tmp_path / "lib")]) == 1
-    assert "library_id" in capsys.readouterr().err
-    assert main([*command, "--library", str(tmp_path / "lib"), "--restart"]) == 0
-
-
-def test_dry_run_judges_nothing(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_folder(tmp_path / "data", images)
-    assert main(["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--dry-run"]) == 0
-    assert "4 edits" in capsys.readouterr().out
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("spelling", ["{}/lamps", "{}/skills/lamps", "{}/skills/lamps/SKILL.md", "lamps"])
@@ -327,118 +204,6 @@ def test_an_entry_written_by_hand_is_added(
     assert "lamps" not in Library.load(library) and not place.exists()
 
 
-def test_options_from_a_device_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "demo", "--config", "/dev/zero"]) == 2
-    assert "larger than" in capsys.readouterr().err
-
-
-def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    library = str(tmp_path / "lib")
-    assert main(["library", "new", library, "--copy", "builtin"]) == 0
-    assert main(["library", "check", library, "--strict"]) == 0
-    assert main(["library", "check", "builtin"]) == 0
-    assert "folder does not exist" not in capsys.readouterr().out
-    assert main(["library", "diff", "builtin", library]) == 0
-    assert "are equal" in capsys.readouterr().out
-    assert main(["library", "new", library, "--tool", "hat-finder"]) == 1
-    assert "--description" in capsys.readouterr().err
-    assert main(["library", "new", library, "--tool", "hat-finder", "--description", "Finds hats."]) == 0
-    assert main(["library", "diff", "builtin", library, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert [entry["name"] for entry in found["added"]] == ["hat-finder"]
-    assert main(["library", "show", library, "--entry", "nothing"]) == 1
-    assert main(["library", "show", library, "--entry", "hat-finder"]) == 0
-    assert "Finds hats." in capsys.readouterr().out
-    assert main(["library", "remove", f"{library}/hat-finder"]) == 0
-    assert main(["library", "remove", f"{library}/hat-finder"]) == 1
-    assert "no entry 'hat-finder'" in capsys.readouterr().err
-    assert main(["library", "diff", "builtin", library]) == 0
-    assert "are equal" in capsys.readouterr().out
-    assert main(["library", "show", "--for", "remove the hat", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    consulted = [entry["name"] for entry in shown["entries"] if entry["consulted"]]
-    assert "following-removals" in consulted
-    assert "style-and-tone-changes" not in consulted
-
-
-def test_doctor_names_the_state_of_things(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["ok"]
-    assert {"python", "numpy", "state folder", "library"} <= {check["name"] for check in report["checks"]}
-
-
-def test_a_wrong_setting_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("RH_WORKERS", "many")
-    assert main(["doctor"]) == 1
-    assert "RH_WORKERS='many'" in capsys.readouterr().err
-
-
-def test_a_wrong_command_line_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score"]) == 2
-    assert "--source" in capsys.readouterr().err
-
-
-def test_a_wrong_judge_of_the_environment_is_named(
-    images: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RH_JUDGE", "nonsense")
-    assert main(score(images)) == 1
-    assert "RH_JUDGE: Unknown judge 'nonsense'." in capsys.readouterr().err
-    assert main(score(images, "--judge", "other")) == 1
-    assert "RH_JUDGE" not in capsys.readouterr().err
-
-
-def test_equal_scores_are_a_tie_only_where_ties_are_offered(
-    images: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    same = [images[0], images[1], images[1]]
-    assert main(score(same)) == 0
-    assert capsys.readouterr().out.startswith("No preference (A = B)")
-    assert main(score(same, "--ties")) == 0
-    assert capsys.readouterr().out.startswith("A tie (A = B)")
-
-
-def test_the_run_folder_of_another_command_is_named(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_folder(tmp_path / "data", images)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text('{"command": "evolve", "seed": 1}', encoding="utf-8")
-    assert main(["score", str(tmp_path / "data"), "--run", str(tmp_path / "run")]) == 1
-    assert "holds a run of evolve; this is score" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ([], "Missing: a dataset or one edit."),
-        (["--source", "s.png"], "Missing: --candidate, --instruction."),
-        (["data", "--source", "s.png"], "--source is for one edit, and data is a dataset."),
-        (["--source", "s", "--candidate", "a", "--instruction", "x", "--limit", "3"], "--limit is for a dataset."),
-    ],
-)
-def test_score_takes_a_dataset_or_one_edit(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", *words]) == 2
-    assert problem in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["runs", "compare"], "Missing: runs"),
-        (["release", "deploy"], "needs a release and a target"),
-        (["push-library", "mine", "--repo", "a/b", "--version", "1.0.0", "--bump", "minor"], "exclude each other"),
-    ],
-)
-def test_arguments_that_contradict_each_other_are_wrong_use(
-    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*words, "--json"]) == 2
-    out, err = capsys.readouterr()
-    assert problem in err and json.loads(out)["error"]["title"] == "Wrong arguments"
-
-
 @pytest.mark.parametrize(
     ("instruction", "status", "parts"),
     [
@@ -455,3 +220,152 @@ def test_score_says_which_parts_of_the_instruction_were_graded(
     assert record["parts"] == parts
     reward = record["scores"]["A"]["reward"]
     assert (reward is None) if status else reward < 0.4
+
+
+def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(score(images, "--show-chain", "--save-overlays", str(tmp_path / "overlays"))) == 0
+    shown = capsys.readouterr().out
+    assert "A is preferred" in shown and "<answer>" in shown
+    assert (tmp_path / "overlays" / "A-change-map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = str(tmp_path / "lib")
+    for words, status, said in (
+        (["new", library, "--copy", "builtin"], 0, ""),
+        (["check", library, "--strict"], 0, ""),
+        (["diff", "builtin", library], 0, "are equal"),
+        (["new", library, "--tool", "hat-finder"], 1, "--description"),
+        (["new", library, "--tool", "hat-finder", "--description", "Finds hats."], 0, ""),
+        (["diff", "builtin", library, "--json"], 0, '"hat-finder"'),
+        (["show", library, "--entry", "nothing"], 1, ""),
+        (["show", library, "--entry", "hat-finder"], 0, "Finds hats."),
+        (["remove", f"{library}/hat-finder"], 0, ""),
+        (["remove", f"{library}/hat-finder"], 1, "no entry 'hat-finder'"),
+        (["diff", "builtin", library], 0, "are equal"),
+        (["check", "builtin"], 0, ""),
+    ):
+        assert main(["library", *words]) == status, words
+        shown = capsys.readouterr()
+        assert said in shown.out + shown.err and "folder does not exist" not in shown.out
+    assert main(["library", "show", "--for", "remove the hat", "--json"]) == 0
+    consulted = [each["name"] for each in json.loads(capsys.readouterr().out)["entries"] if each["consulted"]]
+    assert "following-removals" in consulted and "style-and-tone-changes" not in consulted
+
+
+def test_score_folder_resumes_and_reports(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "data", images)
+    command = ["score", str(tmp_path / "data"), "--run", str(tmp_path / "run")]
+    assert main([*command, "--json", "--limit", "2"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 2
+    assert main([*command, "--json"]) == 3
+    shown = capsys.readouterr()
+    assert "2 of 4 are judged already" in shown.err
+    report = json.loads(shown.out.splitlines()[-1])
+    assert (report["n"], report["judged"], report["coverage"]) == (4, 3, 0.75)
+    assert report["by_label_kind"]["made"]["accuracy"] == 1.0 == report["position_consistency"]
+    assert report["groups"] == {"n": 0, "judged": 0, "best_accuracy": None, "interval": None}
+    lines = map(json.loads, (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines())
+    by_id = {line["id"]: line for line in lines}
+    assert sorted(by_id) == ["e0", "e1", "e2", "e3"] and {"margin", "scores", "failure"} <= by_id["e0"].keys()
+    assert by_id["e3"]["preference"] is None and "gone.png" in by_id["e3"]["failure"]["message"]
+    assert main([*command, "--quiet"]) == 3
+    shown_text = capsys.readouterr().out
+    assert "Judge: measured (no VLM), protocol measured; Library " in shown_text
+    assert "Not judged: image 1\nSuch as e3: image: " in shown_text and "gone.png" in shown_text
+    assert main([*command, "--quiet", "--library", "empty"]) == 1 and "library_id" in capsys.readouterr().err
+    assert main([*command, "--quiet", "--library", "empty", "--restart"]) == 3
+    (tmp_path / "run" / "run.json").write_text('{"command": "evolve", "seed": 1}', encoding="utf-8")
+    assert main(command) == 1 and "holds a run of evolve; this is score" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("more", "said"), [([], "No preference (A = B)"), (["--ties"], "A tie (A = B)")])
+def test_equal_scores_are_a_tie_only_where_ties_are_offered(
+    images: list[str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(score([images[0], images[1], images[1]], *more)) == 0
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "runs", "rm"]) == 0
+    assert "--older-than" in capsys.readouterr().out
+    assert main(["help"]) == 0 and "130 interrupted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variable", "words", "said"),
+    [
+        ("RH_WORKERS=many", ["doctor"], "RH_WORKERS='many'"),
+        ("RH_JUDGE=nonsense", [], "RH_JUDGE: Unknown judge 'nonsense'."),
+        ("RH_JUDGE=nonsense", ["--judge", "other"], "Unknown judge 'other'"),
+        ("RH_LIBRARY=lib", [], "registry.json"),
+    ],
+)
+def test_a_wrong_setting_is_said(
+    variable: str,
+    words: list[str],
+    said: str,
+    images: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setenv(*variable.split("="))
+    assert main(words if words == ["doctor"] else score(images, *words)) == 1
+    shown = capsys.readouterr()
+    assert said in shown.err and not shown.out and "Traceback" not in shown.err
+    assert ("RH_JUDGE" in shown.err) == (said.startswith("RH_JUDGE"))
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("score demo --limit -1", 2, "--limit -1 is out of range"),
+        ("score pairs --concurrency 0", 2, "--concurrency 0 is out of range"),
+        ("benchmark pairs --limit 0", 2, "--limit 0 is out of range"),
+        ("benchmark reproduce --smoke --pairs 7", 2, "--pairs 7 is out of range"),
+        ("data rank samples --limit -1", 2, "--limit -1 is out of range"),
+        ("data filter demo --min-margin nan -o x.jsonl", 2, "--min-margin nan is out of range"),
+        ("data pairs demo --holdout 1 -o x", 2, "--holdout 1.0 is out of range"),
+        ("data show demo --audit-share 2", 2, "--audit-share 2.0 is out of range"),
+        ("evolve demo --audit-share 1", 2, "--audit-share 1.0 is out of range"),
+        ("evolve demo --price 1 -1", 2, "--price -1.0 is out of range"),
+        ("evolve demo --batch 0", 2, "--batch 0 is out of range"),
+        ("library search --limit 101", 2, "--limit 101 is out of range"),
+        ("serve --queue 0", 2, "--queue 0 is out of range"),
+        ("serve judge x --gpus 0", 2, "--gpus 0 is out of range"),
+        ("app --port 65536", 2, "--port 65536 is out of range"),
+        ("cache prune --older-than -1", 2, "--older-than -1.0 is out of range"),
+        ("score", 2, "Missing: a dataset or one edit."),
+        ("score --source s.png", 2, "Missing: --candidate, --instruction."),
+        ("score data --source s.png", 2, "--source is for one edit, and data is a dataset."),
+        ("score --source s --candidate a --instruction x --limit 3", 2, "--limit is for a dataset."),
+        ("score --source s --instruction x" + " --candidate a" * 5, 2, "There are 5 candidates"),
+        ("score demo --config /dev/zero", 2, "larger than"),
+        ("score --source s.png --candidate a.png --instruction x", 1, "s.png does not exist"),
+        ("runs compare", 2, "Missing: runs"),
+        ("release deploy", 2, "needs a release and a target"),
+        ("release show nowhere.json", 1, "nowhere.json"),
+        ("push-library mine --repo a/b --version 1.0.0 --bump minor", 2, "exclude each other"),
+        ("score pairs --nothing", 2, "Unknown option: --nothing"),
+        ("library show --nothing new", 2, "Unknown option: --nothing"),
+        ("benchmark pairs --nothing", 2, "Unknown option: --nothing"),
+    ],
+)
+def test_a_wrong_command_line_is_said_as_text_and_as_json(
+    command: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = command.split()
+    assert main(words) == status
+    shown = capsys.readouterr()
+    assert not shown.out and said in shown.err
+    assert status == 1 or f"Help: rh {words[0]} " in shown.err
+    if "push-library" not in command and "library search" not in command and "--gpus" not in command:
+        assert main([*words, "--json"]) == status
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert said in error["detail"] and (error["title"] == "Wrong arguments") == (status == 2)

@@ -41,20 +41,3 @@ def test_a_name_that_would_take_all_room_is_broken_and_not_cut(
 def test_the_width_of_what_is_no_terminal_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((33, 5)))
     assert output.width() == 120
-
-
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_a_long_table_looks_like_a_short_one(
-    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(output, "width", lambda: columns)
-    rows = [
-        (f"run-{number}", "evolve", "a 猫 name" * (number % 4), "0.800 [0.600, 0.900], 40 of 40"[number % 7 :], "x" * 9)
-        for number in range(120)
-    ]
-    shown = []
-    for limit in (100, 1000):
-        monkeypatch.setattr(output, "LONG_TABLE", limit)
-        output.table(("run", "kind", "data", "held out", "judge"), rows)
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]

@@ -249,20 +249,6 @@ def test_an_evolution_comes_out_the_same_also_one_that_was_killed(
     assert places == ["audit.final.accuracy", "passed_over"]
 
 
-def test_a_benchmark_comes_out_the_same_and_writes_into_its_own_folder_alone(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["benchmark", "data", "--library", "timid", "--baselines", "always-a", "--run", "run", "--quiet"]
-    assert main([*words, "--for-library", "timid"]) == 0
-    before = {each: each.read_bytes() for each in (place / "timid").rglob("*") if each.is_file()}
-    shutil.rmtree(place / "run-replay", ignore_errors=True)
-    (place / "timid" / "benchmark.json").unlink()
-    capsys.readouterr()
-    found = replayed(capsys, "run")
-    assert found["same"] and found["n"] == 2 * PAIRS and not found["changed"]
-    assert {each for each in (place / "timid").rglob("*") if each.is_file()} < before.keys()
-
-
 def test_a_replay_of_a_foreign_run_writes_to_no_path_that_it_names(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

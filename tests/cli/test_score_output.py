@@ -1,12 +1,9 @@
 """`rh score --output`: datasets of any size on the command line."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from halting import Halt
 from made_tables import as_parquet, data_100
 
 from rewardharness.cli.main import main
@@ -21,20 +18,6 @@ def data(tmp_path: Path) -> Path:
 
 def rows(output: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(output.glob("judged/*"))}
-
-
-@pytest.mark.slow
-def test_a_killed_run_continues_as_if_nothing_had_happened(data: Path, tmp_path: Path, halt: Halt) -> None:
-    words = ["score", str(data), "--judge", "closer", "--part-rows", "3", "--quiet", "--output"]
-    halt.before("part-000002.json")
-    process = subprocess.Popen([sys.executable, "-m", "rewardharness", *words, str(tmp_path / "killed")])
-    halt.reached().kill()
-    process.communicate()
-    assert len(list((tmp_path / "killed" / "done").iterdir())) < 4
-    for name in ("killed", "whole"):
-        assert main([*words, str(tmp_path / name)]) == 0
-    assert rows(tmp_path / "killed") == rows(tmp_path / "whole") != {}
-    assert main(["score", "verify", str(tmp_path / "killed")]) == 0
 
 
 def test_status_verify_and_merge(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

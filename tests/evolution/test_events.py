@@ -21,6 +21,7 @@ from rewardharness.evolution.events import (
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.status import read_status, status_of
 from rewardharness.files import append_jsonl, write_json
+from rewardharness.runs.reader import RunStatus
 from rewardharness.runs.spending import Spent
 
 STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})
@@ -80,11 +81,11 @@ def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:
 def test_what_a_search_has_spent_holds_the_trial_that_its_budget_ended(tmp_path: Path) -> None:
     for event in (STARTED, Judged(3, 0, 0.5), decided(1)):
         write_event(tmp_path, event)
-    at_decision = status_of(tmp_path, {}, read_events(tmp_path)).judgments
+    at_decision = status_of(RunStatus(tmp_path, {}), read_events(tmp_path)).judgments
     write_event(tmp_path, Concluding("the budget is spent", Spent(at_decision + 65), step=2))
-    assert status_of(tmp_path, {}, read_events(tmp_path)).judgments == at_decision + 65
+    assert status_of(RunStatus(tmp_path, {}), read_events(tmp_path)).judgments == at_decision + 65
     write_event(tmp_path, Concluding("as earlier versions wrote it", step=2))
-    assert status_of(tmp_path, {}, read_events(tmp_path)).judgments == at_decision + 65
+    assert status_of(RunStatus(tmp_path, {}), read_events(tmp_path)).judgments == at_decision + 65
 
 
 def test_a_run_killed_before_its_first_step_still_began(tmp_path: Path) -> None:

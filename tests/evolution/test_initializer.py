@@ -11,8 +11,8 @@ from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.initializer import MOST_SKILLS, write_library
-from rewardharness.evolution.job import open_job
 from rewardharness.evolution.replies import Replies
+from rewardharness.jobs import open_job
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError

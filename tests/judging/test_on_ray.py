@@ -14,7 +14,7 @@ from ray_parts import PYTHON, RAY, TWO_NODES, call, rh
 
 from rewardharness.errors import InputError
 from rewardharness.judging.cache import MemoryCache
-from rewardharness.judging.evaluate import WORKERS, evaluate
+from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.interface import unjudged
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured import MeasuredJudge
@@ -101,15 +101,11 @@ class _Elsewhere:
         return unjudged(example, judge, library, Failure("elsewhere", ""))
 
 
-def test_an_evaluation_hands_each_example_to_the_workers_of_its_context() -> None:
+def test_an_evaluation_hands_each_example_to_its_executor() -> None:
     image = ImageInput("source", Path("none.png"))
     examples = [Example(str(number), "make it red", image, (image, image)) for number in range(9)]
     workers = _Elsewhere()
-    token = WORKERS.set(workers)
-    try:
-        found = evaluate(open_judge("closer"), EMPTY, examples, concurrency=2)
-    finally:
-        WORKERS.reset(token)
+    found = evaluate(open_judge("closer"), EMPTY, examples, concurrency=2, executor=workers)
     assert [judgment.failure.code for _, judgment in found if judgment.failure] == ["elsewhere"] * 9
     assert workers.most == 4
 

@@ -6,7 +6,7 @@ import pytest
 
 from rewardharness.errors import RunError
 from rewardharness.files import write_text
-from rewardharness.runs.overview import read_overview
+from rewardharness.runs.reader import RunReader
 from rewardharness.runs.records import RECORD, Recording, record_run
 from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
@@ -21,9 +21,9 @@ def recording() -> Recording:
 
 def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:
     with RunFolder(tmp_path, MANIFEST, record=recording()):
-        seen = read_overview(tmp_path)
+        seen = RunReader(tmp_path).look()
         assert (seen.condition, seen.ended, seen.sessions) == ("running", None, 1)
-    seen = read_overview(tmp_path)
+    seen = RunReader(tmp_path).look()
     assert (seen.kind, seen.condition, seen.reason) == ("score", "finished", "")
     assert (seen.data, seen.judge) == ("data", "measured (no VLM)"), "by its name, not its digest"
     assert seen.command == ("score", "data") and seen.where == str(Path.cwd())
@@ -42,24 +42,24 @@ def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:
 def test_a_run_that_ended_early_says_how(tmp_path: Path, error: BaseException, condition: str, reason: str) -> None:
     with pytest.raises(type(error)), RunFolder(tmp_path, MANIFEST, record=recording()):
         raise error
-    seen = read_overview(tmp_path)
+    seen = RunReader(tmp_path).look()
     assert seen.condition == condition and reason in seen.reason and bool(seen.reason) == bool(reason)
 
 
 def test_a_killed_run_and_one_that_never_came_to_its_record(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "killed", MANIFEST, record=recording())
     folder.close()  # as the end of the process does: nothing is written
-    assert read_overview(tmp_path / "killed").condition == "interrupted"
+    assert RunReader(tmp_path / "killed").look().condition == "interrupted"
     RunFolder(tmp_path / "bare", {"command": "benchmark", "task": "genai-bench", "judge_name": "m"}).close()
-    seen = read_overview(tmp_path / "bare")
+    seen = RunReader(tmp_path / "bare").look()
     assert (seen.kind, seen.condition, seen.command, seen.begun) == ("benchmark", "unknown", (), None)
     assert (seen.data, seen.judge) == ("genai-bench", "m")
 
 
 def test_what_is_no_run_or_has_a_damaged_record_is_said(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="holds no run"):
-        read_overview(tmp_path)
+        RunReader(tmp_path).look()
     RunFolder(tmp_path, MANIFEST).close()
     write_text(tmp_path / RECORD, "{}")
     with pytest.raises(RunError, match="is not a run record"):
-        read_overview(tmp_path)
+        RunReader(tmp_path).look()

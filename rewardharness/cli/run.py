@@ -1,0 +1,267 @@
+"""Running a job, here or on rented hardware: opening it, its cost and the question, progress, stopping, its result."""
+
+import gc
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rewardharness.cli import output
+from rewardharness.cli.command import WORDS
+from rewardharness.cli.confirm import confirm
+from rewardharness.cli.examples import note_same_name
+from rewardharness.cli.options import NO_OPTIONS, RunOptions, record_arguments
+from rewardharness.cli.output import INTERRUPTED
+from rewardharness.cli.progress import counter, event_printer
+from rewardharness.errors import InputError, shell
+from rewardharness.garbage import collection_paused
+from rewardharness.jobs import JobConfig
+from rewardharness.jobs import open_job as open_config
+from rewardharness.remote.config import ON_THIS_COMPUTER, RAY, ClusterConfig
+from rewardharness.runs.job import Job, Progress
+from rewardharness.settings import Settings
+from rewardharness.waiting import shown
+
+if TYPE_CHECKING:
+    from rewardharness.remote.config import RemoteConfig
+    from rewardharness.remote.job import RemotePlan, RemoteRun
+    from rewardharness.runs.spending import Cost, SpendingLimits
+
+
+class View:
+    """What the command line says about the jobs of one type."""
+
+    strict: ClassVar[bool] = False
+    """Whether the question before spending must be answered where there is no terminal, with `--yes`."""
+
+    def open(self, config: Any, options: RunOptions, settings: Settings, progress: Progress) -> Job[Any, Any]:
+        """Open the job."""
+        note_same_name(config.data)
+        return open_config(config, settings, folder=options.run_folder, progress=progress)
+
+    def opened(self, job: Any, options: RunOptions) -> None:
+        """Print the problems of what was opened."""
+
+    def begin(self, job: Any, options: RunOptions) -> None:
+        """Print what would be done, before its cost; called if there is something left to do."""
+
+    def costs(self, job: Any, cost: "Cost", options: RunOptions) -> bool:
+        """Return whether the run may cost money that nobody has confirmed yet."""
+        return bool(cost.requests and cost.money(job.limits) != 0)
+
+    def plan(self, job: Any, preview: Mapping[str, Any]) -> None:
+        """Print what a dry run found."""
+
+    def show(self, job: Any, result: Any, options: RunOptions) -> int:
+        """Print the result. Returns the exit status."""
+        raise NotImplementedError
+
+    def show_folder(self, folder: Path, options: RunOptions) -> None:
+        """Print the result of a job on the Hub."""
+        if options.json:
+            output.emit({"folder": str(folder)})
+        else:
+            output.say(f"Results: {folder}   Show them: {shell('rh runs show {}', folder)}")
+
+
+def open_job(config: JobConfig, options: RunOptions, settings: Settings, view: View) -> Job[Any, Any]:
+    """Open data, judge and Library, with progress bars and warnings. Nothing is judged."""
+    with output.Bars(options.quiet) as bars, collection_paused():
+        job = view.open(config, options, settings, bars.show)
+        gc.freeze()  # all of it stays to the end of the command
+    view.opened(job, options)
+    return job
+
+
+def run_job(
+    config: JobConfig,
+    options: RunOptions,
+    settings: Settings,
+    view: View,
+    where: ClusterConfig = ON_THIS_COMPUTER,
+) -> int:
+    """Open a job, print its cost, ask, run it, and print its result. Returns the exit status."""
+    from rewardharness.runs.job import Session
+    from rewardharness.runs.stop import Stopped, StopRequest
+
+    job, again = open_job(config, options, settings, view), options.restart
+    if not again and (done := job.finished()) is not None:
+        return _show_finished(job, done, options, view)
+    view.begin(job, options)
+    cost = job.cost(restart=again, retry_failed=options.retry_failed)
+    if options.dry_run or not options.quiet:
+        print_cost(cost, job.limits, job.folder)
+    if options.dry_run:
+        return _show_plan(job, options, view)
+    confirm(view.costs(job, cost, options), options.yes, "Set a limit", strict=view.strict)
+    stop = StopRequest()
+    notice = "Stopping after the judgments in progress; Ctrl-C again stops at once."
+    try:
+        with (
+            stop.listening(lambda: output.note(notice)),
+            output.Bars(options.quiet) as bars,
+            shown(bars.wait),
+            executor_of(config, where) as executor,
+        ):
+            session = Session(
+                bars.show,
+                stop,
+                again,
+                options.retry_failed,
+                record_arguments(job.config, options),
+                options.track or None,
+                event_printer(options.quiet),
+                counter(options.quiet),
+            )
+            result = job.run(session, executor)
+    except (Stopped, KeyboardInterrupt) as error:
+        why = f": {error}" * bool(str(error))
+        first = "Raise the budget and resume" if why else "Resume"
+        output.note(f"Stopped{why}; nothing is lost. {first} with: {_resume_command(options, job.folder)}")
+        return INTERRUPTED
+    return view.show(job, result, options)
+
+
+def _show_finished(job: Job[Any, Any], result: Any, options: RunOptions, view: View) -> int:
+    if not options.quiet or options.dry_run:
+        output.note(f"The run in {job.folder} is complete; nothing is left to judge. --restart starts over.")
+    return _show_plan(job, options, view) if options.dry_run else view.show(job, result, options)
+
+
+def _show_plan(job: Job[Any, Any], options: RunOptions, view: View) -> int:
+    preview = job.preview(restart=options.restart, retry_failed=options.retry_failed)
+    if options.json:
+        output.emit(preview)
+    else:
+        view.plan(job, preview)
+    return 0
+
+
+def executor_of(config: Any, where: ClusterConfig) -> AbstractContextManager[Any]:
+    """Return what judges: a cluster, or None for this process."""
+    if where.on != RAY and getattr(config, "engine", "") != RAY:
+        return nullcontext()
+    from rewardharness.judging.on_ray import RayExecutor
+
+    return RayExecutor(getattr(config, "address", None), getattr(config, "workers", None))
+
+
+def print_cost(cost: "Cost", limits: "SpendingLimits", place: Path | str = "") -> None:
+    """Print the expected cost of a job."""
+    from rewardharness.judging.evidence import crops_words
+
+    for line in (*cost.words(limits, place), *([crops_words(cost.crops)] if cost.crops else [])):
+        output.note(line)
+
+
+def _resume_command(options: RunOptions, folder: Path) -> str:
+    words = [word for word in WORDS.get() if word != "--restart"]
+    if options.run_folder is None and folder not in map(Path, words):
+        words += ["--run", str(folder)]
+    return shell("rh {}", words)
+
+
+def run_remotely(config: JobConfig, options: RunOptions, where: "RemoteConfig", settings: Settings) -> int:
+    """Run a command as a job on the Hub, or follow the job that runs it already. Returns the exit status."""
+    from rewardharness.hub.jobs import COMPLETED, JobsClient
+    from rewardharness.library.hub import usual_access
+    from rewardharness.remote.job import client_of, plan_job, read_remote, start_job
+
+    for name in ("check", "retry_failed"):
+        if getattr(options, name, False):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} runs on this computer.", next_step=f"Leave out --on {where.on}.")
+    client = JobsClient(usual_access(settings), where.namespace or "")
+    plan = plan_job(config, where, settings, client, folder=options.run_folder, restart=options.restart)
+    before = read_remote(plan.folder)
+    if options.dry_run:
+        if options.json:
+            output.emit(plan.to_json())
+        else:
+            _print_plan(plan)
+        return 0
+    if before is not None and before.job and not options.restart:
+        status = client_of(before, settings).look(before.job)
+        if status.stage == COMPLETED:
+            output.note(f"The job of {plan.folder} has completed. --restart starts over.")
+        if status.stage == COMPLETED or not status.ended:
+            return follow_job(plan.folder, settings, options)
+    if not options.quiet:
+        _print_plan(plan, short=True)
+    confirm(True, options.yes, "Choose a cheaper --flavor or a shorter --timeout")
+    run = start_job(plan, client)
+    output.note(f"Job {run.job}: {run.url}")
+    return follow_job(plan.folder, settings, options)
+
+
+def follow_job(folder: Path, settings: Settings, options: RunOptions = NO_OPTIONS) -> int:
+    """Print the log of the job of a run folder until it ends, fetch the run folder, and print the result."""
+    from rewardharness.cli.replay import VIEWS
+    from rewardharness.remote.job import Follower, client_of, end_of
+
+    run = _job_of(folder)
+    show = (lambda line: None) if options.quiet else (lambda line: output.note(f"job: {line}"))
+    try:
+        run = Follower(folder, client_of(run, settings), show).follow()
+    except KeyboardInterrupt:
+        output.note(f"Job {run.job} goes on, and costs money. Its page: {run.url}")
+        output.note(shell("Follow it: rh runs follow {}   Cancel it: rh runs stop {}", folder, folder))
+        return INTERRUPTED
+    output.note(f"Job {run.job}: {run.stage.lower()}; {run.cost}.")
+    end_of(run, folder)
+    VIEWS[str(run.asked["job"])].show_folder(folder, options)
+    if run.push_to and not options.json:
+        output.say(f"Library on the Hub: {run.push_to}")
+    return 0
+
+
+def stop_job(folder: Path, settings: Settings) -> None:
+    """Cancel the job of a run folder."""
+    from rewardharness.remote.job import client_of
+
+    run = _job_of(folder)
+    client = client_of(run, settings)
+    if client.look(run.job).ended:
+        output.say(f"Job {run.job} has ended.")
+        return
+    client.cancel(run.job)
+    output.say(f"Job {run.job} is canceled. The same command resumes the run.")
+
+
+def print_remote(folder: Path) -> None:
+    """Print which job a run is one of."""
+    run = _job_of(folder)
+    output.say(f"job: {run.job}, {run.stage.lower()} when it was last followed, {run.cost}")
+    output.say(f"page: {run.url}")
+    output.say(
+        f"repository: datasets/{run.repo}, folder {run.path}" + (f"; Library: {run.push_to}" * bool(run.push_to))
+    )
+    output.say(shell("Follow it: rh runs follow {}", folder))
+
+
+def _job_of(folder: Path) -> "RemoteRun":
+    from rewardharness.remote.job import read_remote
+
+    run = read_remote(folder)
+    assert run is not None
+    return run
+
+
+def _print_plan(plan: "RemotePlan", *, short: bool = False) -> None:
+    """Print a job on the Hub. Secrets are named only."""
+    show = output.note if short else output.say
+    spec, run = plan.spec, plan.run
+    if not short:
+        show(f"Image: {spec.image}")
+        show(shell("Command: {}", spec.command))
+        show(f"Environment: {' '.join(f'{name}={value}' for name, value in spec.environment.items())}")
+        show(f"Secrets: {', '.join(sorted(spec.secrets))} (by name; values are never shown)")
+        size = f"{len(plan.archive):,} bytes" if plan.archive else "uploaded already"
+        show(f"Inputs: {run.inputs} ({size})")
+    show(f"Hardware: {spec.flavor}, account {run.namespace}, for at most {spec.timeout / 3600:g} h")
+    show(f"Writes: datasets/{run.repo} (private), folder {run.path}" + (f"; Library {run.push_to}" * bool(run.push_to)))
+    if run.price is not None and plan.most is not None:
+        show(f"Price: ${run.price:.2f} per hour; at most ${plan.most:.2f} with this --timeout.")
+    for warning in plan.warnings:
+        show(f"Note: {warning}")
+    show(f"Run folder: {plan.folder}" + ("" if short else ". Nothing was started."))

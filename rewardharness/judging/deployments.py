@@ -124,7 +124,7 @@ class Deployments:
             file = self._file(target, release.id)
             if not write_once(file, release_text(release).encode("utf-8")):
                 load_release(file, id=release.id)
-            return self._activate(target, "deploy", release, before, before and before.release), True
+            return self._activate(target, "deploy", release, before, before.release if before else None), True
 
     def rollback(self, target: str, to: str | None = None) -> DeploymentRecord:
         """Make an earlier release active again.

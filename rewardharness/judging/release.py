@@ -302,8 +302,9 @@ def ocr_state(library: Library, judge: str) -> bool | None:
 def named_measures(library: Library, judge: str) -> set[str]:
     """Return the measures that a judge may use with a Library."""
     rubrics = [skill.rubric for skill in library.skills if skill.rubric and judge == MEASURED]
-    named = [*library.tools, *(criterion for rubric in rubrics for criterion in rubric.criteria)]
-    return {each.measure for each in named if each.measure is not None}
+    named = [tool.measure for tool in library.tools]
+    named += [criterion.measure for rubric in rubrics for criterion in rubric.criteria]
+    return {name for name in named if name is not None}
 
 
 def check_installed(release: Release) -> None:

@@ -190,7 +190,6 @@ def test_a_tie_only_where_it_is_offered() -> None:
     text = '<answer>{"preference": "Tie", "scores": {}}</answer>'
     assert isinstance(outcome(text), ReplyProblem)
     answer = outcome(text, ties=True)
-    assert isinstance(answer, Answer)
     assert answer.preference == "tie"
 
 
@@ -200,7 +199,6 @@ def test_a_tie_only_where_it_is_offered() -> None:
 )
 def test_scores_are_never_made_up(score: str) -> None:
     answer = outcome(f"<answer>{GOOD.replace(': 2', f': {score}')}</answer>")
-    assert isinstance(answer, Answer)
     assert answer.preference == "B"
     assert answer.scores == {}
     assert "instruction score of A" in answer.problem
@@ -208,7 +206,6 @@ def test_scores_are_never_made_up(score: str) -> None:
 
 def test_fractions_are_kept_as_they_are() -> None:
     answer = outcome(f"<answer>{GOOD.replace(': 2', ': 3.9')}</answer>")
-    assert isinstance(answer, Answer)
     assert answer.scores["A"] == (3.9, 3.0)
 
 
@@ -237,7 +234,6 @@ def test_a_well_formed_answer_is_read_as_it_was_written(preference: str, scores:
     }
     text = f"<think>{thought.replace('<', '')}</think><answer>{json.dumps(value)}</answer>"
     result = outcome(text)
-    assert isinstance(result, Answer)
     assert result.preference == preference
     assert result.scores == {"A": (scores[0], scores[1]), "B": (scores[2], scores[3])}
 

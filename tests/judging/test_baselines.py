@@ -131,7 +131,7 @@ def test_trouble_is_no_judgment() -> None:
     assert not judgment.judged and judgment.failure is not None and judgment.failure.code == "image"
     for kind in BASELINES:
         judgment = judge_one(BaselineJudge(kind), replace(broken, instruction=" "))
-        assert judgment.failure is not None and judgment.failure.code == "input"
+        assert judgment.failure.code == "input"
 
 
 def test_each_baseline_has_a_revision_of_its_own() -> None:

@@ -38,7 +38,6 @@ def test_nothing_acknowledged_is_lost_to_a_kill(tmp_path: Path) -> None:
         for name in ("p", "q")
     }
     for name, writer in writers.items():
-        assert writer.stdout is not None
         for _ in range(50):
             acknowledged[name] = int(writer.stdout.readline())
     for name, writer in writers.items():
@@ -189,7 +188,7 @@ def test_a_row_that_cannot_be_read_is_asked_for_again(tmp_path: Path, caplog: py
         return {"n": 1}
 
     def check(value: dict[str, object]) -> float:
-        return float(value["n"])  # type: ignore[arg-type]
+        return float(value["n"])
 
     for key in range(9):
         for shared in (False, True):

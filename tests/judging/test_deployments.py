@@ -22,7 +22,6 @@ FIRST, SECOND, THIRD = measured_release(), model_release(), measured_release("\n
 
 def active(deployments: Deployments, target: str = "prod") -> str:
     record = deployments.active(target)
-    assert record is not None
     assert deployments.release(target).id == record.release
     return record.release
 

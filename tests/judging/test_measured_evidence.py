@@ -63,7 +63,6 @@ def agent(reply: Script, cache: JudgmentCache | None = None, **settings: Any) ->
 
 def ask(judge: SubAgent, example: Example, library: str = "empty") -> tuple[Judgment, list[ChatRequest]]:
     judgment = asyncio.run(judge.judge(example, open_library(library)))
-    assert isinstance(judge.model, ScriptedModel)
     return judgment, judge.model.requests
 
 
@@ -185,7 +184,7 @@ def test_texts_and_videos_are_refused_in_one_sentence(task: str) -> None:
 
 def test_a_text_is_a_failure_without_a_request() -> None:
     judgment, requests = ask(agent(PREFERS_A), Example("x", "hello?", None, (TextInput("A", "a"), TextInput("B", "b"))))
-    assert judgment.failure is not None and judgment.failure.code == "input"
+    assert judgment.failure.code == "input"
     assert requests == []
 
 
@@ -193,7 +192,7 @@ def test_the_suffix_is_the_option() -> None:
     config = JudgeConfig(judge="vllm:m@http://127.0.0.1:1/v1+evidence")
     assert config == JudgeConfig(judge="vllm:m@http://127.0.0.1:1/v1", evidence=True)
     opened = open_judge(config, SETTINGS)
-    assert opened.settings is not None and opened.settings.evidence
+    assert opened.settings.evidence
     with pytest.raises(InputError, match="Measured evidence is for models, and measured is none"):
         open_judge("measured+evidence", SETTINGS)
 
@@ -206,7 +205,7 @@ def test_a_release_pins_evidence(tmp_path: Path) -> None:
     save_release(given, tmp_path / "r.json")
     loaded = load_release(tmp_path / "r.json")
     assert loaded.id == given.id
-    assert loaded.model is not None and loaded.model.evidence
+    assert loaded.model.evidence
     save_release(plain, tmp_path / "plain.json")
     with pytest.raises(InputError, match="--evidence"):
         pinned_release(ReleaseConfig(release=str(tmp_path / "plain.json"), evidence=True), SETTINGS)

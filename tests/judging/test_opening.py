@@ -64,8 +64,7 @@ def test_the_bytes_of_an_image_are_sent_once_where_the_server_remembers_them(rem
 
 def test_an_endpoint_that_is_not_there_is_no_judgment(tmp_path: Path) -> None:
     options = {"no_cache": True, "retries": 0, "protocol": "direct", "deadline": 20}
-    judge = open_judge("vllm:judge@http://127.0.0.1:9/v1", Settings.from_env(), **options)  # type: ignore[arg-type]
+    judge = open_judge("vllm:judge@http://127.0.0.1:9/v1", Settings.from_env(), **options)
     [(_, judgment)] = evaluate(judge, EMPTY, [example()])
     assert judgment.preference is None
-    assert judgment.failure is not None
     assert judgment.failure.code == "unreachable"

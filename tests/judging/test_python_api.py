@@ -58,9 +58,9 @@ def test_what_cannot_be_scored_raises_or_gives_a_judgment_with_a_failure(judge: 
         judge.score(PIXELS, [None, DARKER], INSTRUCTION)
     for instruction in (None, 3, ["darker"], [{"role": "user", "content": "darker"}]):
         with pytest.raises(InputError, match="The instruction is not text"):
-            judge.score(PIXELS, [PIXELS, DARKER], instruction)  # type: ignore[arg-type]
+            judge.score(PIXELS, [PIXELS, DARKER], instruction)
     lost = judge.score(tmp_path / "gone.png", [PIXELS, DARKER], INSTRUCTION)
-    assert lost.failure is not None and lost.failure.code == "image" and not lost.scores
+    assert lost.failure.code == "image" and not lost.scores
 
 
 def rows() -> list[dict]:
@@ -128,7 +128,6 @@ def test_data_that_cannot_be_read_are_named(judge: MeasuredJudge, data: object, 
 
 def test_options_are_given_by_name() -> None:
     agent = open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="pointwise", samples=3, ties=True)
-    assert isinstance(agent, SubAgent)
     assert (agent.settings.protocol, agent.settings.samples, agent.settings.ties) == ("pointwise", 3, True)
     assert agent.with_ties(False).settings.ties is False
     assert open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="logprob").with_ties(True).settings.ties is False
@@ -146,11 +145,11 @@ def test_options_are_given_by_name() -> None:
 
 def test_timeout_and_retries_reach_the_endpoint() -> None:
     config = JudgeConfig(judge="openai:m@http://127.0.0.1:1/v1", request_timeout=3, retries=0)
-    model = open_judge(config).model  # type: ignore[attr-defined]
+    model = open_judge(config).model
     assert (model.pool.settings.request_timeout, model.pool.settings.retries) == (3, 0)
     for wrong in ({"retries": -1}, {"request_timeout": 0}):
         with pytest.raises(InputError, match="out of range"):
-            JudgeConfig(**wrong)  # type: ignore[arg-type]
+            JudgeConfig(**wrong)
 
 
 def test_results_are_short_in_text_and_tables_in_notebooks(judge: MeasuredJudge, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def reply(request: ChatRequest) -> Reply:
         return Reply("A", top_logprobs=({"A": -0.5, "B": -1.5},))
     grade = {"instruction": 3, "quality": 3}
     schema = request.schema or {}
-    keys = list(schema.get("properties", {}))  # type: ignore[call-overload]
+    keys = list(schema.get("properties", {}))
     if keys and keys != ["preference", "scores"]:
         return Reply(json.dumps(dict.fromkeys(keys, 3)))
     said = json.dumps({"preference": "A", "scores": {"A": grade, "B": grade}})
@@ -70,7 +70,7 @@ def reply(request: ChatRequest) -> Reply:
 
 def judge(example: Example, library: Library = EMPTY, **settings: object) -> tuple[Judgment, ScriptedModel]:
     model = ScriptedModel(reply)
-    agent = SubAgent(model, ModelJudgeConfig(**settings))  # type: ignore[arg-type]
+    agent = SubAgent(model, ModelJudgeConfig(**settings))
     return asyncio.run(agent.judge(example, library)), model
 
 
@@ -179,9 +179,9 @@ def test_the_pixel_based_judge_says_that_references_were_not_read() -> None:
     assert judgment.preference in ("A", "B", "tie")
     assert all(each.reward is None and each.instruction is None for each in judgment.scores.values())
     assert any(note.startswith(UNREAD) for note in judgment.notes)
-    assert judgment.confidence is not None and judgment.confidence <= 0.25
+    assert judgment.confidence <= 0.25
     one = MeasuredJudge().judge_now(replace(make("second", candidates=("left",)), instruction=instruction), library)
-    assert one.failure is not None and one.failure.code == "not_gradable" and UNREAD in one.failure.message
+    assert one.failure.code == "not_gradable" and UNREAD in one.failure.message
     allowed = MeasuredJudge(allow_ungradable=True).judge_now(make("second", candidates=("left",)), library)
     assert allowed.failure is None and allowed.scores["A"].reward is not None
 
@@ -195,7 +195,6 @@ def test_all_examples_of_a_group_have_its_references(method: Method) -> None:
 
 def test_at_most_three_references() -> None:
     judgment, model = judge(make("second", "third", "left", "right"))
-    assert judgment.failure is not None
     assert judgment.failure.message == "There are 4 reference images; give at most 3."
     assert model.requests == []
 

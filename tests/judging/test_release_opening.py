@@ -115,7 +115,6 @@ def test_the_endpoint_comes_from_the_caller_or_the_environment() -> None:
         (f"vllm:other@{URL}", URL),
     ):
         opened = open_release(release, settings(judge), JudgeConfig(judge=endpoint, no_cache=True))
-        assert isinstance(opened, SubAgent)
         assert (opened.name, opened.revision, opened.protocol) == ("openai:judge", release.revision, release.protocol)
     with pytest.raises(InputError, match="nothing says where it is served"):
         open_release(release, settings())
@@ -199,7 +198,7 @@ def test_prompts_that_came_or_went_are_named() -> None:
 def test_a_release_with_chinese_prompts_pins_their_wording() -> None:
     release = model_release(prompt_language="zh")
     check_installed(release)
-    assert release.model is not None and release.model.prompt_language == "zh"
+    assert release.model.prompt_language == "zh"
     assert release.code["prompt judge"] != model_release().code["prompt judge"]
     assert open_release(release, settings(), JudgeConfig(judge=URL)).protocol == "chain, both orders, zh prompts"
 
@@ -236,6 +235,5 @@ def test_other_packages_are_a_remark() -> None:
 def test_the_caller_may_choose_what_changes_no_score(tmp_path: Path) -> None:
     config = JudgeConfig(judge=URL, protocol="direct", samples=9, no_cache=True)
     judge = open_release(model_release(), settings(), config, pictures=True, deadline=3.0)
-    assert isinstance(judge, SubAgent)
     assert judge.settings == replace(ModelJudgeConfig(), deadline=3.0)
     assert judge.pictures and judge.cache is None

@@ -33,7 +33,6 @@ def test_mcnemars_test_holds_for_large_counts() -> None:
 def test_wilson_is_the_published_interval() -> None:
     # 15 of 20 at 95 %: 0.531 to 0.888 (computed from the formula by hand).
     interval = wilson(15, 20)
-    assert interval is not None
     assert (interval.low, interval.high) == (pytest.approx(0.5313, abs=1e-4), pytest.approx(0.8881, abs=1e-4))
     assert wilson(0, 0) is None
 

@@ -84,12 +84,8 @@ class BaselineJudge(Judge):
             return unjudged(example, self, library, failure_of(error))
         judgment = ranked(example, self, library, rewards, rewards, ties=self.ties)
         # `always-a` depends on the order alone, pixel differences not at all; for `random` it is undefined.
-        consistent = {"always-a": False, "random": None}.get(self.kind, True)
-        return replace(
-            judgment,
-            position_consistent=consistent if len(rewards) > 1 else None,
-            usage=Usage(seconds=time.perf_counter() - started),
-        )
+        consistent = {"always-a": False, "random": None}.get(self.kind, True) if len(rewards) > 1 else None
+        return replace(judgment, position_consistent=consistent, usage=Usage(seconds=time.perf_counter() - started))
 
     async def close(self) -> None:
         """Do nothing."""
@@ -103,17 +99,13 @@ class BaselineJudge(Judge):
         if self.kind == "always-a":
             return {label: float(label == labels[0]) for label in labels}
         if self.kind == "random":
-            return self._by_chance(example)
+            drawn = {label: _chance(example.id, label) for label in labels}
+            tie = self.ties and len(drawn) > 1 and _chance(example.id, TIE) < 1 / (len(drawn) + 1)
+            return dict.fromkeys(drawn, drawn[labels[0]]) if tie else drawn
         source = load_picture(example.source_image).pixels
         near = _NEAR[self.kind]
         candidates = zip(labels, example.candidate_images, strict=True)
         return {label: near(source, load_picture(image).pixels) for label, image in candidates}
-
-    def _by_chance(self, example: Example) -> dict[str, float]:
-        drawn = {label: _chance(example.id, label) for label in example.labels}
-        if self.ties and len(drawn) > 1 and _chance(example.id, TIE) < 1 / (len(drawn) + 1):
-            return dict.fromkeys(drawn, drawn[example.labels[0]])
-        return drawn
 
 
 def ranked(
@@ -137,16 +129,11 @@ def ranked(
     """
     levels = sorted(set(values.values()), reverse=True)
     ranking = tuple(tuple(label for label in example.labels if values[label] == level) for level in levels)
-    judgment = placed(example, judge, library, ranking, ties=ties)
-    judgment = replace(
-        judgment,
-        scores={label: Scores(None, None, rewards[label]) for label in example.labels},
-        steps=(answer({label: values[label] for label in example.labels}),),
-    )
-    if len(example.labels) == 1:
-        return judgment
-    level = len(ranking[0]) > 1
-    return replace(judgment, margin=0.0 if level else rewards[ranking[0][0]] - rewards[ranking[1][0]])
+    scores = {label: Scores(None, None, rewards[label]) for label in example.labels}
+    steps = (answer({label: values[label] for label in example.labels}),)
+    order = [label for level in ranking for label in level]
+    margin = rewards[order[0]] - rewards[order[1]] if len(order) > 1 else None
+    return replace(placed(example, judge, library, ranking, ties=ties), scores=scores, steps=steps, margin=margin)
 
 
 def placed(

@@ -56,15 +56,15 @@ def cost(candidates: int, method: Method) -> int:
 
 def examples_of(field: CandidateSet, method: Method) -> Iterator[Example]:
     """Convert a set to examples that a judge can judge; their ids begin with the id of the set."""
-    if method == "score":
-        for index, candidate in enumerate(field.candidates):
-            name = f"{field.id}#{index}"
-            yield Example(name, field.instruction, field.source, (candidate,), references=field.references)
-        return
-    for first, second in combinations(range(len(field.candidates)), 2):
-        pair = (field.candidates[first], field.candidates[second])
-        name = f"{field.id}#{first}-{second}"
-        yield Example(name, field.instruction, field.source, pair, references=field.references)
+    for name, chosen in _comparisons(field, method):
+        candidates = tuple(field.candidates[index] for index in chosen)
+        yield Example(name, field.instruction, field.source, candidates, references=field.references)
+
+
+def _comparisons(field: CandidateSet, method: Method) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the id of each example of a set, and the indices of its candidates."""
+    chosen = combinations(range(len(field.candidates)), 1 if method == "score" else 2)
+    return [(f"{field.id}#{'-'.join(map(str, indices))}", indices) for indices in chosen]
 
 
 def candidate_rewards(
@@ -81,28 +81,24 @@ def candidate_rewards(
         One reward per candidate, in their order. A failed judgment is ignored; a candidate without any judgment has
         no reward.
     """
+    asked = [(indices, judgments.get(name)) for name, indices in _comparisons(field, method)]
     if method == "score":
-        return tuple(_alone(index, judgments.get(f"{field.id}#{index}")) for index in range(len(field.candidates)))
+        return tuple(_alone(index, judgment) for (index,), judgment in asked)
     gained: list[list[float]] = [[] for _ in field.candidates]
     failures: list[list[Failure]] = [[] for _ in field.candidates]
-    for first, second in combinations(range(len(field.candidates)), 2):
-        judgment = judgments.get(f"{field.id}#{first}-{second}")
+    for (first, second), judgment in asked:
         if judgment is None or judgment.preference is None:
-            for index in (first, second):
-                failures[index].append(_why(judgment))
-            continue
-        share = 0.5 if judgment.preference == TIE else float(judgment.preference == "A")
-        gained[first].append(share)
-        gained[second].append(1 - share)
+            failures[first].append(_why(judgment))
+            failures[second].append(_why(judgment))
+        else:
+            share = 0.5 if judgment.preference == TIE else float(judgment.preference == "A")
+            gained[first].append(share)
+            gained[second].append(1 - share)
     of = len(field.candidates) - 1
     return tuple(
-        CandidateReward(
-            index,
-            fmean(won) if won else None,
-            len(won),
-            of,
-            failure=None if won else failures[index][0] if failures[index] else _ALONE,
-        )
+        CandidateReward(index, fmean(won), len(won), of)
+        if won
+        else CandidateReward(index, None, 0, of, failure=next(iter(failures[index]), _ALONE))
         for index, won in enumerate(gained)
     )
 

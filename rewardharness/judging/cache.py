@@ -17,8 +17,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 FILE = "judgments.sqlite3"
@@ -148,13 +149,9 @@ class JudgmentCache:
 
     def clear(self, judge: str | None = None) -> int:
         """Forget everything, or everything of one judge; return how many judgments that were."""
-        by_judge = self.stats().by_judge
-        if judge is None:
-            self._run("DELETE FROM judgment")
-        else:
-            self._run("DELETE FROM judgment WHERE judge = ?", (judge,))
-        self._run("VACUUM")
-        return sum(by_judge.values()) if judge is None else by_judge.get(judge, 0)
+        before = self.stats().judgments
+        self._run("DELETE FROM judgment WHERE judge = coalesce(?, judge)", (judge,))
+        return self._shrink(before)
 
     def prune(self, since: float, most_bytes: int | None) -> int:
         """Delete old answers.
@@ -166,14 +163,17 @@ class JudgmentCache:
         Returns:
             The number of deleted answers.
         """
-        before = sum(self.stats().by_judge.values())
+        before = self.stats().judgments
         self._run("DELETE FROM judgment WHERE created < ?", (since,))
         if most_bytes is not None:
             sizes = "SUM(LENGTH(CAST(value AS BLOB))) OVER (ORDER BY created DESC, key)"
             old = f"SELECT key FROM (SELECT key, {sizes} AS total FROM judgment) WHERE total > ?"
             self._run(f"DELETE FROM judgment WHERE key IN ({old})", (most_bytes,))
+        return self._shrink(before)
+
+    def _shrink(self, before: int) -> int:
         self._run("VACUUM")
-        return before - sum(self.stats().by_judge.values())
+        return before - self.stats().judgments
 
     def close(self) -> None:
         """Close the file."""
@@ -236,6 +236,36 @@ class MemoryCache(JudgmentCache):
 
     def _open(self, damaged: int | None = None) -> sqlite3.Connection:
         return _connect(":memory:")
+
+
+async def remembered(
+    cache: JudgmentCache | None,
+    key: Callable[[], str],
+    judge: str,
+    ask: Callable[[], Awaitable[T]],
+    write: Callable[[T], dict[str, Any] | None],
+    read: Callable[[dict[str, Any]], T],
+) -> tuple[T, bool]:
+    """Return an answer, and whether it was cached or shared rather than asked for.
+
+    Args:
+        cache: The cache; None to ask always.
+        key: Returns the content id of the question.
+        judge: Who answers.
+        ask: Asks.
+        write: Converts an answer to JSON; None for a failure, which is not cached.
+        read: Reads what `write` returned.
+    """
+    if cache is None:
+        return await ask(), False
+    made: list[T] = []
+
+    async def make() -> dict[str, Any] | None:
+        made.append(await ask())
+        return write(made[0])
+
+    value, _ = await cache.remember(key(), judge, make, read)
+    return (made[0], False) if made else (read(value or {}), True)
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:

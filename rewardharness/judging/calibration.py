@@ -117,8 +117,7 @@ class ConfidenceCalibration:
 
     def to_json(self) -> Json:
         """Convert to JSON."""
-        value: Json = to_json(self)
-        return value
+        return dict(to_json(self))
 
     def mismatch(self, identity: JudgeIdentity) -> str:
         """Return which part of a judge is another than the one that this was fitted for; empty if none is."""
@@ -132,13 +131,9 @@ class ConfidenceCalibration:
             InputError: If it is of another.
         """
         if other := self.mismatch(identity):
-            name = {"library": "Library"}.get(other, other)
-            raise InputError(
-                f"The calibration is of another {name}: {self.judge}, {self.protocol}, "
-                f"Library {self.library_id[:12]}. Here: {identity.judge}, {identity.protocol}, "
-                f"Library {identity.library_id[:12]}.",
-                next_step="Fit one for this judge: rh benchmark LABELED_DATA --calibrate FILE.",
-            )
+            ours, here = (f"{each.judge}, {each.protocol}, Library {each.library_id[:12]}" for each in (self, identity))
+            message = f"The calibration is of another {other.replace('lib', 'Lib')}: {ours}. Here: {here}."
+            raise InputError(message, next_step="Fit one for this judge: rh benchmark LABELED_DATA --calibrate FILE.")
 
     def apply(self, judgment: Judgment, kind: str, revision: str) -> Judgment:
         """Return the judgment with a calibrated confidence; unchanged if it has no preference between two candidates.
@@ -148,14 +143,10 @@ class ConfidenceCalibration:
             kind: As `edit_kind` returns it.
             revision: Revision of the judge. Another one than that of the calibration gives a note.
         """
-        same = (self.judge, self.protocol, self.library_id) == (
-            judgment.judge,
-            judgment.protocol,
-            judgment.library_id,
-        )
-        if not same or not comparable(judgment):
+        if self.mismatch(JudgeIdentity(judgment.judge, "", judgment.protocol, judgment.library_id)):
             return judgment
-        assert judgment.margin is not None
+        if judgment.margin is None or not comparable(judgment):
+            return judgment
         name = kind if kind in self.curves else ALL_KINDS
         curve = self.curves[name]
         raw = judgment.own_confidence

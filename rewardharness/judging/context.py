@@ -82,6 +82,14 @@ class Asking:
     config: ModelJudgeConfig
     seed: int | None = None
 
+    def question(self, prompt: str = "", **values: str) -> str:
+        """Write a question about the candidates: the usual one, or that of another prompt."""
+        several = len(self.shown.labels) > 1
+        values |= {"labels": ", ".join(self.shown.labels)} if several and not prompt else {}
+        prompt = prompt or ("question" if several else "question_one")
+        instruction = neutral(self.request.instruction.strip()).replace("</instruction>", "‹/instruction>")
+        return load(prompt, self.shown.wording, instruction=instruction, **values)
+
     def chat(self, system: str, asked: str, schema: dict[str, object] | None, **options: Any) -> ChatRequest:
         """Write a request with a system text and a question."""
         messages = (Message.of("system", system), question(self.shown, asked))
@@ -147,69 +155,26 @@ def question(shown: Shown, text: str) -> Message:
     return Message("user", tuple(parts))
 
 
-def ask_which(instruction: str, shown: Shown) -> str:
-    """Write the question of a comparison, or of the scoring of a single candidate."""
-    if len(shown.labels) == 1:
-        return ask_how_good(instruction, shown)
-    return load("question", shown.wording, instruction=_quoted(instruction), labels=", ".join(shown.labels))
-
-
-def ask_how_good(instruction: str, shown: Shown) -> str:
-    """Write the question about one candidate."""
-    return load("question_one", shown.wording, instruction=_quoted(instruction))
-
-
-def ask_grade(instruction: str, dimension: str, shown: Shown) -> str:
-    """Write the question about one dimension of one candidate."""
-    return load("question_digit", shown.wording, instruction=_quoted(instruction), dimension=dimension)
-
-
-def ask_for_critique(instruction: str, shown: Shown) -> str:
-    """Write the question what is wrong with one candidate."""
-    return load("question_critique", shown.wording, instruction=_quoted(instruction))
+GRADE = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
+"""JSON schema of a score."""
+SCORES = ("instruction", "quality")
+"""Keys of the two scores."""
 
 
 def answer_schema(labels: Sequence[str], *, ties: bool) -> dict[str, object]:
     """JSON schema of the answer to a comparison, or to the scoring of a single candidate."""
+    grades = object_schema(dict.fromkeys(SCORES, GRADE))
     if len(labels) == 1:
-        return score_schema()
-    grade = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
-    scores = _object({label: _object({"instruction": grade, "quality": grade}) for label in labels})
+        return grades
     choices = [*labels, *(["tie"] if ties else [])]
-    return _object({"preference": {"type": "string", "enum": choices}, "scores": scores})
+    scores = object_schema(dict.fromkeys(labels, grades))
+    return object_schema({"preference": {"type": "string", "enum": choices}, "scores": scores})
 
 
-def score_schema() -> dict[str, object]:
-    """JSON schema of the two scores of one candidate."""
-    grade = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
-    return _object({"instruction": grade, "quality": grade})
-
-
-def critique_schema(most: int) -> dict[str, object]:
-    """JSON schema of a critique with so many problems at most."""
-    problems = {"type": "array", "items": {"type": "string"}, "maxItems": most}
-    return _object({"problems": problems, "next_instruction": {"type": "string"}})
-
-
-def rubric_schema(scales: Mapping[str, tuple[float, float]]) -> dict[str, object]:
-    """JSON schema of one whole number per criterion."""
-    return _object(
-        {key: {"type": "integer", "minimum": int(low), "maximum": int(high)} for key, (low, high) in scales.items()}
-    )
-
-
-def choices_schema(names: Sequence[str]) -> dict[str, object]:
-    """JSON schema of one yes or no per name."""
-    return _object({name: {"type": "boolean"} for name in names})
-
-
-def _object(properties: Mapping[str, object]) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+def object_schema(properties: Mapping[str, object]) -> dict[str, object]:
+    """JSON schema of an object with some properties and no others."""
+    required = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": dict(properties), **required}
 
 
 def _describe_tool(entry: Entry) -> str:
@@ -223,7 +188,3 @@ def _describe_tool(entry: Entry) -> str:
 def _entry_text(body: str) -> str:
     """Disarm the text of an entry, which is the same in many requests."""
     return neutral(body.strip())
-
-
-def _quoted(instruction: str) -> str:
-    return neutral(instruction.strip()).replace("</instruction>", "‹/instruction>")

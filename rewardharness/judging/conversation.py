@@ -7,7 +7,7 @@ from itertools import combinations
 
 from rewardharness.judging.answers import Answer, ReplyProblem, ToolRequest, Turn, read_turn
 from rewardharness.judging.chain import neutral, raw, think
-from rewardharness.judging.context import Asking, Shown, answer_form, answer_schema, ask_which, judge_system
+from rewardharness.judging.context import SCORES, Asking, Shown, answer_form, answer_schema, judge_system
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
 from rewardharness.judging.tools import ToolBox
 from rewardharness.models.base import Message, ModelError, Reply, TextPart
@@ -36,7 +36,7 @@ class Conversation:
         asking, shown = self.asking, self.asking.shown
         limit = asking.config.tool_calls if asking.route.tools else 0
         system = judge_system(asking.route, shown, form="format_chain", ties=asking.config.ties, tool_limit=limit)
-        self._chat = asking.chat(system, ask_which(asking.request.instruction, shown), None)
+        self._chat = asking.chat(system, asking.question(), None)
         self.messages = list(self._chat.messages)
         if len(shown.labels) > 1:
             self._note(think(shown_as(shown)))
@@ -74,10 +74,10 @@ class Conversation:
         labels, ties = self.asking.shown.labels, self.asking.config.ties
         schema = answer_schema(labels, ties=ties) if reminded else None
         request = replace(self._chat, schema=schema, stop=("</tool>",) if tools and not reminded else ())
-        while True:
+        reply = None
+        while reply is None:
             try:
                 reply = await self.asking.model.ask(replace(request, messages=tuple(self.messages)))
-                break
             except ModelError as error:
                 if error.code != "context_too_long" or not self._shorten():
                     raise
@@ -120,7 +120,7 @@ class Conversation:
 
     def _answered(self, answer: Answer) -> PresentationResult:
         said: dict[str, object] = {"preference": answer.preference} if answer.preference else {}
-        said["scores"] = {label: {"instruction": each[0], "quality": each[1]} for label, each in answer.scores.items()}
+        said["scores"] = {label: dict(zip(SCORES, pair, strict=True)) for label, pair in answer.scores.items()}
         self._note(ChainStep("answer", json.dumps(said)))
         scores, leads = translate(answer, self.asking.shown)
         if answer.problem:

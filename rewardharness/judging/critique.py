@@ -7,14 +7,15 @@ scores. Its text is untrusted.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rewardharness.codec import from_json, to_json
 from rewardharness.critique import NO_CRITIQUE, Critique
 from rewardharness.files import content_id
-from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.cache import JudgmentCache, remembered
 from rewardharness.judging.chain import neutral
-from rewardharness.judging.context import Asking, ask_for_critique, critique_schema, notes
+from rewardharness.judging.context import Asking, notes, object_schema
 from rewardharness.judging.media import content_ids, key_of
 from rewardharness.judging.protocols import ask_object
 from rewardharness.prompts import load, version
@@ -59,30 +60,31 @@ async def add_critiques(
 
 
 async def _critique(asking: Asking, cache: JudgmentCache | None, deadline: float | None) -> _Outcome:
-    usage, failure = Usage(), None
-
-    async def make() -> dict[str, Any] | None:
-        nonlocal usage, failure
-        critique, usage, failure = await _ask(asking)
-        return None if critique is None else to_json(critique)
-
+    ask = partial(_ask, asking)
     try:
         async with asyncio.timeout(deadline):
-            if cache is None:
-                value = await make()
-            else:
-                value, _ = await cache.remember(_key(asking), asking.model.id, make, _read_known)
+            outcome, _ = await remembered(cache, partial(_key, asking), asking.model.id, ask, _write, _read)
+            return outcome
     except TimeoutError:
-        return None, usage, Failure("timeout", f"No answer within {deadline:g} seconds.")
-    return None if value is None else _read_known(value), usage, failure
+        return None, Usage(), Failure("timeout", f"No answer within {deadline:g} seconds.")
 
 
 async def _ask(asking: Asking) -> _Outcome:
     shown = asking.shown
     system = load("critique", shown.wording, notes=notes(asking.route.skills, shown), most=str(MAX_PROBLEMS))
-    chat = asking.chat(system, ask_for_critique(asking.request.instruction, shown), critique_schema(MAX_PROBLEMS))
+    problems = {"type": "array", "items": {"type": "string"}, "maxItems": MAX_PROBLEMS}
+    schema = object_schema({"problems": problems, "next_instruction": {"type": "string"}})
+    chat = asking.chat(system, asking.question("question_critique"), schema)
     critique, result = await ask_object(asking, chat, read_critique, _FORM, _RULE)
     return critique, result.usage, result.failure
+
+
+def _write(outcome: _Outcome) -> dict[str, Any] | None:
+    return to_json(outcome[0]) if outcome[0] else None
+
+
+def _read(known: dict[str, Any]) -> _Outcome:
+    return from_json(Critique, known), Usage(), None
 
 
 def read_critique(value: object) -> Critique | None:
@@ -98,10 +100,6 @@ def read_critique(value: object) -> Critique | None:
     *found, next_instruction = (neutral(text.strip()) for text in texts)
     named = tuple(text for text in found if text)
     return Critique(named, next_instruction if named else "")
-
-
-def _read_known(known: dict[str, Any]) -> Critique:
-    return from_json(Critique, known)
 
 
 def _key(asking: Asking) -> str:

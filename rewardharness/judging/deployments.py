@@ -11,8 +11,8 @@ record names its predecessor and so skips it.
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from rewardharness.settings import Settings
 DEPLOYED = "deployed:"
 """Prefix of the name of a deployment, used in place of a release file: `deployed:NAME`."""
 
+Action = Literal["deploy", "rollback"]
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _LEAST = 6
 """Minimum number of digits of an abbreviated id."""
@@ -41,7 +42,7 @@ class DeploymentRecord:
     """Number of the record, from 1."""
     at: str
     """Time in UTC, ISO 8601."""
-    action: Literal["deploy", "rollback"]
+    action: Action
     release: Sha256
     """Id of the release that became active."""
     judge: str
@@ -76,13 +77,11 @@ class Deployments:
         file = self._folder(target) / "active.json"
         if not file.exists():
             return None
-        record = _record(read_json(file))
-        if record is None:
-            raise ReleaseError(
-                f"{file} points at nothing.",
-                next_step=f"Deploy again: {shell('rh release deploy FILE --target {}', target)}",
-            )
-        return record
+        records = _records([read_json(file)])
+        if not records:
+            step = f"Deploy again: {shell('rh release deploy FILE --target {}', target)}"
+            raise ReleaseError(f"{file} points at nothing.", next_step=step)
+        return records[0]
 
     def release(self, target: str) -> Release:
         """Return the release that is active.
@@ -90,18 +89,11 @@ class Deployments:
         Raises:
             ReleaseError: If there is none, or its file was changed.
         """
-        record = self.active(target)
-        if record is None:
-            known = ", ".join(self.targets()) or "none"
-            message = f"Nothing is deployed as {target!r}."
-            step = f"Deployed: {known}. Deploy with: {shell('rh release deploy FILE --target {}', target)}"
-            raise ReleaseError(message, next_step=step)
-        return self._stored(target, record.release)
+        return self._stored(target, self._active(target).release)
 
     def history(self, target: str) -> list[DeploymentRecord]:
         """Return all records, oldest first, including those that were never active; see `in_effect`."""
-        lines = read_jsonl(self._folder(target) / "history.jsonl")
-        return [record for _, line in lines if (record := _record(line)) is not None]
+        return _records(line for _, line in read_jsonl(self._folder(target) / "history.jsonl"))
 
     def in_effect(self, target: str) -> list[DeploymentRecord]:
         """Return the records that were active, oldest first."""
@@ -132,8 +124,7 @@ class Deployments:
             file = self._file(target, release.id)
             if not write_once(file, release_text(release).encode("utf-8")):
                 load_release(file, id=release.id)
-            back = None if before is None else before.release
-            return self._activate(target, "deploy", release, before, back), True
+            return self._activate(target, "deploy", release, before, before.release if before else None), True
 
     def rollback(self, target: str, to: str | None = None) -> DeploymentRecord:
         """Make an earlier release active again.
@@ -148,41 +139,33 @@ class Deployments:
             ReleaseError: If there is no such release, or this installation cannot reproduce it.
         """
         with self._held(target):
-            before = self.active(target)
-            if before is None:
-                raise ReleaseError(f"Nothing is deployed as {target!r}.", next_step="Deploy first: rh release deploy.")
+            before = self._active(target)
             wanted = before.back if to is None else self._find(target, to)
-            if wanted is None:
-                message = f"Nothing was active as {target!r} before release {before.release[:12]}."
-                raise ReleaseError(message, next_step=f"See what was: {shell('rh release deploy --show {}', target)}")
-            if wanted == before.release:
-                message = f"Release {wanted[:12]} is active as {target!r} already."
-                raise ReleaseError(message, next_step=f"See what was: {shell('rh release deploy --show {}', target)}")
+            if wanted in (None, before.release):
+                problem = f"Nothing was active as {target!r} before release {before.release[:12]}."
+                problem = f"Release {wanted[:12]} is active as {target!r} already." if wanted else problem
+                raise ReleaseError(problem, next_step=f"See what was: {shell('rh release deploy --show {}', target)}")
             release = self._stored(target, wanted)
             check_installed(release)
-            past = [record.back for record in self.in_effect(target) if record.release == wanted]
-            return self._activate(target, "rollback", release, before, past[-1] if past else None)
+            past = [None, *(record.back for record in self.in_effect(target) if record.release == wanted)]
+            return self._activate(target, "rollback", release, before, past[-1])
+
+    def _active(self, target: str) -> DeploymentRecord:
+        record = self.active(target)
+        if record is None:
+            known = ", ".join(self.targets()) or "none"
+            step = f"Deployed: {known}. Deploy with: {shell('rh release deploy FILE --target {}', target)}"
+            raise ReleaseError(f"Nothing is deployed as {target!r}.", next_step=step)
+        return record
 
     def _activate(
-        self,
-        target: str,
-        action: Literal["deploy", "rollback"],
-        release: Release,
-        before: DeploymentRecord | None,
-        back: str | None,
+        self, target: str, action: Action, release: Release, before: DeploymentRecord | None, back: str | None
     ) -> DeploymentRecord:
-        numbers = [record.number for record in self.history(target)]
-        record = DeploymentRecord(
-            number=max([*numbers, 0 if before is None else before.number], default=0) + 1,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            action=action,
-            release=release.id,
-            judge=release.judge,
-            protocol=release.protocol,
-            library_id=release.library.id,
-            on=None if before is None else before.number,
-            back=back,
-        )
+        on = before.number if before else None
+        number = max([on or 0, *(record.number for record in self.history(target))]) + 1
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        what = release.id, release.judge, release.protocol, release.library.id
+        record = DeploymentRecord(number, now, action, *what, on, back)
         append_jsonl(self._folder(target) / "history.jsonl", asdict(record))
         write_json(self._folder(target) / "active.json", asdict(record))
         return record
@@ -206,10 +189,8 @@ class Deployments:
 
     def _folder(self, target: str) -> Path:
         if not _NAME.fullmatch(target):
-            raise InputError(
-                f"{target[:80]!r} cannot be the name of a deployment.",
-                next_step="Use 1 to 64 lower-case letters, digits, dots, hyphens and underscores, such as `prod`.",
-            )
+            step = "Use 1 to 64 lower-case letters, digits, dots, hyphens and underscores, such as `prod`."
+            raise InputError(f"{target[:80]!r} cannot be the name of a deployment.", next_step=step)
         return self._root / target
 
     @contextmanager
@@ -240,9 +221,10 @@ def find_release(spec: str, settings: Settings) -> Release:
     return load_release(Path(spec).expanduser())
 
 
-def _record(value: Any) -> DeploymentRecord | None:
-    """Read a record; None if it is invalid."""
-    try:
-        return from_json(DeploymentRecord, value)
-    except ValidationError:
-        return None
+def _records(values: Iterable[Any]) -> list[DeploymentRecord]:
+    """Read records; invalid ones are left out."""
+    found = []
+    for value in values:
+        with suppress(ValidationError):
+            found.append(from_json(DeploymentRecord, value))
+    return found

@@ -92,29 +92,12 @@ def write(name: str, changes: Changes) -> str:
         found.append(_say("fitted", name=name, candidate=sizes[0], source=sizes[1]))
     if not changes.regions:
         return "\n".join([*found, _say("unchanged", name=name)])
-    found.append(
-        _say(
-            "changed",
-            name=name,
-            share=f"{changes.share:.1%}",
-            regions=str(changes.regions),
-            largest=f"{changes.largest:.0%}",
-            boxes=", ".join(map(_box, changes.boxes)),
-        )
-    )
+    size = {"share": f"{changes.share:.1%}", "regions": str(changes.regions), "largest": f"{changes.largest:.0%}"}
+    found.append(_say("changed", name=name, **size, boxes=", ".join(map(_box, changes.boxes))))
     if changes.outside < 0.01:
-        found.append(_say("everywhere", name=name))
-    else:
-        found.append(
-            _say(
-                "outside",
-                name=name,
-                outside=f"{changes.outside:.0%}",
-                distance=f"{changes.outside_distance:.1f}",
-                structure=f"{changes.outside_structure:.0%}",
-            )
-        )
-    return "\n".join(found)
+        return "\n".join([*found, _say("everywhere", name=name)])
+    rest = {"distance": f"{changes.outside_distance:.1f}", "structure": f"{changes.outside_structure:.0%}"}
+    return "\n".join([*found, _say("outside", name=name, outside=f"{changes.outside:.0%}", **rest)])
 
 
 def _crops(source: str, name: str, crops: Sequence[Crop]) -> Parts:

@@ -17,7 +17,7 @@ from rewardharness.judging.answers import ReplyProblem, conclusion, read_last
 from rewardharness.judging.appeals import without_appeals
 from rewardharness.judging.cache import JudgmentCache, MemoryCache
 from rewardharness.judging.chain import neutral
-from rewardharness.judging.context import choices_schema
+from rewardharness.judging.context import object_schema
 from rewardharness.judging.presentation import PresentationResult
 from rewardharness.judging.protocols import ask_twice
 from rewardharness.judging.router import Route, fires
@@ -76,18 +76,13 @@ class LLMRouter:
         unknown = [entry for entry in entries if entry.name in keys and entry.name not in answers]
         usage = Usage()
         for start in range(0, len(unknown), BATCH):
-            batch = unknown[start : start + BATCH]
-            said, cost = await self._remember(batch, keys, instruction)
+            said, cost = await self._remember(unknown[start : start + BATCH], keys, instruction)
             answers |= said
             usage += cost
-        reasons = [(entry, self._reason(entry, answers, instruction)) for entry in entries]
+        words = {name: f"{self.model.id} says that it is of use" for name, of_use in answers.items() if of_use}
+        reasons = [(each, fires(each, instruction) if each.triggers else words.get(each.name)) for each in entries]
         routed = tuple(RoutedEntry(each.name, each.kind, why) for each, why in reasons if why is not None)
         return Route(tuple(each for each, why in reasons if why is not None), routed, usage)
-
-    def _reason(self, entry: Entry, answers: dict[str, bool], instruction: str) -> str | None:
-        if entry.triggers:
-            return fires(entry, instruction)
-        return f"{self.model.id} says that it is of use" if answers[entry.name] else None
 
     def _key(self, entry: Entry, instruction: str) -> str:
         parts = [self.model.id, version(*PROMPTS), entry.kind, entry.name, entry.description, instruction]
@@ -119,8 +114,8 @@ class LLMRouter:
             instruction=neutral(instruction).replace("</instruction>", "‹/instruction>"),
             form=form,
         )
-        most = 2048 + 32 * len(batch)
-        chat = ChatRequest((Message.of("user", text),), max_tokens=most, schema=choices_schema(names))
+        schema = object_schema({name: {"type": "boolean"} for name in names})
+        chat = ChatRequest((Message.of("user", text),), max_tokens=2048 + 32 * len(batch), schema=schema)
 
         def read(reply: Reply, last: bool) -> dict[str, bool] | ReplyProblem:
             said = conclusion(reply.text, cut_off=reply.cut_off)

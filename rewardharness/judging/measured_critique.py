@@ -13,45 +13,44 @@ MAX_PROBLEMS = 3
 
 LOW_GRADE = 0.5
 """Grade below which a measure is a problem. Set by hand: the middle of the scale from 1 to 4."""
-LOW_EXTENT = 0.3
-"""The same for `edit_extent`, whose grade falls fast: below it, an edit affects more than a fifth of the image."""
+LOW_GRADES = {"edit_extent": 0.3}
+"""The same by measure: the grade of `edit_extent` falls fast, and below this an edit affects a fifth of the image."""
 
 UNGRADED = "Whether the instruction was followed was not measured; this is about general flaws only."
 
-WORDS: Mapping[str, tuple[str, str]] = {
-    "edit_presence": ("Hardly anything was changed.", "The change must be clearly visible."),
-    "edit_extent": ("The change covers more than the request needs.", "Change only what is named."),
-    "preservation": ("The rest of the image changed, too.", "Leave everything else exactly as it is."),
-    "fidelity": ("The image differs from the source.", "Reproduce the image exactly, without any change."),
-    "color_target": ("The requested color was not reached.", "The requested color must be unmistakable."),
-    "object_color": (
-        "The object named by its color did not get the requested color.",
-        "Recolor the named object, all of it and nothing else.",
-    ),
-    "tone_shift": ("Light or color did not change as requested.", "Make the change of light and color clearer."),
-    "style_shift": (
-        "The style did not change everywhere, or the layout was lost.",
-        "Apply the style to the whole image and keep its layout.",
-    ),
-    "sharpness": ("Sharpness differs from the source.", "Keep the sharpness of the original."),
-    "noise": ("The edit added noise.", "Add no noise or grain."),
-    "blockiness": ("Compression blocks are visible.", "Avoid compression artifacts."),
-    "clipping": ("Parts turned to pure black or white.", "Keep detail in shadows and highlights."),
-    "seam": ("A seam or pasted border is visible around the edit.", "Blend the edit into its surroundings."),
-    "frame_match": ("The framing differs from the source.", "Keep the framing, size and aspect ratio."),
-    "structure_kept": ("Shapes or the layout of the source were lost.", "Keep all shapes and the layout."),
-    "added_structure": ("What was to be added is not clearly there.", "What is added must be clearly visible."),
-    "removal_fill": (
-        "Something remains of what was to be removed, or the fill does not match.",
-        "Remove it completely and fill the place like its surroundings.",
-    ),
-    "background_change": (
-        "The background did not change, or the subject did.",
-        "Replace the whole background and keep the subject unchanged.",
-    ),
-    "text_match": ("The requested text is not readable as written.", "Write the text exactly as requested."),
-    "unasked_text": ("There is text that was not requested.", "Add no other text."),
-}
+
+def by_measure(table: str) -> dict[str, tuple[str, ...]]:
+    """Read a table of texts: a line per measure, with its name, a colon, and the texts between bars."""
+    rows = (line.split(": ", 1) for line in table.strip().splitlines())
+    return {name: tuple(texts.split(" | ")) for name, texts in rows}
+
+
+WORDS = by_measure("""
+edit_presence: Hardly anything was changed. | The change must be clearly visible.
+edit_extent: The change covers more than the request needs. | Change only what is named.
+preservation: The rest of the image changed, too. | Leave everything else exactly as it is.
+fidelity: The image differs from the source. | Reproduce the image exactly, without any change.
+color_target: The requested color was not reached. | The requested color must be unmistakable.
+object_color: The object named by its color did not get the requested color. | Recolor the named object, all of it \
+and nothing else.
+tone_shift: Light or color did not change as requested. | Make the change of light and color clearer.
+style_shift: The style did not change everywhere, or the layout was lost. | Apply the style to the whole image and \
+keep its layout.
+sharpness: Sharpness differs from the source. | Keep the sharpness of the original.
+noise: The edit added noise. | Add no noise or grain.
+blockiness: Compression blocks are visible. | Avoid compression artifacts.
+clipping: Parts turned to pure black or white. | Keep detail in shadows and highlights.
+seam: A seam or pasted border is visible around the edit. | Blend the edit into its surroundings.
+frame_match: The framing differs from the source. | Keep the framing, size and aspect ratio.
+structure_kept: Shapes or the layout of the source were lost. | Keep all shapes and the layout.
+added_structure: What was to be added is not clearly there. | What is added must be clearly visible.
+removal_fill: Something remains of what was to be removed, or the fill does not match. | Remove it completely and \
+fill the place like its surroundings.
+background_change: The background did not change, or the subject did. | Replace the whole background and keep the \
+subject unchanged.
+text_match: The requested text is not readable as written. | Write the text exactly as requested.
+unasked_text: There is text that was not requested. | Add no other text.
+""")
 """Problem and remedy by measure. Other measures are named by their description."""
 
 
@@ -76,15 +75,11 @@ def put_in_words(
         name = applied.criterion.measure
         if name is not None and applied.key in grades:
             lowest[name] = min(lowest.get(name, 1.0), grades[applied.key])
-    ranked = sorted(
-        (name for name, grade in lowest.items() if grade < (LOW_EXTENT if name == "edit_extent" else LOW_GRADE)),
-        key=lambda name: lowest[name],
-    )
-    problems, remedies = [], []
-    for name in ranked[:MAX_PROBLEMS]:
-        problem, remedy = WORDS.get(name) or (f"Low grade: {MEASURES[name].description}", "")
-        problems.append(f"{problem} {readings[name].sentence}")
-        remedies += [remedy] if remedy else []
+    low = {name: grade for name, grade in lowest.items() if grade < LOW_GRADES.get(name, LOW_GRADE)}
+    ranked = sorted(low, key=low.__getitem__)
+    words = {name: WORDS.get(name) or (f"Low grade: {MEASURES[name].description}",) for name in ranked[:MAX_PROBLEMS]}
+    problems = tuple(f"{texts[0]} {readings[name].sentence}" for name, texts in words.items())
     asked = request.instruction.strip()
     asked += "" if asked.endswith((".", "!", "?", "。")) else "."
-    return Critique(tuple(problems), " ".join([asked, *remedies]) if problems else "", "" if gradable else UNGRADED)
+    following = " ".join([asked, *(remedy for texts in words.values() for remedy in texts[1:])]) if words else ""
+    return Critique(problems, following, "" if gradable else UNGRADED)

@@ -1,62 +1,38 @@
 """Reasons of the pixel-based judge: what sets two candidates apart in plain words, followed by the numbers."""
 
 import re
-from collections.abc import Mapping
 
-from rewardharness.judging.measured_critique import LOW_GRADE
+from rewardharness.judging.measured_critique import LOW_GRADE, by_measure
 from rewardharness.measure.reading import Reading
 
-CONTRASTS: Mapping[str, tuple[str, str, str]] = {
-    "edit_presence": ("visibly changed the image", "hardly changed anything", "making a visible change"),
-    "edit_extent": ("changed little else", "changed more of the image than needed", "changing no more than needed"),
-    "preservation": ("left the rest alone", "also changed the rest of the image", "leaving the rest alone"),
-    "fidelity": ("reproduces the source", "differs from the source", "reproducing the source"),
-    "color_target": ("has the requested color", "lacks the requested color", "reaching the requested color"),
-    "object_color": (
-        "recolored the named object",
-        "did not give the named object the requested color",
-        "recoloring the named object",
-    ),
-    "tone_shift": (
-        "changed light and color as requested",
-        "did not change light and color as requested",
-        "changing light and color as requested",
-    ),
-    "style_shift": (
-        "changed the style and kept the layout",
-        "did not change the style everywhere, or lost the layout",
-        "changing the style and keeping the layout",
-    ),
-    "sharpness": ("is as sharp as the source", "is blurred or over-sharpened", "keeping the source's sharpness"),
-    "noise": ("added no noise", "added noise", "adding no noise"),
-    "blockiness": ("shows no compression blocks", "shows compression blocks", "avoiding compression blocks"),
-    "clipping": (
-        "keeps detail in shadows and highlights",
-        "lost detail to pure black or white",
-        "keeping detail in shadows and highlights",
-    ),
-    "seam": ("blends the edit in", "has a visible seam or pasted border", "blending the edit in"),
-    "frame_match": ("keeps the framing", "changed the framing or the size", "keeping the framing"),
-    "structure_kept": ("keeps the shapes of the source", "lost shapes of the source", "keeping the source's shapes"),
-    "added_structure": (
-        "adds something clear in one place",
-        "adds nothing clear in one place",
-        "adding something clearly visible",
-    ),
-    "removal_fill": ("removed it cleanly", "left traces or a visible patch", "removing it cleanly"),
-    "background_change": (
-        "replaced the background and kept the subject",
-        "did not replace the background, or changed the subject",
-        "replacing nothing but the background",
-    ),
-    "moved_region": (
-        "moved the object as requested",
-        "did not move the object as requested",
-        "moving the object as requested",
-    ),
-    "text_match": ("has the requested text", "lacks the requested text", "writing the requested text"),
-    "unasked_text": ("added no other text", "added text that nobody asked for", "adding no other text"),
-}
+CONTRASTS = by_measure("""
+edit_presence: visibly changed the image | hardly changed anything | making a visible change
+edit_extent: changed little else | changed more of the image than needed | changing no more than needed
+preservation: left the rest alone | also changed the rest of the image | leaving the rest alone
+fidelity: reproduces the source | differs from the source | reproducing the source
+color_target: has the requested color | lacks the requested color | reaching the requested color
+object_color: recolored the named object | did not give the named object the requested color | recoloring the named \
+object
+tone_shift: changed light and color as requested | did not change light and color as requested | changing light and \
+color as requested
+style_shift: changed the style and kept the layout | did not change the style everywhere, or lost the layout | \
+changing the style and keeping the layout
+sharpness: is as sharp as the source | is blurred or over-sharpened | keeping the source's sharpness
+noise: added no noise | added noise | adding no noise
+blockiness: shows no compression blocks | shows compression blocks | avoiding compression blocks
+clipping: keeps detail in shadows and highlights | lost detail to pure black or white | keeping detail in shadows and \
+highlights
+seam: blends the edit in | has a visible seam or pasted border | blending the edit in
+frame_match: keeps the framing | changed the framing or the size | keeping the framing
+structure_kept: keeps the shapes of the source | lost shapes of the source | keeping the source's shapes
+added_structure: adds something clear in one place | adds nothing clear in one place | adding something clearly visible
+removal_fill: removed it cleanly | left traces or a visible patch | removing it cleanly
+background_change: replaced the background and kept the subject | did not replace the background, or changed the \
+subject | replacing nothing but the background
+moved_region: moved the object as requested | did not move the object as requested | moving the object as requested
+text_match: has the requested text | lacks the requested text | writing the requested text
+unasked_text: added no other text | added text that nobody asked for | adding no other text
+""")
 """What to say of a candidate with a high and with a low grade, and what one is better at, by measure."""
 
 FAR = 2 / 3

@@ -79,9 +79,11 @@ class ModelJudgeConfig:
 
     @classmethod
     def from_pinned(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the settings of a release."""
-        fields = {name: name for name in settings} | {pinned: name for name, pinned in PINNED.items()}
-        found = {fields[name]: value for name, value in settings.items() if name != "both_orders"}
+        """Return how the model of a release judges; `ocr` is not read."""
+        fields = {pinned: name for name, pinned in PINNED.items()}
+        found = {
+            fields.get(name, name): value for name, value in settings.items() if name not in ("both_orders", "ocr")
+        }
         return cls(**found, one_order=not settings["both_orders"])
 
     @property

@@ -80,13 +80,8 @@ def open_judge(
     model = replace(model, evidence=True) if config.evidence else model
     try:
         if config.judge == MEASURED and not model.evidence:
-            opened: Judge = MeasuredJudge(
-                ties=model.ties,
-                pictures=pictures,
-                workers=settings.workers,
-                cache=_cache(config, settings),
-                allow_ungradable=allow_ungradable,
-            )
+            cache, how = _cache(config, settings), {"ties": model.ties, "allow_ungradable": allow_ungradable}
+            opened: Judge = MeasuredJudge(pictures=pictures, workers=settings.workers, cache=cache, **how)
         elif is_model(str(config.judge)):
             opened = _open_model(config, settings, model, of_endpoint, pictures)
         else:
@@ -151,16 +146,13 @@ def _open_other(spec: str, model: ModelJudgeConfig) -> Judge:
     if model.evidence:
         step = "Leave out the measured evidence, or judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
         raise InputError(f"Measured evidence is for models, and {spec} is none.", next_step=step)
-    for baseline in BASELINES:
-        if spec == baseline:
-            return BaselineJudge(baseline, model.ties)
+    if baseline := next((name for name in BASELINES if name == spec), None):
+        return BaselineJudge(baseline, model.ties)
     if spec.startswith(FILE) and spec != FILE:
         return read_scores(Path(spec.removeprefix(FILE)).expanduser(), ties=model.ties)
     known = ", ".join((MEASURED, *BASELINES))
-    raise InputError(
-        f"Unknown judge {spec[:100]!r}.",
-        next_step=f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL, hf:NAME or gemini:NAME.",
-    )
+    step = f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL, hf:NAME or gemini:NAME."
+    raise InputError(f"Unknown judge {spec[:100]!r}.", next_step=step)
 
 
 def is_model(spec: str) -> bool:

@@ -37,9 +37,9 @@ class PresentationResult:
     usage: Usage = Usage()
     failure: Failure | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Convert to the JSON form in the cache, without pictures."""
-        return {
+    def to_json(self) -> dict[str, Any] | None:
+        """Convert to the JSON form in the cache, without pictures; None if it failed."""
+        form = {
             "scores": {label: asdict(each) for label, each in self.scores.items()},
             "leads": [[first, second, lead] for (first, second), lead in self.margins.items()],
             "logits": [[first, second, value] for (first, second), value in self.logits.items()],
@@ -47,6 +47,7 @@ class PresentationResult:
             "notes": list(self.notes),
             "usage": asdict(self.usage),
         }
+        return None if self.failure else form
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "PresentationResult":

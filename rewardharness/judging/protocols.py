@@ -8,25 +8,14 @@ from typing import Any, TypeVar
 
 from rewardharness.judging.answers import Answer, ReplyProblem, conclusion, read_last, read_number, read_turn
 from rewardharness.judging.chain import neutral, raw, think
-from rewardharness.judging.context import (
-    Asking,
-    answer_form,
-    answer_schema,
-    ask_grade,
-    ask_how_good,
-    ask_which,
-    judge_system,
-    notes,
-    rubric_schema,
-    score_schema,
-)
+from rewardharness.judging.context import SCORES, Asking, answer_form, answer_schema, judge_system, notes, object_schema
 from rewardharness.judging.conversation import make, shown_as, translate
 from rewardharness.judging.criteria import Applied, applicable, make_scores
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
 from rewardharness.library.rubric import Criterion
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
 from rewardharness.prompts import load
-from rewardharness.schema import SCALE, ChainStep, Failure, Usage
+from rewardharness.schema import SCALE, ChainStep, Failure, Scores, Usage
 
 LETTER_MASS = 0.1
 """Minimum probability of the letters together, as a share of the first token, for their odds to be used."""
@@ -45,7 +34,6 @@ async def ask_direct(asking: Asking) -> PresentationResult:
     labels, ties = asking.shown.labels, asking.config.ties
     system = judge_system(asking.route, asking.shown, form="format_direct", ties=ties, tool_limit=0)
     schema = answer_schema(labels, ties=ties)
-    asked = ask_which(asking.request.instruction, asking.shown)
     form = answer_form("format_direct", asking.shown, ties=ties)
 
     def read(reply: Reply, last: bool) -> tuple[Answer, str] | ReplyProblem:
@@ -55,7 +43,7 @@ async def ask_direct(asking: Asking) -> PresentationResult:
         problem = outcome.message if isinstance(outcome, ReplyProblem) else getattr(outcome, "problem", "")
         return ReplyProblem(problem or "There are no tools.")
 
-    answered, result = await ask_twice(asking.model, asking.chat(system, asked, schema), read, form)
+    answered, result = await ask_twice(asking.model, asking.chat(system, asking.question(), schema), read, form)
     if answered is None:
         return result
     scores, leads = translate(answered[0], asking.shown)
@@ -74,22 +62,16 @@ async def ask_letter(asking: Asking) -> PresentationResult:
     if len(labels) != 2:
         raise ValueError("the logprob protocol compares two candidates at a time")
     system = judge_system(asking.route, asking.shown, form="format_letter", ties=False, tool_limit=0)
-    asked = ask_which(asking.request.instruction, asking.shown)
-    answered, usage = await _first_token(asking, system, asked, labels)
+    answered, usage = await _first_token(asking, system, asking.question(), labels)
     if isinstance(answered, PresentationResult):
         return replace(answered, usage=usage)
-    masses, least = answered.masses, answered.least
-    mass = sum(masses.values())
-    logit = math.log(max(masses[labels[0]], least)) - math.log(max(masses[labels[1]], least))
-    first, second = asking.shown.own
-    lead = math.tanh(logit / 2)
-    said = json.dumps(
-        {"odds": {own: round(masses[label] / mass, 4) for label, own in zip(labels, asking.shown.own, strict=True)}}
-    )
-    steps = (think(shown_as(asking.shown)), ChainStep("answer", said))
-    return PresentationResult(
-        margins={(first, second): lead}, logits={(first, second): logit}, steps=steps, usage=usage
-    )
+    own = (asking.shown.own[0], asking.shown.own[1])
+    masses = [answered.masses[label] for label in labels]
+    first, second = (math.log(max(mass, answered.least)) for mass in masses)
+    logit = first - second
+    odds = {label: round(mass / sum(masses), 4) for label, mass in zip(own, masses, strict=True)}
+    steps = (think(shown_as(asking.shown)), ChainStep("answer", json.dumps({"odds": odds})))
+    return PresentationResult(margins={own: math.tanh(logit / 2)}, logits={own: logit}, steps=steps, usage=usage)
 
 
 @dataclass(frozen=True)
@@ -145,38 +127,31 @@ async def ask_digits(asking: Asking) -> PresentationResult:
     digits = [str(digit) for digit in range(SCALE[0], SCALE[1] + 1)]
     means: list[float] = []
     usage = Usage()
-    for dimension in ("instruction", "quality"):
-        asked = ask_grade(asking.request.instruction, dimension, asking.shown)
+    for dimension in SCORES:
+        asked = asking.question("question_digit", dimension=dimension)
         answered, cost = await _first_token(asking, system, asked, digits)
         usage += cost
         if isinstance(answered, PresentationResult):
             return replace(answered, usage=usage)
         masses = answered.masses
         means.append(sum(int(digit) * mass for digit, mass in masses.items()) / sum(masses.values()))
-    said = {"candidate": own, "instruction": round(means[0], 4), "quality": round(means[1], 4)}
-    return PresentationResult(
-        {own: make(*means)}, steps=(ChainStep("answer", json.dumps(said), subject=own),), usage=usage
-    )
+    said = {"candidate": own, **{name: round(mean, 4) for name, mean in zip(SCORES, means, strict=True)}}
+    steps = (ChainStep("answer", json.dumps(said), subject=own),)
+    return PresentationResult({own: make(*means)}, steps=steps, usage=usage)
 
 
 async def ask_scores(asking: Asking) -> PresentationResult:
     """Ask for the two scores of one candidate, which is seen alone beside the source."""
     system = load("pointwise", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
-    chat = asking.chat(system, ask_how_good(asking.request.instruction, asking.shown), score_schema())
-    own = asking.shown.own[0]
-
-    scales = dict.fromkeys(("instruction", "quality"), SCALE)
-    numbers, result = await _ask_numbers(asking, chat, scales, '{"instruction": 1-4, "quality": 1-4}')
+    form = '{"instruction": 1-4, "quality": 1-4}'
+    numbers, result = await _ask_numbers(asking, system, dict.fromkeys(SCORES, SCALE), form)
     if numbers is None:
         return result
-    said = json.dumps({"candidate": own, "instruction": numbers[0], "quality": numbers[1]})
-    steps = (*result.steps, ChainStep("answer", said, subject=own))
-    return replace(result, scores={own: make(*numbers)}, steps=steps)
+    return _scored(asking, result, dict(zip(SCORES, numbers, strict=True)), make(*numbers))
 
 
 async def ask_rubric(asking: Asking) -> PresentationResult:
     """Ask for a grade on every criterion that applies, for one candidate; weigh them into scores."""
-    own = asking.shown.own[0]
     criteria = applicable(asking.route, asking.request)
     if not criteria:
         message = "The Library has no criteria that apply to this instruction; use another protocol."
@@ -185,14 +160,11 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
     system = load(
         "rubric",
         asking.shown.wording,
-        criteria="\n".join(_criterion_line(f"c{number}", each) for number, each in enumerate(criteria, 1)),
+        criteria="\n".join(_criterion_line(*each) for each in zip(scales, criteria, strict=True)),
         notes=notes(asking.route.skills, asking.shown),
         form=json.dumps(dict.fromkeys(scales, 3)),
     )
-    chat = asking.chat(system, ask_how_good(asking.request.instruction, asking.shown), rubric_schema(scales))
-
-    form = json.dumps({key: f"{low:g}-{high:g}" for key, (low, high) in scales.items()})
-    numbers, result = await _ask_numbers(asking, chat, scales, form)
+    numbers, result = await _ask_numbers(asking, system, scales)
     if numbers is None:
         return result
     graded: list[tuple[Criterion, float]] = []
@@ -201,17 +173,29 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
         graded.append((applied.criterion, (number - low) / (high - low)))
     scores = make_scores(graded)
     assert scores is not None
-    said = json.dumps({"candidate": own, **{each.key: number for each, number in zip(criteria, numbers, strict=True)}})
-    return replace(result, scores={own: scores}, steps=(*result.steps, ChainStep("answer", neutral(said), subject=own)))
+    return _scored(asking, result, {each.key: number for each, number in zip(criteria, numbers, strict=True)}, scores)
+
+
+def _scored(
+    asking: Asking, result: PresentationResult, said: Mapping[str, float], scores: Scores
+) -> PresentationResult:
+    own = asking.shown.own[0]
+    answer = ChainStep("answer", neutral(json.dumps({"candidate": own, **said})), subject=own)
+    return replace(result, scores={own: scores}, steps=(*result.steps, answer))
 
 
 async def _ask_numbers(
-    asking: Asking, chat: ChatRequest, scales: Mapping[str, tuple[float, float]], form: str
+    asking: Asking, system: str, scales: Mapping[str, tuple[float, float]], form: str = ""
 ) -> tuple[tuple[float, ...] | None, PresentationResult]:
+    """Ask for a whole number on each scale."""
+    spans = {key: {"type": "integer", "minimum": int(low), "maximum": int(high)} for key, (low, high) in scales.items()}
+    chat = asking.chat(system, asking.question(), object_schema(spans))
+
     def read(value: Mapping[str, object]) -> tuple[float, ...] | None:
         found = [read_number(value.get(key), low, high) for key, (low, high) in scales.items()]
         return tuple(number for number in found if number is not None) if None not in found else None
 
+    form = form or json.dumps({key: f"{low:g}-{high:g}" for key, (low, high) in scales.items()})
     return await ask_object(asking, chat, read, form, _NUMBERS)
 
 
@@ -269,17 +253,10 @@ async def ask_twice(
             return outcome, PresentationResult(steps=(*steps,), usage=usage)
         problem = outcome.message
         steps.append(raw(reply.text, subject))
-        chat = _remind(chat, reply, problem, form)
+        reminder = Message.of("user", load("reminder", problem=problem, form=form))
+        chat = replace(chat, messages=(*chat.messages, Message.of("assistant", reply.text or "(nothing)"), reminder))
     failure = no_answer(reply, f"{problem} The same happened when the model was asked again.")
     return None, PresentationResult(steps=(*steps,), usage=usage, failure=failure)
-
-
-def _remind(chat: ChatRequest, reply: Reply, problem: str, form: str) -> ChatRequest:
-    further = (
-        Message.of("assistant", reply.text or "(nothing)"),
-        Message.of("user", load("reminder", problem=problem, form=form)),
-    )
-    return replace(chat, messages=(*chat.messages, *further))
 
 
 def _criterion_line(key: str, applied: Applied) -> str:

@@ -3,22 +3,15 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from rewardharness.errors import InputError
 
 
 def average_ranks(values: Sequence[float]) -> list[float]:
     """Rank values from 1; equal values share the average of their ranks."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    begin = 0
-    while begin < len(order):
-        end = begin
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[begin]]:
-            end += 1
-        for place in order[begin : end + 1]:
-            ranks[place] = (begin + end) / 2 + 1
-        begin = end + 1
-    return ranks
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return [float(rank) for rank in (np.cumsum(counts) - (counts - 1) / 2)[places]]
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -31,9 +24,8 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
         InputError: If the lengths differ or a value is not a finite number.
     """
     if len(first) != len(second):
-        raise InputError(
-            f"{len(first)} values cannot be correlated with {len(second)}.", next_step="Use lists of equal length."
-        )
+        message = f"{len(first)} values cannot be correlated with {len(second)}."
+        raise InputError(message, next_step="Use lists of equal length.")
     if not all(map(math.isfinite, (*first, *second))):
         raise InputError("A value to be ranked is not a finite number.", next_step="Leave failed judgments out.")
     n = len(first)

@@ -18,6 +18,7 @@ import logging
 import platform
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -97,15 +98,16 @@ class Release:
         """How the model judges; None for the pixel-based judge."""
         if self.judge == MEASURED:
             return None
-        return ModelJudgeConfig.from_pinned({name: value for name, value in self.settings.items() if name != "ocr"})
+        return ModelJudgeConfig.from_pinned(self.settings)
 
     @property
     def options(self) -> dict[str, Any]:
         """The settings by the names of the options of judges."""
         if self.model is None:
             return dict(self.settings)
-        values = {name: value for name, value in asdict(self.model).items() if name != "deadline"}
-        return {**values, "ocr": self.settings["ocr"]}
+        values = {**asdict(self.model), "ocr": self.settings["ocr"]}
+        del values["deadline"]
+        return values
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -129,19 +131,10 @@ class Release:
             each.name: {"id": each.entry_id, "kind": each.kind, "files": entry_files(each)}
             for each in self.library.entries
         }
-        return {
-            "judge": {
-                "name": self.judge,
-                "protocol": self.protocol,
-                "revision": self.revision,
-                "model_revision": self.model_revision,
-                "router": self.router,
-                **({} if self.calibration is None else {"calibration": self.calibration.to_json()}),
-            },
-            "settings": dict(self.settings),
-            "code": dict(self.code),
-            "library": {"id": self.library.id, "entries": entries},
-        }
+        judge: Json = {name: getattr(self, name) for name in ("protocol", "revision", "model_revision", "router")}
+        judge |= {"name": self.judge} | ({"calibration": self.calibration.to_json()} if self.calibration else {})
+        library = {"id": self.library.id, "entries": entries}
+        return {"judge": judge, "settings": dict(self.settings), "code": dict(self.code), "library": library}
 
     @cached_property
     def parts(self) -> dict[str, str]:
@@ -242,16 +235,14 @@ def check_figures(release: Release, reported: Collection[Figure] = ()) -> None:
 
 
 def _check_figure(figure: Figure, release: Release) -> None:
+    plain = release.model and _revision(release.judge, replace(release.model, ties=False))
+    revision = figure.judge_revision if figure.judge_revision == plain else release.revision
     compared = {
         "judge": (figure.judge, release.judged_by),
         "protocol": (figure.protocol, release.protocol),
         "Library": (figure.library_id[:12], release.library.id[:12]),
-        "judge's revision": (figure.judge_revision, release.revision),
+        "judge's revision": (figure.judge_revision, revision),
     }
-    if release.model is not None and figure.judge_revision == _revision(
-        release.judge, replace(release.model, ties=False)
-    ):
-        del compared["judge's revision"]
     for what, (theirs, ours) in compared.items():
         if theirs != ours:
             message = f"The figure {figure.name!r} is of another {what}: {theirs!r}, and the release is of {ours!r}."
@@ -292,10 +283,8 @@ def made_with() -> dict[str, str]:
     """Return the installed versions of the packages that compute scores."""
     found = {PACKAGE: __version__, "python": platform.python_version()}
     for name in MAY_MATTER:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -312,9 +301,9 @@ def ocr_state(library: Library, judge: str) -> bool | None:
 
 def named_measures(library: Library, judge: str) -> set[str]:
     """Return the measures that a judge may use with a Library."""
-    named = {each.measure for each in library.tools}
-    if judge == MEASURED:
-        named |= {each.measure for skill in library.skills if skill.rubric for each in skill.rubric.criteria}
+    rubrics = [skill.rubric for skill in library.skills if skill.rubric and judge == MEASURED]
+    named = [tool.measure for tool in library.tools]
+    named += [criterion.measure for rubric in rubrics for criterion in rubric.criteria]
     return {name for name in named if name is not None}
 
 

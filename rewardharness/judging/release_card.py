@@ -79,32 +79,30 @@ def read_report(path: Path) -> list[Figure]:
     """
     report = read_json(path)
     try:
-        kind = next((each for key, each in _KINDS.items() if key in report), _of_folder)
-        figures = list(kind(report))
+        read = _of_evolution if "audit" in report else _of_benchmark if "rows" in report else _of_folder
+        figures = list(read(report))
     except (KeyError, TypeError, ValueError, ValidationError):
         figures = []
     if not figures:
-        raise ReleaseError(
-            f"{path} is not a report with figures for a card.",
-            next_step="Name what `rh score --json` printed of labelled pairs, or a report.json of "
-            "`rh benchmark` or `rh evolve`.",
+        step = (
+            "Name what `rh score --json` printed of labelled pairs, or a report.json of `rh benchmark` or `rh evolve`."
         )
+        raise ReleaseError(f"{path} is not a report with figures for a card.", next_step=step)
     return figures
 
 
 def _of_folder(report: Mapping[str, Any]) -> Iterator[Figure]:
     judged = {name: report[name] for name in ("judge", "protocol", "library_id", "judge_revision")}
-    known = _EVOLVED_ON if report.get("evolved_on") is True else ""
+    known, groups = _known(report), report["groups"]
     for kind, each in report["by_label_kind"].items():
         yield _figure(f"pairs, labels: {kind}{known}", each, each["accuracy"], **judged)
-    if report["groups"]["n"]:
-        groups = report["groups"]
+    if groups["n"]:
         yield _figure(f"groups of 3 and 4, best found{known}", groups, groups["best_accuracy"], **judged)
 
 
 def _of_evolution(report: Mapping[str, Any]) -> Iterator[Figure]:
-    run, final = report["run"], report["audit"]["final"]
-    judged = {name: run[name] for name in ("judge", "protocol", "judge_revision")}
+    final = report["audit"]["final"]
+    judged = {name: report["run"][name] for name in ("judge", "protocol", "judge_revision")}
     library = report["library"]["final_id"]
     yield _figure("audit of an evolution", final, final["accuracy"], library_id=library, **judged)
 
@@ -113,26 +111,21 @@ def _of_benchmark(report: Mapping[str, Any]) -> Iterator[Figure]:
     [row] = [each for each in report["rows"] if each["role"] == "judge"][:1]
     [protocol] = row["protocols"] or [""]
     judged = {"judge": row["name"], "protocol": protocol, "library_id": row["library_id"]}
-    judged["judge_revision"] = row["revision"]
-    known = _EVOLVED_ON if row.get("evolved_on") is True else ""
     for each in row["numbers"]:
         if each["metric"] in _SHARES and each["value"] is not None:
             part = ", ".join(filter(None, (report["task"]["title"], each["part"], each["dimension"])))
             counted = "" if each["basis"] == "judged" else "; what was not judged counts as wrong"
-            yield _figure(
-                f"{part}: {each['name']} ({report['protocol']}{counted}){known}", each, each["value"], **judged
-            )
+            name = f"{part}: {each['name']} ({report['protocol']}{counted}){_known(row)}"
+            yield _figure(name, each, each["value"], judge_revision=row["revision"], **judged)
 
-
-_KINDS = {"audit": _of_evolution, "rows": _of_benchmark}
-"""Who reads a report that has a field of this name."""
 
 _SHARES = ("exact", "forced", "groups")
 """Metrics of a benchmark that are shares, and are not tuned on the labels that they are counted on."""
 
 
-_EVOLVED_ON = "; the Library was evolved on the same data"
-"""Ends the name of a figure that holds less on other data."""
+def _known(facts: Mapping[str, Any]) -> str:
+    """Return the end of the name of a figure that holds less on other data."""
+    return "; the Library was evolved on the same data" if facts.get("evolved_on") is True else ""
 
 
 def _figure(name: str, counts: Mapping[str, Any], accuracy: Any, **judged: Any) -> Figure:

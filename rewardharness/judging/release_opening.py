@@ -129,9 +129,8 @@ def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:
         return MEASURED
     if given is not None and re.match(r"https?://", given) and not pinned.startswith(("gemini:", "scripted:")):
         if pinned == MEASURED:
-            raise ReleaseError(
-                "The release is of the pixel-based judge, which asks no endpoint.", next_step="Leave it out."
-            )
+            message = "The release is of the pixel-based judge, which asks no endpoint."
+            raise ReleaseError(message, next_step="Leave it out.")
         return f"{pinned}@{given}"
     if given is None and pinned.startswith("gemini:"):
         return pinned
@@ -145,9 +144,8 @@ def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:
     if name != pinned:
         source = "RH_JUDGE" if given is None else f"the {role} that was given"
         right = "Leave it out" if pinned == MEASURED else f"Give {option} for {pinned}"
-        raise ReleaseError(
-            f"The release is of {pinned}, but {source} is {name}.", next_step=f"{right}, or make another release."
-        )
+        message = f"The release is of {pinned}, but {source} is {name}."
+        raise ReleaseError(message, next_step=f"{right}, or make another release.")
     return spec
 
 

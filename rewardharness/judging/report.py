@@ -3,8 +3,9 @@
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from fractions import Fraction
 from itertools import islice
 from typing import Any
@@ -75,26 +76,21 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
     pairs: dict[str, list[tuple[Example, Judgment]]] = {}
     groups: list[tuple[Example, Judgment]] = []
     failures: Counter[str] = Counter({BAD_ROW: skipped} if skipped else {})
-    n = skipped
     consulted: Counter[str] = Counter()
-    count = same = tried = ties_left_out = 0
-    usage = Usage()
+    n, count, same, tried, ties_left_out, usage = skipped, 0, 0, 0, 0, Usage()
     for example, judgment in judged:
         n += 1
         usage += judgment.usage
         count += judgment.judged
         consulted += count_consulted([judgment])
-        if judgment.failure is not None:
-            failures[judgment.failure.code] += 1
-        if judgment.position_consistent is not None:
-            tried += 1
-            same += judgment.position_consistent
+        failures.update([judgment.failure.code] if judgment.failure else [])
+        tried += judgment.position_consistent is not None
+        same += judgment.position_consistent is True
         if example.preference is None or len(example.candidates) < 2:
             continue
         if example.preference == TIE and judgment.judged and not judgment.ties_offered:
             ties_left_out += 1
-            continue
-        if len(example.candidates) > 2:
+        elif len(example.candidates) > 2:
             groups.append((example, judgment))
         else:
             pairs.setdefault(example.label_kind or "unnamed", []).append((example, judgment))
@@ -181,7 +177,7 @@ def _small(image: ImageInput) -> bytes:
 def report_json(report: Agreement) -> dict[str, Any]:
     """Convert a report to JSON. Shares are in [0, 1], or None if undefined."""
     same, tried = report.position_consistent
-    result: dict[str, Any] = {
+    return {
         "n": report.n,
         "judged": report.judged,
         "coverage": report.judged / report.n if report.n else None,
@@ -191,24 +187,13 @@ def report_json(report: Agreement) -> dict[str, Any]:
         "failures": dict(report.failures),
         "consulted": dict(report.consulted),
         "ties_left_out": report.ties_left_out,
-        "usage": {
-            "calls": report.usage.calls,
-            "input_tokens": report.usage.input_tokens,
-            "output_tokens": report.usage.output_tokens,
-            "seconds": round(report.usage.seconds, 3),
-        },
+        "usage": {**asdict(report.usage), "seconds": round(report.usage.seconds, 3)},
     }
-    return result
 
 
-def _accuracy(items: Iterable[tuple[Example, Judgment]]) -> Accuracy:
-    n = judged = 0
-    correct = 0.0
-    for example, judgment in items:
-        n += 1
-        judged += judgment.judged
-        correct += credit(example, judgment)
-    return Accuracy(n, judged, correct)
+def _accuracy(items: Sequence[tuple[Example, Judgment]]) -> Accuracy:
+    judged = sum(judgment.judged for _, judgment in items)
+    return Accuracy(len(items), judged, sum((credit(*item) for item in items), 0.0))
 
 
 def credit(example: Example, judgment: Judgment) -> float:
@@ -228,9 +213,5 @@ def credit(example: Example, judgment: Judgment) -> float:
 
 def _accuracy_json(accuracy: Accuracy, name: str) -> dict[str, Any]:
     interval = wilson(accuracy.correct, accuracy.judged)
-    return {
-        "n": accuracy.n,
-        "judged": accuracy.judged,
-        name: accuracy.value,
-        "interval": None if interval is None else [interval.low, interval.high],
-    }
+    limits = None if interval is None else [interval.low, interval.high]
+    return {"n": accuracy.n, "judged": accuracy.judged, name: accuracy.value, "interval": limits}

@@ -94,16 +94,10 @@ class ScoredElsewhere(Judge):
         Returns:
             A preference, with scores if available; or a failure `missing` or `input`.
         """
-        failure = refuse(example, self, library)
+        failure = refuse(example, self, library) or self._lacks(example)
         if failure is not None:
             return unjudged(example, self, library, failure)
-        given = self.given.get(example.id)
-        if given is None:
-            failure = Failure("missing", f"{self.file} has no score for {example.id!r}.")
-            return unjudged(example, self, library, failure)
-        failure = self._fits(example, given)
-        if failure is not None:
-            return unjudged(example, self, library, failure)
+        given = self.given[example.id]
         if given.scores:
             rewards = {label: self._reward(score) for label, score in given.scores.items()}
             return ranked(example, self, library, given.scores, rewards, ties=self.ties)
@@ -118,18 +112,18 @@ class ScoredElsewhere(Judge):
         """Return the same judge with `tie` among its answers, or without."""
         return replace(self, ties=ties)
 
-    def _fits(self, example: Example, given: Given) -> Failure | None:
+    def _lacks(self, example: Example) -> Failure | None:
+        """Return why the file does not fit an example; None if it does."""
+        name, labels, given = example.id, {*example.labels}, self.given.get(example.id)
+        if given is None:
+            return Failure("missing", f"{self.file} has no score for {name!r}.")
         where = f"{self.file}, line {', '.join(map(str, given.lines))}"
-        known = set(given.scores) or {given.preference} - {TIE}
-        strange = sorted(known - set(example.labels))
-        if strange:
-            return Failure("input", f"{where}: {example.id!r} has no candidate {', '.join(strange)}.")
-        if given.scores:
-            lacking = [label for label in example.labels if label not in given.scores]
-            message = f"{where}: {example.id!r} has no score for {', '.join(lacking)}."
-            return Failure("missing", message) if lacking else None
-        if len(example.labels) == 1:
-            return Failure("missing", f"{where}: a preference is no score of the single candidate of {example.id!r}.")
+        if strange := sorted((set(given.scores) or {given.preference} - {TIE}) - labels):
+            return Failure("input", f"{where}: {name!r} has no candidate {', '.join(strange)}.")
+        if given.scores and (lacking := sorted(labels - {*given.scores})):
+            return Failure("missing", f"{where}: {name!r} has no score for {', '.join(lacking)}.")
+        if not given.scores and len(labels) == 1:
+            return Failure("missing", f"{where}: a preference is no score of the single candidate of {name!r}.")
         return None
 
     def _reward(self, score: float) -> float:
@@ -150,13 +144,11 @@ def read_scores(path: Path, *, ties: bool = False) -> ScoredElsewhere:
     given: dict[str, Given] = {}
     problems: list[str] = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            name, said = _read_line(number, line)
-            given[name] = _joined(given.get(name), said)
-        except _LineError as error:
-            problems.append(f"line {number}: {error}")
+        if line.strip():
+            try:
+                _add(given, number, line)
+            except _LineError as error:
+                problems.append(f"line {number}: {error}")
     if problems:
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise DataError(f"{path}, {'; '.join(problems[:_SHOWN])}{more}.", next_step=_STEP)
@@ -169,54 +161,50 @@ class _LineError(Exception):
     """An invalid line; all are reported in one DataError."""
 
 
-def _read_line(number: int, line: str) -> tuple[str, Given]:
+def _check(fits: bool, problem: str) -> None:
+    if not fits:
+        raise _LineError(problem)
+
+
+def _add(given: dict[str, Given], number: int, line: str) -> None:
+    """Read a line."""
     try:
         record = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise _LineError("this is not JSON") from None
-    if not isinstance(record, dict):
-        raise _LineError("this is not a JSON object")
-    if set(record) not in _FORMS:
-        raise _LineError(f"the keys {', '.join(map(repr, sorted(record)))[:200]} are none of the three forms")
+    _check(isinstance(record, dict), "this is not a JSON object")
+    keys = ", ".join(map(repr, sorted(record)))[:200]
+    _check(set(record) in _FORMS, f"the keys {keys} are none of the three forms")
     name = record["id"]
-    if isinstance(name, int | float) and not isinstance(name, bool):
-        name = str(name)
-    if not isinstance(name, str) or not name:
-        raise _LineError('"id" is not a text')
+    name = str(name) if isinstance(name, int | float) and not isinstance(name, bool) else name
+    _check(isinstance(name, str) and name != "", '"id" is not a text')
+    preference = record.get("preference", "")
     if "preference" in record:
-        chosen = record["preference"]
-        if chosen not in (*LABELS, TIE):
-            raise _LineError(f"{str(chosen)[:40]!r} is no preference; write {', '.join(LABELS)} or {TIE}")
-        return name, Given((number,), preference=chosen)
-    if "candidate" in record:
-        label = _label(record["candidate"])
-        return name, Given((number,), {label: _number(label, record["score"])})
-    scores = record["scores"]
-    if not isinstance(scores, dict) or not scores:
-        raise _LineError('"scores" is not an object of letters and numbers')
-    return name, Given((number,), {_label(label): _number(label, score) for label, score in scores.items()})
+        shown = f"{str(preference)[:40]!r} is no preference; write {', '.join(LABELS)} or {TIE}"
+        _check(preference in (*LABELS, TIE), shown)
+    scores = record.get("scores")
+    if "scores" in record:
+        _check(isinstance(scores, dict) and scores != {}, '"scores" is not an object of letters and numbers')
+        pairs = [*scores.items()]
+    else:
+        pairs = [(record["candidate"], record["score"])] if "candidate" in record else []
+    found = {label: _number(label, score) for label, score in pairs}
+    before = given.get(name, Given(()))
+    line_before = next(iter(before.lines), 0)
+    alone = not before.lines or not (before.preference or preference)
+    _check(alone, f"a preference stands alone, but line {line_before} speaks of the same id")
+    twice = sorted({*before.scores} & {*found})
+    _check(
+        not twice,
+        f"{next(iter(twice), 0)} of this id was scored before, in line {line_before} or after it",
+    )
+    given[name] = Given((*before.lines, number), {**before.scores, **found}, preference)
 
 
-def _joined(before: Given | None, said: Given) -> Given:
-    if before is None:
-        return said
-    lines = (*before.lines, *said.lines)
-    if before.preference or said.preference:
-        raise _LineError(f"a preference stands alone, but line {before.lines[0]} speaks of the same id")
-    if twice := sorted(set(before.scores) & set(said.scores)):
-        raise _LineError(f"{twice[0]} of this id was scored before, in line {before.lines[0]} or after it")
-    return Given(lines, {**before.scores, **said.scores})
-
-
-def _label(label: Any) -> str:
-    if label not in LABELS:
-        raise _LineError(f"{str(label)[:40]!r} is no candidate; write {', '.join(LABELS)}")
-    return str(label)
-
-
-def _number(label: str, score: Any) -> float:
-    if isinstance(score, bool) or not isinstance(score, int | float):
-        raise _LineError(f"the score of {label} is not a number")
+def _number(label: Any, score: Any) -> float:
+    _check(label in LABELS, f"{str(label)[:40]!r} is no candidate; write {', '.join(LABELS)}")
+    plain = isinstance(score, int | float) and not isinstance(score, bool)
+    _check(plain, f"the score of {label} is not a number")
     number = finite(score)
     if number is None:
         raise _LineError(f"the score of {label} is not a finite number")
@@ -225,6 +213,5 @@ def _number(label: str, score: Any) -> float:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(found) < len(pairs):
-        raise _LineError("a key stands there twice")
+    _check(len(found) == len(pairs), "a key stands there twice")
     return found

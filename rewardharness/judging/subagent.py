@@ -16,9 +16,9 @@ from typing import Any
 
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
-from rewardharness.judging.cache import JudgmentCache, MemoryCache
+from rewardharness.judging.cache import JudgmentCache, MemoryCache, remembered
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.context import Asking, Shown
+from rewardharness.judging.context import Asking
 from rewardharness.judging.conversation import Conversation
 from rewardharness.judging.critique import add_critiques
 from rewardharness.judging.evidence import EvidenceTaker
@@ -29,12 +29,7 @@ from rewardharness.judging.llm_router import LLMRouter, RoutingError
 from rewardharness.judging.media import ImageFiles, Media, Preparation, content_ids, key_of, request_of
 from rewardharness.judging.model_config import ALONE, READING, ModelJudgeConfig
 from rewardharness.judging.model_wrappers import ReportingModel, ServerProbes, WarmUpModel
-from rewardharness.judging.presentation import (
-    PresentationOrder,
-    PresentationResult,
-    aggregate_margins,
-    mean_scores,
-)
+from rewardharness.judging.presentation import PresentationOrder, PresentationResult, aggregate_margins, mean_scores
 from rewardharness.judging.protocols import ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, unconsulted
@@ -96,10 +91,8 @@ class SubAgent(Judge):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process it reports no steps, and probes its servers itself."""
-        own = [
-            each.name for each in fields(self) if not each.name.startswith("_") and each.name not in {"on_step", "room"}
-        ]
-        return partial(SubAgent, **{name: getattr(self, name) for name in own}), ()
+        names = {each.name for each in fields(self) if each.name[0] != "_"} - {"on_step", "room"}
+        return partial(SubAgent, **{name: getattr(self, name) for name in names}), ()
 
     @property
     def name(self) -> str:
@@ -261,7 +254,8 @@ class SubAgent(Judge):
         return replace(self, critiques=True)
 
     async def _add_critiques(self, judgment: Judgment, case: _PreparedExample) -> Judgment:
-        requests, greedy = {}, replace(self.settings, samples=1, temperature=0.0)
+        requests: dict[str, Asking] = {}
+        greedy = replace(self.settings, samples=1, temperature=0.0)
         for label in case.media.candidates:
             shown = case.media.shown((label,))
             if case.evidence is not None:
@@ -290,52 +284,39 @@ class SubAgent(Judge):
         return [task.result() for task in tasks]
 
     async def _judge_order(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        if self.cache is None:
-            return await self._ask(unit, case)
-        made: PresentationResult | None = None
-
-        async def make() -> dict[str, object] | None:
-            nonlocal made
-            made = await self._ask(unit, case)
-            return None if made.failure else made.to_json()
-
-        value, _ = await self.cache.remember(self._key(unit, case), self.model.id, make, PresentationResult.from_json)
-        if made is not None:
-            return made
-        assert value is not None
-        return self._report(unit, PresentationResult.from_json(value))
-
-    async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        shown = case.media.shown(unit.labels)
-        if case.evidence is None:
-            return await self._ask_about(shown, unit, case)
-        shown, step = await case.evidence.add(shown)
-        if self.on_step is not None:
-            self.on_step(unit, step)
-        result = await self._ask_about(shown, unit, case)
-        return replace(result, steps=(step, *result.steps))
-
-    def _report(self, unit: PresentationOrder, result: PresentationResult) -> PresentationResult:
-        """Report the steps of a result that is available at once."""
-        if self.on_step is not None:
-            for step in result.steps:
-                self.on_step(unit, step)
+        key, ask = partial(self._key, unit, case), partial(self._ask, unit, case)
+        result, cached = await remembered(
+            self.cache, key, self.model.id, ask, PresentationResult.to_json, PresentationResult.from_json
+        )
+        self._report(unit, result.steps if cached else ())
         return result
 
-    async def _ask_about(self, shown: Shown, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        settings = self.settings
-        asking = Asking(case.model, case.route, case.request, shown, settings, unit.sample)
-        if settings.protocol == "chain":
+    async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
+        asking = Asking(case.model, case.route, case.request, case.media.shown(unit.labels), self.settings, unit.sample)
+        measured: tuple[ChainStep, ...] = ()
+        if case.evidence is not None:
+            shown, step = await case.evidence.add(asking.shown)
+            asking, measured = replace(asking, shown=shown), (step,)
+        self._report(unit, measured)
+        if self.settings.protocol == "chain":
             on_step = partial(self.on_step, unit) if self.on_step else None
-            return await Conversation(asking, self.pictures, on_step).hold()
-        odds = ask_letter if len(unit.labels) > 1 else ask_digits
-        ask = {"direct": ask_direct, "logprob": odds, "pointwise": ask_scores, "rubric": ask_rubric}
-        return self._report(unit, await ask[settings.protocol](asking))
+            result = await Conversation(asking, self.pictures, on_step).hold()
+        else:
+            odds = ask_letter if len(unit.labels) > 1 else ask_digits
+            ask = {"direct": ask_direct, "logprob": odds, "pointwise": ask_scores, "rubric": ask_rubric}
+            result = await ask[self.settings.protocol](asking)
+            self._report(unit, result.steps)
+        return replace(result, steps=(*measured, *result.steps))
+
+    def _report(self, unit: PresentationOrder, steps: Sequence[ChainStep]) -> None:
+        for step in steps if self.on_step else ():
+            self.on_step(unit, step)  # type: ignore[misc]  # there is one
 
     def _key(self, unit: PresentationOrder, case: _PreparedExample) -> str:
         """Return the cache key of a request: a hash of everything that can change its answer."""
-        settings = self.settings
+        settings, media = self.settings, case.media
         measures = [tool.measure for tool in case.route.tools if tool.measure]
+        shown = (*media.sources, *(media.candidates[label] for label in unit.labels))
         return content_id(
             {
                 "reading": READING,
@@ -347,11 +328,8 @@ class SubAgent(Judge):
                 "temperature": settings.request_temperature,
                 "sample": unit.sample,
                 "prompts": version(*settings.prompts),
-                "images": [
-                    *map(content_ids, case.media.sources),
-                    *(content_ids(case.media.candidates[label]) for label in unit.labels),
-                ],
-                "sources": [len(case.media.sources), *key_of(case.media.task)],
+                "images": [*map(content_ids, shown)],
+                "sources": [len(media.sources), *key_of(media.task)],
                 "letters": list(unit.labels),
                 "instruction": case.request.instruction,
                 "context": case.route.context_id,

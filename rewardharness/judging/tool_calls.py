@@ -4,12 +4,13 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.answers import ToolRequest
-from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.cache import JudgmentCache, remembered
 from rewardharness.judging.media import Media, content_ids, key_of, prepare, request_of
 from rewardharness.judging.presentation import usage_of
 from rewardharness.judging.tools import ToolBox
@@ -23,6 +24,8 @@ MAX_SAID = 600
 
 _NOT_THE_TOOL = frozenset({"context_too_long", "refused", "bad_request"})
 """Error codes of a model that is available but rejects the request."""
+_Called = tuple[dict[str, Any], str, Usage]
+"""Result of a call, the last reply, and the usage."""
 
 
 @dataclass(frozen=True)
@@ -62,47 +65,44 @@ async def observe(
 async def _observe(
     model: Model, cache: JudgmentCache | None, max_pixels: int | None, tool: Entry, example: Example
 ) -> Observation:
-    usage = Usage()
-
-    async def call() -> dict[str, Any]:
-        nonlocal usage
+    async def call() -> _Called:
         box = ToolBox((tool,), model, media.shown(example.labels), request_of(example))
         observed = await box.run(ToolRequest(tool.name, (), ""))
         usage = sum((usage_of(reply) for reply in observed.replies), Usage())
-        last = observed.replies[-1].text if observed.replies else ""
-        return {"result": dict(observed.result), "last": last[:MAX_SAID]}
+        return dict(observed.result), observed.replies[-1].text[:MAX_SAID] if observed.replies else "", usage
 
     try:
         media = await asyncio.to_thread(prepare, example, max_pixels)
-        if cache is None:
-            found = await call()
-        else:
-            known, _ = await cache.remember(_key(model, tool, media), model.id, call, _check)
-            found = known or {"result": {}, "last": ""}
+        key = partial(_key, model, tool, media)
+        (result, last, usage), _ = await remembered(cache, key, model.id, call, _write, _read)
     except ModelError as error:
         problem = f"{error.title}: {error.message}"
         lost = "" if error.code in _NOT_THE_TOOL else error.code
         return Observation(example.id, "", problem, lost, Usage(calls=1))
     except HarnessError as error:
         return Observation(example.id, "", error.message, "image")
-    problem = _problem(found["result"], tool)
-    said = found["last"] if problem else json.dumps(found["result"], ensure_ascii=False)
+    problem = _problem(result, tool)
+    said = last if problem else json.dumps(result, ensure_ascii=False)
     return Observation(example.id, said[:MAX_SAID], problem, usage=usage)
 
 
-def _check(known: dict[str, Any]) -> None:
-    """Check the form of a cached observation."""
+def _write(called: _Called) -> dict[str, Any]:
+    return {"result": called[0], "last": called[1]}
+
+
+def _read(known: dict[str, Any]) -> _Called:
+    """Read a cached observation."""
     if not isinstance(known["result"], dict) or not isinstance(known["last"], str):
         raise TypeError("another form")
+    return known["result"], known["last"], Usage()
 
 
 def _problem(result: dict[str, Any], tool: Entry) -> str:
     """Return why a result is unusable; empty if it is usable."""
     if "error" in result and "error" not in (tool.output_schema or {}):
         return str(result["error"])
-    if all(value is None or value in ("", [], {}) for value in result.values()):
-        return "Everything in the reply is empty."
-    return ""
+    empty = all(value is None or value in ("", [], {}) for value in result.values())
+    return "Everything in the reply is empty." if empty else ""
 
 
 def _key(model: Model, tool: Entry, media: Media) -> str:

@@ -88,15 +88,13 @@ class ToolBox:
             raise ValueError(f"This tool compares candidates with the source; it cannot measure {references[0]}.")
         images = {name: _image(parts) for name, parts in self.shown.media.items()}
         source = load_picture(ImageInput("source", data=images["source"].data))
-        results: dict[str, Any] = {}
-        picture = None
+        readings = {}
         for label in wanted:
             view = EditView(source, load_picture(ImageInput(label, data=images[label].data)))
-            reading = MEASURES[name].function(view, self.request)
-            results[label] = {**reading.to_json(), "says": reading.sentence}
-            if self.pictures and picture is None and reading.overlay is not None:
-                picture = encode_png(reading.overlay)
-        return Observed(results, picture=picture)
+            readings[label] = MEASURES[name].function(view, self.request)
+        overlays = [reading.overlay for reading in readings.values() if reading.overlay is not None and self.pictures]
+        results = {label: {**reading.to_json(), "says": reading.sentence} for label, reading in readings.items()}
+        return Observed(results, picture=encode_png(overlays[0]) if overlays else None)
 
     def _resolve(self, images: Sequence[Any]) -> list[TextPart | ImagePart]:
         """Return the content of a call. With reference images, videos and texts, each follows its caption."""
@@ -127,11 +125,8 @@ class ToolBox:
             problem = said.message if isinstance(said, ReplyProblem) else _schema_problem(value, entry.output_schema)
             if not isinstance(said, ReplyProblem) and not problem:
                 return Observed(value if isinstance(value, dict) else {"says": said.strip()}, tuple(replies))
-            form = json.dumps(dict(entry.output_schema or {}), ensure_ascii=False)
-            messages += [
-                Message.of("assistant", reply.text),
-                Message.of("user", load("reminder", problem=problem, form=form)),
-            ]
+            reminder = load("reminder", problem=problem, form=json.dumps(dict(wanted), ensure_ascii=False))
+            messages += [Message.of("assistant", reply.text), Message.of("user", reminder)]
         return Observed({"error": f"The tool gave no usable result: {problem}"}, tuple(replies))
 
 
@@ -172,7 +167,7 @@ def _parts(image: Any, shown: Shown) -> Parts:
 
 
 def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    return _fits(value, "number") and 0 <= value <= 1
 
 
 def _schema_problem(value: Any, schema: Mapping[str, Any] | None) -> str:
@@ -181,24 +176,22 @@ def _schema_problem(value: Any, schema: Mapping[str, Any] | None) -> str:
         return ""
     if not isinstance(value, dict):
         return "The reply is not a JSON object."
-    missing = [key for key in schema if key not in value]
-    if missing:
+    if missing := [key for key in schema if key not in value]:
         return f"The reply lacks: {', '.join(missing)}."
     wrong = [key for key, kind in schema.items() if not _fits(value[key], str(kind))]
     return f"Of another type than asked for: {', '.join(wrong)}." if wrong else ""
 
 
+_TYPES: Mapping[tuple[str, ...], tuple[type, ...]] = {
+    ("list", "array"): (list,),
+    ("dict", "object", "map"): (dict,),
+    ("bool",): (bool,),
+    ("int", "float", "number"): (int, float),
+    ("str",): (str,),
+}
+
+
 def _fits(value: Any, kind: str) -> bool:
     """Return whether a value has an informal type such as `list[str]`, `bool` or `int`; unknown types fit anything."""
-    word = kind.strip().lower()
-    if word.startswith(("list", "array")):
-        return isinstance(value, list)
-    if word.startswith(("dict", "object", "map")):
-        return isinstance(value, dict)
-    if word.startswith("bool"):
-        return isinstance(value, bool)
-    if word.startswith(("int", "float", "number")):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if word.startswith("str"):
-        return isinstance(value, str)
-    return True
+    wanted = next((types for words, types in _TYPES.items() if kind.strip().lower().startswith(words)), (object,))
+    return isinstance(value, wanted) and not (float in wanted and isinstance(value, bool))

@@ -56,5 +56,5 @@ def measured_release(body: str = "") -> Release:
 
 
 def model_release(spec: str = "vllm:judge", **settings: object) -> Release:
-    how = ModelJudgeConfig(**settings)  # type: ignore[arg-type]
+    how = ModelJudgeConfig(**settings)
     return make_release(spec, small_library(), how)

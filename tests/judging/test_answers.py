@@ -21,22 +21,13 @@ FLAT = (
     '{"reasoning": "B", "preference": "B", "score_A_instruction": 2, "score_A_quality": 3, "score_B_instruction": 4,'
     ' "score_B_quality": 3}'
 )
-REASONING = (
-    ("<thinking>", "</thinking>"),
-    ("<thought>", "</thought>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"),
-    ("◁think▷", "◁/think▷"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|think|>", "<|/think|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<chain_of_thought>", "</chain_of_thought>"),
-    ("<analysis>", "</analysis>"),
-    ("<inner-monologue>", "</inner-monologue>"),
-    ("[REASONING]", "[/REASONING]"),
-    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-)
+_TAGS = """
+<thinking> </thinking> <thought> </thought> <reasoning> </reasoning> <seed:think> </seed:think> [THINK] [/THINK]
+◁think▷ ◁/think▷ <|START_THINKING|> <|END_THINKING|> <|think|> <|/think|> <|begin_of_thought|> <|end_of_thought|>
+<chain_of_thought> </chain_of_thought> <analysis> </analysis> <inner-monologue> </inner-monologue>
+[REASONING] [/REASONING] <|channel|>analysis<|message|> <|end|><|start|>assistant<|channel|>final<|message|>
+""".split()
+REASONING = list(zip(_TAGS[::2], _TAGS[1::2], strict=True))
 SCORES = {"A": (2.0, 3.0), "B": (4.0, 3.0)}
 
 
@@ -90,8 +81,7 @@ def test_forms_that_are_forgiven(text: str) -> None:
 
 @pytest.mark.parametrize("word", ["tie", "平局", "平手", " Tie "])
 def test_a_tie_in_either_language(word: str) -> None:
-    found = outcome(GOOD.replace('"B",', f'"{word}",'), ties=True)
-    assert isinstance(found, Answer) and found.preference == "tie"
+    assert outcome(GOOD.replace('"B",', f'"{word}",'), ties=True).preference == "tie"
     assert isinstance(outcome(GOOD.replace('"B",', f'"{word}",')), ReplyProblem), "only where ties are offered"
 
 
@@ -111,7 +101,7 @@ def test_thought_is_kept_apart() -> None:
     ],
 )
 def test_the_last_object_is_the_answer(text: str) -> None:
-    assert outcome(text) == outcome(GOOD)
+    assert outcome(text) == Answer("B", SCORES)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +109,8 @@ def test_the_last_object_is_the_answer(text: str) -> None:
     [
         "",
         "A is better.",
-        "<answer>A</answer>",
-        "<answer>5</answer>",
-        "<answer>null</answer>",
-        '<answer>"preference"</answer>',
-        '<answer>{"preference": 1}</answer>',
-        '<answer>{"preference": "C"}</answer>',
-        '<answer>{"preference": "tie"}</answer>',
+        *(f"<answer>{said}</answer>" for said in ("A", "5", "null", '"preference"', "[" * 100_000)),
+        *(f'<answer>{{"preference": {said}}}</answer>' for said in ("1", '"C"', '"tie"')),
         f"<answer>{GOOD}</answer><answer>{GOOD.replace('B', 'A', 1)}</answer>",
         f"<think><answer>{GOOD}</answer></think>",
         f"<think>I never close this <answer>{GOOD}</answer>",
@@ -135,7 +120,6 @@ def test_the_last_object_is_the_answer(text: str) -> None:
         f"<think>call it </think> <answer>{GOOD}</answer> in the end </think>",
         '<tool>{"images": ["A"]}</tool>',
         "<tool>zoom in</tool>",
-        "<answer>" + "[" * 100_000 + "</answer>",
         *(f"{opens}I never close this {GOOD}" for opens, _ in REASONING),
         *(f"{opens}<answer>{GOOD}</answer>" for opens, _ in REASONING),
         f"<think>a [THINK] b [/THINK] <answer>{GOOD}</answer>",
@@ -147,36 +131,32 @@ def test_what_can_not_be_read_is_a_problem(text: str) -> None:
     assert isinstance(outcome(text), ReplyProblem)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"<think>x</think><answer>{GOOD}</answer>",
-        f"x</think>\n<answer>```json\n{GOOD}\n```</answer>\n\n\n",
-        f"<think>x</think><answer>{GOOD}",
-        GOOD + " " * 100_000,
-    ],
-)
-def test_a_reply_that_was_cut_off_after_its_answer_counts(text: str) -> None:
-    assert read_turn(text, ("A", "B"), ties=False, cut_off=True).outcome == Answer("B", SCORES)
+WHOLE = [
+    f"<think>x</think><answer>{GOOD}</answer>",
+    f"x</think>\n<answer>```json\n{GOOD}\n```</answer>\n\n\n",
+    f"<think>x</think><answer>{GOOD}",
+    GOOD + " " * 100_000,
+]
+"""Replies that were cut off after their answer."""
+DRAFTS = [
+    f"<think>Draft <answer>{GOOD}</answer> no wait, that is",
+    f"Draft <answer>{GOOD}</answer> no wait, that is",
+    f"<answer>{GOOD}</answer> no wait, that is",
+    f"<think>x</think><answer>{GOOD}</answer> but then again",
+    f"<answer>{GOOD}</answer> no wait {{}}",
+    f"{GOOD} no wait",
+    f"<answer>{GOOD}</answer><answer>{GOOD[:20]}",
+    " " * 100_000 + "<answer>" + " " * 50_000,
+    '<think>look <tool>{"name": "zoom"}',
+    "",
+]
+"""Replies that were cut off before it."""
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"<think>Draft <answer>{GOOD}</answer> no wait, that is",
-        f"Draft <answer>{GOOD}</answer> no wait, that is",
-        f"<answer>{GOOD}</answer> no wait, that is",
-        f"<think>x</think><answer>{GOOD}</answer> but then again",
-        f"<answer>{GOOD}</answer> no wait {{}}",
-        f"{GOOD} no wait",
-        f"<answer>{GOOD}</answer><answer>{GOOD[:20]}",
-        " " * 100_000 + "<answer>" + " " * 50_000,
-        '<think>look <tool>{"name": "zoom"}',
-        "",
-    ],
-)
-def test_a_draft_in_a_reply_that_was_cut_off_is_a_problem(text: str) -> None:
-    assert isinstance(read_turn(text, ("A", "B"), ties=False, cut_off=True).outcome, ReplyProblem)
+@pytest.mark.parametrize(("text", "answered"), [*((text, True) for text in WHOLE), *((text, False) for text in DRAFTS)])
+def test_a_reply_that_was_cut_off_counts_only_after_its_answer(text: str, answered: bool) -> None:
+    found = read_turn(text, ("A", "B"), ties=False, cut_off=True).outcome
+    assert found == Answer("B", SCORES) if answered else isinstance(found, ReplyProblem)
 
 
 def test_a_tool_call_counts_although_the_reasoning_is_not_closed() -> None:
@@ -186,30 +166,17 @@ def test_a_tool_call_counts_although_the_reasoning_is_not_closed() -> None:
     assert isinstance(outcome(drafted), ReplyProblem)
 
 
-def test_a_tie_only_where_it_is_offered() -> None:
-    text = '<answer>{"preference": "Tie", "scores": {}}</answer>'
-    assert isinstance(outcome(text), ReplyProblem)
-    answer = outcome(text, ties=True)
-    assert isinstance(answer, Answer)
-    assert answer.preference == "tie"
-
-
 @pytest.mark.parametrize(
     "score",
     ["true", "Infinity", "NaN", "5", "0", '"good"', "null", "[3]", '"3.5"', "-1", "1e400", "4" * 400, "-" + "4" * 400],
 )
 def test_scores_are_never_made_up(score: str) -> None:
     answer = outcome(f"<answer>{GOOD.replace(': 2', f': {score}')}</answer>")
-    assert isinstance(answer, Answer)
-    assert answer.preference == "B"
-    assert answer.scores == {}
-    assert "instruction score of A" in answer.problem
+    assert (answer.preference, answer.scores) == ("B", {}) and "instruction score of A" in answer.problem
 
 
 def test_fractions_are_kept_as_they_are() -> None:
-    answer = outcome(f"<answer>{GOOD.replace(': 2', ': 3.9')}</answer>")
-    assert isinstance(answer, Answer)
-    assert answer.scores["A"] == (3.9, 3.0)
+    assert outcome(f"<answer>{GOOD.replace(': 2', ': 3.9')}</answer>").scores["A"] == (3.9, 3.0)
 
 
 def test_a_tool_call_before_an_invented_observation() -> None:
@@ -228,18 +195,11 @@ def test_any_text_is_read_without_an_accident(text: str, tag: str) -> None:
 
 @given(st.sampled_from(["A", "B"]), st.lists(st.integers(1, 4), min_size=4, max_size=4), st.text(max_size=50))
 def test_a_well_formed_answer_is_read_as_it_was_written(preference: str, scores: list[int], thought: str) -> None:
-    value = {
-        "preference": preference,
-        "scores": {
-            "A": {"instruction": scores[0], "quality": scores[1]},
-            "B": {"instruction": scores[2], "quality": scores[3]},
-        },
-    }
-    text = f"<think>{thought.replace('<', '')}</think><answer>{json.dumps(value)}</answer>"
-    result = outcome(text)
-    assert isinstance(result, Answer)
-    assert result.preference == preference
-    assert result.scores == {"A": (scores[0], scores[1]), "B": (scores[2], scores[3])}
+    pairs = {"A": tuple(scores[:2]), "B": tuple(scores[2:])}
+    nested = {label: {"instruction": pair[0], "quality": pair[1]} for label, pair in pairs.items()}
+    value = json.dumps({"preference": preference, "scores": nested})
+    result = outcome(f"<think>{thought.replace('<', '')}</think><answer>{value}</answer>")
+    assert (result.preference, result.scores) == (preference, pairs)
 
 
 @pytest.mark.parametrize(
@@ -283,21 +243,7 @@ def test_an_object_is_found_after_any_words(value: dict[str, object], words: str
 
 @pytest.mark.parametrize(
     "part",
-    [
-        "{",
-        '{"a":',
-        '{"a":[',
-        "{,",
-        '{"a": "',
-        "<think",
-        "<answer",
-        "```a ",
-        "[THINK]",
-        "<|channel|>final",
-        ",  ",
-        "\\",
-        "! ",
-    ],
+    ["{", '{"a":', '{"a":[', "{,", '{"a": "', "<think", "<answer", "```a ", "[THINK]", "<|channel|>final", ",  ", "\\"],
 )
 def test_hostile_replies_are_read_in_linear_time(part: str) -> None:
     text = part * (199_000 // len(part))
@@ -326,16 +272,10 @@ def test_any_numeral_is_a_score_in_range_or_a_problem(numeral: str) -> None:
         assert result.scores["A"][0] == float(numeral) and 1 <= float(numeral) <= 4
 
 
-@given(
-    st.one_of(
-        st.floats(),
-        st.integers(),
-        st.integers(300, 5000).map(lambda digits: 10**digits),
-        st.text(max_size=5),
-        st.booleans(),
-        st.none(),
-    )
-)
+LARGE = st.integers(300, 5000).map(lambda digits: 10**digits)
+
+
+@given(st.floats() | st.integers() | LARGE | st.text(max_size=5) | st.booleans() | st.none())
 def test_numbers_stay_in_range(value: object) -> None:
     number = read_number(value, 1, 4)
     assert number is None or 1 <= number <= 4

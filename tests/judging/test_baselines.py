@@ -1,6 +1,5 @@
 """Baselines answer by what they say they answer by, and get what chance gets where they know nothing."""
 
-import io
 import json
 from collections import Counter
 from dataclasses import replace
@@ -8,38 +7,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from judge_parts import code, judge_one
 
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES, Baseline, BaselineJudge
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.report import make_report
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
-from rewardharness.schema import Example, ImageInput, Judgment, Usage
+from rewardharness.schema import Example, ImageInput, Usage
 from rewardharness.settings import Settings
 
-
-def image(level: int) -> ImageInput:
-    buffer = io.BytesIO()
-    pixels = np.random.default_rng(3).integers(90, 110, (24, 24, 3)) + level
-    Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG")
-    return ImageInput(str(level), data=buffer.getvalue())
-
-
-IMAGES = {level: image(level) for level in (0, 5, 20, 60, 120)}
+PIXELS = np.random.default_rng(3).integers(90, 110, (24, 24, 3))
+IMAGES = {level: ImageInput.of((PIXELS + level).astype(np.uint8), str(level)) for level in (0, 5, 20, 60, 120)}
 
 
 def example(*levels: int, name: str = "x", label: str | None = None) -> Example:
     return Example(name, "make it red", IMAGES[0], tuple(IMAGES[level] for level in levels), label, "made")
-
-
-def judge_one(judge: Judge, asked: Example) -> Judgment:
-    [(_, judgment)] = evaluate(judge, EMPTY, [asked])
-    return judgment
 
 
 @pytest.mark.parametrize(
@@ -49,16 +35,12 @@ def judge_one(judge: Judge, asked: Example) -> Judgment:
 def test_they_rank_by_what_they_say(kind: Baseline, ranking: str) -> None:
     judgment = judge_one(BaselineJudge(kind), example(120, 5, 60, 20))
     assert judgment.preference == ranking[0]
-    if kind == "always-a":
-        assert judgment.ranking == (("A",), ("B", "C", "D"))
-    else:
-        assert judgment.ranking == tuple((label,) for label in ranking)
+    assert judgment.ranking == ((("A",), ("B", "C", "D")) if kind == "always-a" else tuple(zip(ranking, strict=True)))
     first, second = judgment.ranking[0][0], judgment.ranking[1][0]
     assert judgment.margin == judgment.scores[first].reward - judgment.scores[second].reward
     assert all(0 <= each.reward <= 1 for each in judgment.scores.values())
     assert judgment.position_consistent is (kind != "always-a")
-    assert (judgment.protocol, judgment.judge) == (f"baseline:{kind}", f"{kind} (baseline)")
-    assert judgment.entries == ()
+    assert (judgment.protocol, judgment.judge, judgment.entries) == (f"baseline:{kind}", f"{kind} (baseline)", ())
 
 
 @pytest.mark.parametrize("kind", BASELINES)
@@ -68,10 +50,9 @@ def test_the_same_question_gets_the_same_answer_and_no_library_matters(kind: Bas
     judge = open_judge(kind, Settings.from_env())
     first, second = judge_one(judge, asked), judge_one(BaselineJudge(kind), asked)
     assert replace(first, usage=Usage()) == replace(second, usage=Usage())
-    [(_, third)] = evaluate(judge, open_library("builtin"), [asked])
-    assert (third.scores, third.ranking) == (first.scores, first.ranking)
+    third = judge_one(judge, asked, open_library("builtin"))
+    assert (third.scores, third.ranking) == (first.scores, first.ranking) and first.judged
     assert third.library_id == open_library("builtin").id
-    assert first.judged
     if count == 1:
         assert first.preference is first.margin is first.position_consistent is None
         assert first.scores.keys() == {"A"}
@@ -79,9 +60,7 @@ def test_the_same_question_gets_the_same_answer_and_no_library_matters(kind: Bas
 
 @pytest.mark.parametrize("kind", ["closer", "farther", "ssim"])
 def test_pixels_alone_make_a_reward(kind: Baseline) -> None:
-    pair = judge_one(BaselineJudge(kind), example(60, 5)).scores
-    swapped = judge_one(BaselineJudge(kind), example(5, 60)).scores
-    alone = judge_one(BaselineJudge(kind), example(60)).scores
+    pair, swapped, alone = (judge_one(BaselineJudge(kind), example(*each)).scores for each in ((60, 5), (5, 60), (60,)))
     assert pair["A"] == swapped["B"] == alone["A"]
     level = judge_one(BaselineJudge(kind), example(20, 20))
     assert (level.preference, level.margin, level.ties_offered) == ("tie", 0.0, False)
@@ -99,9 +78,8 @@ def both_orders() -> list[Example]:
 
 def test_whoever_always_says_a_gets_exactly_chance_in_both_orders() -> None:
     report = make_report(evaluate(BaselineJudge("always-a"), EMPTY, both_orders()))
-    assert report.by_label_kind["made"].value == 0.5
+    assert (report.by_label_kind["made"].value, report.position_consistent) == (0.5, (0, 100))
     assert report.judged == report.n == 100
-    assert report.position_consistent == (0, 100)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -118,20 +96,17 @@ def test_chance_is_even_over_the_labels(count: int, ties: bool) -> None:
 def test_chance_hangs_on_the_id_alone() -> None:
     judge = BaselineJudge("random")
     for name in ("e1", "e2", "e3"):
-        assert (
-            judge_one(judge, example(5, 60, name=name)).scores == judge_one(judge, example(120, 20, name=name)).scores
-        )
+        one, other = (judge_one(judge, example(*levels, name=name)) for levels in ((5, 60), (120, 20)))
+        assert one.scores == other.scores
     found = {judge_one(judge, example(5, 60, name=f"e{number}")).scores["A"].reward for number in range(20)}
     assert len(found) == 20
 
 
 def test_trouble_is_no_judgment() -> None:
     broken = Example("x", "make it red", IMAGES[0], (IMAGES[5], ImageInput("torn", data=b"\x89PNG\r\n\x1a\n")))
-    judgment = judge_one(BaselineJudge("closer"), broken)
-    assert not judgment.judged and judgment.failure is not None and judgment.failure.code == "image"
+    assert code(judge_one(BaselineJudge("closer"), broken)) == "image"
     for kind in BASELINES:
-        judgment = judge_one(BaselineJudge(kind), replace(broken, instruction=" "))
-        assert judgment.failure is not None and judgment.failure.code == "input"
+        assert code(judge_one(BaselineJudge(kind), replace(broken, instruction=" "))) == "input"
 
 
 def test_each_baseline_has_a_revision_of_its_own() -> None:

@@ -22,7 +22,6 @@ def test_what_is_put_is_found_by_another_process(tmp_path: Path) -> None:
     shown = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
     assert json.loads(shown.stdout) == {"a": [1, "ä"]}
     assert cache.get("other") is None
-    cache.close()
 
 
 def test_nothing_acknowledged_is_lost_to_a_kill(tmp_path: Path) -> None:
@@ -38,7 +37,6 @@ def test_nothing_acknowledged_is_lost_to_a_kill(tmp_path: Path) -> None:
         for name in ("p", "q")
     }
     for name, writer in writers.items():
-        assert writer.stdout is not None
         for _ in range(50):
             acknowledged[name] = int(writer.stdout.readline())
     for name, writer in writers.items():
@@ -49,7 +47,6 @@ def test_nothing_acknowledged_is_lost_to_a_kill(tmp_path: Path) -> None:
     for name, last in acknowledged.items():
         for n in range(last + 1):
             assert cache.get(f"{name}-{n}") == {"n": n}
-    cache.close()
 
 
 def test_equal_questions_at_once_are_answered_once(tmp_path: Path) -> None:
@@ -69,7 +66,6 @@ def test_equal_questions_at_once_are_answered_once(tmp_path: Path) -> None:
     assert made == 1
     assert [value for value, _ in answers] == [{"n": 1}] * 20
     assert [shared for _, shared in answers].count(False) == 1
-    cache.close()
 
 
 def test_a_failed_answer_is_asked_again_by_those_who_waited(tmp_path: Path) -> None:
@@ -91,7 +87,6 @@ def test_a_failed_answer_is_asked_again_by_those_who_waited(tmp_path: Path) -> N
     assert isinstance(answers[0], RuntimeError)
     assert made == 3
     assert cache.get("k") == {"n": 3}
-    cache.close()
 
 
 def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
@@ -100,7 +95,6 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     cache.put("k", {}, "j")
     assert cache.stats().judgments == 1
     assert [file.name for file in tmp_path.glob("*damaged*")]
-    cache.close()
 
 
 def test_stats_and_clear_by_judge(tmp_path: Path) -> None:
@@ -113,7 +107,6 @@ def test_stats_and_clear_by_judge(tmp_path: Path) -> None:
     assert cache.clear() == 1
     assert cache.stats().judgments == 0
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
-    cache.close()
 
 
 def test_an_unusable_folder_costs_no_judgment(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,7 +117,10 @@ def test_an_unusable_folder_costs_no_judgment(tmp_path: Path, caplog: pytest.Log
     assert (cache.stats().judgments, cache.clear()) == (1, 1)
     [record] = caplog.records
     assert "in memory alone" in record.getMessage() and "Set RH_HOME" in record.getMessage()
-    cache.close()
+
+
+async def one() -> dict[str, object]:
+    return {"n": 1}
 
 
 def damage(path: Path) -> None:
@@ -153,8 +149,6 @@ def test_a_file_that_is_damaged_beyond_its_first_page_is_set_aside(
     assert cache.stats().judgments == 1
     assert len({file.name.partition("-shm")[0].partition("-wal")[0] for file in tmp_path.glob("*damaged*")}) == 1
     assert len(caplog.records) == 1
-    cache.close()
-    beside.close()
 
 
 @pytest.mark.parametrize("change", ["deleted", "truncated", "dropped"])
@@ -168,14 +162,9 @@ def test_a_file_that_changes_under_a_cache_costs_no_judgment(tmp_path: Path, cha
     else:
         with sqlite3.connect(tmp_path / FILE) as other:
             other.execute("DROP TABLE judgment")
-
-    async def make() -> dict[str, object] | None:
-        return {"n": 1}
-
     for number in range(0, 300, 50):
-        value, _ = asyncio.run(cache.remember(f"{number}", "j", make))
+        value, _ = asyncio.run(cache.remember(f"{number}", "j", one))
         assert value in ({"n": 1}, {"n": "x" * 200})
-    cache.close()
 
 
 def test_a_row_that_cannot_be_read_is_asked_for_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -185,19 +174,15 @@ def test_a_row_that_cannot_be_read_is_asked_for_again(tmp_path: Path, caplog: py
         for key, text in enumerate(["{", "[1]", "7", '"x"', '{"m": 1}', "null", b"\xff\xfe", "[" * 100_000, huge]):
             database.execute("INSERT INTO judgment VALUES (?, ?, 'j', 0)", (str(key), text))
 
-    async def make() -> dict[str, object] | None:
-        return {"n": 1}
-
     def check(value: dict[str, object]) -> float:
-        return float(value["n"])  # type: ignore[arg-type]
+        return float(value["n"])
 
     for key in range(9):
         for shared in (False, True):
-            answer = cache.remember(str(key), "j", make, check)
+            answer = cache.remember(str(key), "j", one, check)
             assert asyncio.run(answer) == ({"n": 1}, shared)
     assert len(caplog.records) == 1
     assert not list(tmp_path.glob("*damaged*")), "the other rows are good"
-    cache.close()
 
 
 def test_another_version_is_set_aside(tmp_path: Path) -> None:
@@ -207,7 +192,6 @@ def test_another_version_is_set_aside(tmp_path: Path) -> None:
     database.close()
     cache = JudgmentCache(tmp_path)
     assert cache.get("k") is None
-    cache.close()
 
 
 def test_a_full_disk_loses_no_answer_that_was_paid_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -220,4 +204,3 @@ def test_a_full_disk_loses_no_answer_that_was_paid_for(tmp_path: Path, caplog: p
     for key in ("a", "b"):
         assert asyncio.run(cache.remember(key, "j", make)) == ({"n": "x" * 10_000}, False)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    cache.close()

@@ -70,7 +70,7 @@ def test_the_probability_grows_with_the_margin(points: list[tuple[float, bool]],
 
 
 def test_the_error_of_an_overconfident_judge_shrinks(made: ConfidenceCalibration) -> None:
-    assert made.before is not None and made.before.error > 0.2
+    assert made.before.error > 0.2
     assert made.after.error < made.before.error and made.after.n == 60
     assert set(made.curves) == {ALL_KINDS, "add", "color"}
     chances = cross_validate(rows())
@@ -81,7 +81,7 @@ def test_a_calibration_keeps_the_preference_and_says_what_it_rests_on(made: Conf
     judged = made.apply(JUDGMENT, "add", "revision")
     assert (judged.preference, judged.ranking, judged.margin) == (JUDGMENT.preference, JUDGMENT.ranking, 0.3)
     assert judged.confidence == made.curves["add"].probability(0.3)
-    assert judged.calibration is not None and judged.calibration.raw == 0.9 and judged.calibration.n == 30
+    assert judged.calibration.raw == 0.9 and judged.calibration.n == 30
     assert confidence_words(judged) == f"{judged.confidence:.0%} of such answers agree with people (n = 30, kind add)"
     assert "n = 60, all kinds" in confidence_words(made.apply(JUDGMENT, "pose", "revision"))
     assert "another revision" in confidence_words(made.apply(JUDGMENT, "add", "other"))
@@ -101,8 +101,8 @@ def test_a_reward_keeps_the_low_confidence_of_what_could_not_be_graded() -> None
     for allowed in (False, True):
         judge = open_judge(MEASURED, Settings.from_env({}), allow_ungradable=allowed, no_cache=True)
         [(_, judged)] = evaluate(judge, library, [asked])
-        assert judged.calibration is not None and judged.calibration.kind == NOT_GRADABLE
-        assert judged.confidence is not None and judged.confidence > 0.5
+        assert judged.calibration.kind == NOT_GRADABLE
+        assert judged.confidence > 0.5
         items = [JudgedEdit(judged).item(place, None, label) for place, label in enumerate("AB")]
         assert all(item.confidence == judged.own_confidence and item.confidence <= 0.25 for item in items)
         assert [item.ok for item in items] == [allowed, allowed]

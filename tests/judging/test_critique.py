@@ -1,31 +1,28 @@
 """Critiques: by a model over the wire, by the pixel-based judge from its readings; they never change scores."""
 
-import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from judge_parts import PREFERS_A, agent, ask, judge_one, waves
 from model_server import Call, ModelServer
-from PIL import Image
 
 from rewardharness.critique import Critique
 from rewardharness.errors import InputError
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.criteria import Applied
 from rewardharness.judging.critique import MAX_PROBLEMS, MAX_TEXT, read_critique
-from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured_critique import UNGRADED, WORDS, put_in_words
-from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion
-from rewardharness.library.store import EMPTY
 from rewardharness.measure.reading import Reading
 from rewardharness.measure.table import MEASURES
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
@@ -34,26 +31,19 @@ from rewardharness.schema import Example, ImageInput, Judgment, TextInput
 from rewardharness.settings import Settings
 
 SETTINGS = Settings.from_env({})
-GRADES = {"instruction": 3, "quality": 3}
-PREFERS_A = json.dumps({"preference": "A", "scores": {"A": GRADES, "B": GRADES}})
 SAID = {"problems": ["The sky turned <b>blue</b>.", " "], "next_instruction": "make the box red; keep the sky"}
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
+def example() -> Example:
     """Make the gray box red: A does so, B also tints everything else."""
-    folder = tmp_path_factory.mktemp("images")
-    y, x = np.mgrid[0:256, 0:320]
-    source = np.stack([120 + 40 * np.sin(x / (17 + k)) * np.cos(y / 13) for k in range(3)], 2).astype(np.uint8)
+    source = waves(256, 320)
     source[80:160, 100:200] = (128, 128, 128)
     good = source.copy()
     good[80:160, 100:200] = (210, 30, 30)
     bad = (good * np.array([0.5, 0.8, 1.0]) + np.array([0, 30, 0])).astype(np.uint8)
-    found = []
-    for name, pixels in {"source": source, "good": good, "bad": bad}.items():
-        Image.fromarray(pixels).save(folder / f"{name}.png")
-        found.append(ImageInput(name, folder / f"{name}.png"))
-    return Example("x", "make the box red", found[0], tuple(found[1:]))
+    images = [ImageInput.of(pixels) for pixels in (source, good, bad)]
+    return Example("x", "make the box red", images[0], tuple(images[1:]))
 
 
 def respond(call: Call) -> str | None:
@@ -65,40 +55,36 @@ def is_critique(request: ChatRequest) -> bool:
     return "What is wrong with" in asked or "有什么问题" in asked
 
 
-def agent(critique: Script | Any, cache: JudgmentCache | None = None, **settings: object) -> SubAgent:
-    def reply(request: ChatRequest) -> Script:
-        said: Script = critique if isinstance(critique, str | Exception) else json.dumps(critique)
-        return said if is_critique(request) else PREFERS_A
-
-    how = ModelJudgeConfig(**{"protocol": "direct", **settings})  # type: ignore[arg-type]
-    return SubAgent(ScriptedModel(reply), how, cache)
+def writes(critique: Script | Any, cache: JudgmentCache | None = None, **settings: object) -> SubAgent:
+    """A judge that prefers A, and replies to a request for a critique."""
+    said = critique if isinstance(critique, str | Exception) else json.dumps(critique)
+    model = ScriptedModel(lambda request: said if is_critique(request) else PREFERS_A)
+    return agent(model, cache, **{"protocol": "direct", **settings})
 
 
-def ask(judge: SubAgent, example: Example) -> tuple[Judgment, list[ChatRequest]]:
-    judgment = asyncio.run(judge.judge(example, EMPTY))
-    assert isinstance(judge.model, ScriptedModel)
+def asked_of(judge: SubAgent, example: Example) -> tuple[Judgment, list[ChatRequest]]:
+    judgment = ask(judge, example)
     return judgment, [request for request in judge.model.requests if is_critique(request)]
 
 
 def test_a_model_is_asked_once_more_for_each_candidate_over_the_wire(example: Example) -> None:
     with ModelServer(respond) as server:
         judge = open_judge(f"vllm:judge@{server.url}", SETTINGS, no_cache=True, critique=True, protocol="direct")
-        [(_, judgment)] = evaluate(judge, open_library("builtin"), [example])
+        judgment = judge_one(judge, example, open_library("builtin"))
     asked = [call for call in server.calls if "What is wrong with the edit" in call.text]
     assert len(asked) == 2
     assert all(len(call.images) == 2 and "make the box red" in call.text for call in asked)
     schema = asked[0].json["response_format"]["json_schema"]["schema"]
     assert schema["required"] == ["problems", "next_instruction"]
     wanted = Critique(("The sky turned <b>blue</b>.",), "make the box red; keep the sky")
-    assert judgment.critiques == {"A": wanted, "B": wanted}
-    assert judgment.preference is not None
+    assert judgment.critiques == {"A": wanted, "B": wanted} and judgment.preference
     assert judge.estimate_cost(example) == 4
 
 
 def test_scores_and_identity_are_the_same_with_and_without(example: Example) -> None:
-    plain = agent(SAID)
-    without, none = ask(plain, example)
-    given, asked = ask(agent(SAID).with_critiques(), example)
+    plain = writes(SAID)
+    without, none = asked_of(plain, example)
+    given, asked = asked_of(writes(SAID).with_critiques(), example)
     assert (len(none), len(asked)) == (0, 2)
     assert replace(given, critiques={}, usage=without.usage) == without
     assert given.usage.calls == without.usage.calls + 2
@@ -117,34 +103,26 @@ def test_scores_and_identity_are_the_same_with_and_without(example: Example) -> 
     ],
 )
 def test_without_a_usable_reply_there_is_a_note_and_the_scores_stand(example: Example, reply: Any, reason: str) -> None:
-    judgment, asked = ask(agent(reply).with_critiques(), example)
-    assert judgment.failure is None
-    assert judgment.scores["A"].reward is not None
-    assert judgment.critiques == {}
+    judgment, asked = asked_of(writes(reply).with_critiques(), example)
+    assert judgment.failure is None and judgment.scores["A"].reward is not None and judgment.critiques == {}
     notes = [note for note in judgment.notes if note.startswith("No critique of")]
-    assert len(notes) == 2
-    assert reason in notes[0]
+    assert len(notes) == 2 and reason in notes[0]
     assert len(asked) == (2 if isinstance(reply, ModelError) else 4)
 
 
 def test_critiques_are_cached_apart_from_answers(example: Example, tmp_path: Path) -> None:
-    cache = JudgmentCache(tmp_path)
-    judge = agent(SAID, cache)
-    ask(judge, example)
-    first, asked = ask(judge.with_critiques(), example)
-    assert len(asked) == 2
-    assert isinstance(judge.model, ScriptedModel)
-    assert len(judge.model.requests) == 4
-    again, _ = ask(judge.with_critiques(), example)
-    assert len(judge.model.requests) == 4
-    assert again.critiques == first.critiques
-    other = replace(example, instruction="make the box blue")
-    _, asked = ask(judge.with_critiques(), other)
+    judge = writes(SAID, JudgmentCache(tmp_path))
+    asked_of(judge, example)
+    first, asked = asked_of(judge.with_critiques(), example)
+    assert (len(asked), len(judge.model.requests)) == (2, 4)
+    again, _ = asked_of(judge.with_critiques(), example)
+    assert len(judge.model.requests) == 4 and again.critiques == first.critiques
+    _, asked = asked_of(judge.with_critiques(), replace(example, instruction="make the box blue"))
     assert len(asked) == 4
 
 
 def test_evidence_is_part_of_the_question(example: Example) -> None:
-    _, asked = ask(agent(SAID, evidence=True).with_critiques(), example)
+    _, asked = asked_of(writes(SAID, evidence=True).with_critiques(), example)
     for request in asked:
         texts = [part.text for part in request.messages[1].parts if isinstance(part, TextPart)]
         assert sum(text.startswith("[measured] Candidate A changed") for text in texts) == 1
@@ -152,10 +130,10 @@ def test_evidence_is_part_of_the_question(example: Example) -> None:
 
 def test_texts_and_chinese_prompts_have_critiques(example: Example) -> None:
     text = Example("x", "Write a slogan.", None, (TextInput("A", "Cold."), TextInput("B", "Warm.")))
-    judgment, asked = ask(agent(SAID).with_critiques(), text)
+    judgment, asked = asked_of(writes(SAID).with_critiques(), text)
     assert set(judgment.critiques) == {"A", "B"}
     assert "response" in str(asked[0].messages[1].parts[-1])
-    judgment, asked = ask(agent(SAID, prompt_language="zh").with_critiques(), example)
+    judgment, asked = asked_of(writes(SAID, prompt_language="zh").with_critiques(), example)
     assert set(judgment.critiques) == {"A", "B"}
     assert len(asked) == 2
 
@@ -175,13 +153,12 @@ def test_the_pixel_based_judge_puts_low_grades_into_words(example: Example) -> N
     good, bad = judgment.critiques["A"], judgment.critiques["B"]
     assert not any("The rest of the image changed" in problem for problem in good.problems)
     assert any("The rest of the image changed" in problem for problem in bad.problems)
-    assert bad.next_instruction.startswith("make the box red. ")
-    assert "Leave everything else exactly as it is." in bad.next_instruction
+    assert re.match(r"make the box red\. .*Leave everything else exactly as it is\.", bad.next_instruction)
     assert bad.limits == ""
 
 
 def _edit(example: Example) -> tuple[Any, Any, str]:
-    return example.source_image.path, [image.path for image in example.candidate_images], example.instruction
+    return example.source, list(example.candidates), example.instruction
 
 
 def test_what_could_not_be_graded_is_said(example: Example) -> None:
@@ -198,11 +175,8 @@ def test_only_low_grades_are_problems_the_lowest_first() -> None:
     keys = {each.key: grades[each.criterion.id] for each in criteria}
     readings = {name: Reading({}, grade, f"Sentence of {name}.") for name, grade in grades.items()}
     found = put_in_words(read_instruction("add a hat!"), criteria, keys, readings, True)
-    assert [problem.rpartition("Sentence of ")[2] for problem in found.problems] == [
-        "seam.",
-        "change_map.",
-        "preservation.",
-    ]
+    named = [problem.rpartition("Sentence of ")[2] for problem in found.problems]
+    assert named == ["seam.", "change_map.", "preservation."]
     assert found.problems[1].startswith("Low grade: Where the image was edited")
     assert found.next_instruction == f"add a hat! {WORDS['seam'][1]} {WORDS['preservation'][1]}"
 
@@ -215,7 +189,7 @@ def test_baselines_write_none(example: Example) -> None:
 
 
 def test_critiques_survive_json_and_are_absent_without(example: Example) -> None:
-    judgment, _ = ask(agent(SAID).with_critiques(), example)
+    judgment, _ = asked_of(writes(SAID).with_critiques(), example)
     for written in (judgment_json(judgment), result_line(judgment)):
         assert judgment_from_json(json.loads(json.dumps(written))).critiques == judgment.critiques
     assert "critiques" not in judgment_json(replace(judgment, critiques={}))

@@ -22,9 +22,17 @@ FIRST, SECOND, THIRD = measured_release(), model_release(), measured_release("\n
 
 def active(deployments: Deployments, target: str = "prod") -> str:
     record = deployments.active(target)
-    assert record is not None
     assert deployments.release(target).id == record.release
     return record.release
+
+
+@pytest.fixture
+def deployments(tmp_path: Path) -> Deployments:
+    """Deployments where the first release and then the second became active as prod."""
+    found = Deployments(tmp_path)
+    for release in (FIRST, SECOND):
+        found.deploy("prod", release)
+    return found
 
 
 def test_what_is_deployed_is_active_and_remembered(tmp_path: Path) -> None:
@@ -42,22 +50,16 @@ def test_what_is_deployed_is_active_and_remembered(tmp_path: Path) -> None:
     assert deployments.release("prod") == SECOND
 
 
-def test_deploying_what_is_active_changes_nothing(tmp_path: Path) -> None:
-    deployments = Deployments(tmp_path)
-    deployments.deploy("prod", FIRST)
-    deployments.deploy("prod", SECOND)
+def test_deploying_what_is_active_changes_nothing(deployments: Deployments) -> None:
     record, changed = deployments.deploy("prod", SECOND)
     assert not changed
     assert (record.number, record.back) == (2, FIRST.id), "the way back is kept"
     assert len(deployments.history("prod")) == 2
 
 
-def test_rolling_back_goes_back_step_by_step(tmp_path: Path) -> None:
-    deployments = Deployments(tmp_path)
-    for release in (FIRST, SECOND, THIRD):
-        deployments.deploy("prod", release)
-    assert deployments.rollback("prod").release == SECOND.id
-    assert deployments.rollback("prod").release == FIRST.id
+def test_rolling_back_goes_back_step_by_step(deployments: Deployments) -> None:
+    deployments.deploy("prod", THIRD)
+    assert [deployments.rollback("prod").release for _ in range(2)] == [SECOND.id, FIRST.id]
     with pytest.raises(ReleaseError, match="Nothing was active"):
         deployments.rollback("prod")
     assert deployments.rollback("prod", THIRD.id[:8]).release == THIRD.id
@@ -67,17 +69,21 @@ def test_rolling_back_goes_back_step_by_step(tmp_path: Path) -> None:
     assert deployments.rollback("prod").release == SECOND.id
 
 
-def test_rolling_back_to_nothing_known_is_refused(tmp_path: Path) -> None:
-    deployments = Deployments(tmp_path)
-    with pytest.raises(ReleaseError, match="Nothing is deployed"):
-        deployments.rollback("prod")
-    deployments.deploy("prod", FIRST)
-    deployments.deploy("prod", SECOND)
-    for to, says in ((SECOND.id, "active as 'prod' already"), ("0" * 64, "not one"), (FIRST.id[:3], "not one")):
-        with pytest.raises(ReleaseError, match=says):
-            deployments.rollback("prod", to)
-    with pytest.raises(ReleaseError, match="not one"):
-        deployments.rollback("prod", "../releases")
+@pytest.mark.parametrize(
+    ("target", "to", "says"),
+    [
+        ("staging", None, "Nothing is deployed"),
+        ("prod", SECOND.id, "active as 'prod' already"),
+        ("prod", "0" * 64, "not one"),
+        ("prod", FIRST.id[:3], "not one"),
+        ("prod", "../releases", "not one"),
+    ],
+)
+def test_rolling_back_to_nothing_known_is_refused(
+    deployments: Deployments, target: str, to: str | None, says: str
+) -> None:
+    with pytest.raises(ReleaseError, match=says):
+        deployments.rollback(target, to)
     assert active(deployments) == SECOND.id
 
 
@@ -100,10 +106,7 @@ def test_what_this_installation_cannot_keep_to_is_not_deployed(tmp_path: Path) -
     assert len(deployments.history("prod")) == 1
 
 
-def test_a_stored_release_that_was_changed_is_found(tmp_path: Path) -> None:
-    deployments = Deployments(tmp_path)
-    deployments.deploy("prod", FIRST)
-    deployments.deploy("prod", SECOND)
+def test_a_stored_release_that_was_changed_is_found(deployments: Deployments, tmp_path: Path) -> None:
     file = tmp_path / "deployments" / "prod" / "releases" / f"{FIRST.id}.json"
     file.write_text(file.read_text("utf-8").replace('"ties": false', '"ties": true'), encoding="utf-8")
     with pytest.raises(ReleaseError, match="`settings`"):

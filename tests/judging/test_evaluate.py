@@ -4,12 +4,10 @@ import asyncio
 import os
 import signal
 import threading
-from pathlib import Path
 
-import numpy as np
 import pytest
+from judge_parts import edit
 from model_server import Fault, ModelServer
-from PIL import Image
 
 from rewardharness.judging.evaluate import Cancel, evaluate, run_to_end
 from rewardharness.judging.interface import unjudged
@@ -18,25 +16,21 @@ from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.open import open_model
-from rewardharness.schema import Example, Failure, ImageInput, Judgment
+from rewardharness.schema import Example, Failure, Judgment
+
+EXAMPLE = edit(100, 200)
 
 
-@pytest.fixture
-def example(tmp_path: Path) -> Example:
-    images = []
-    for level in (10, 100, 200):
-        path = tmp_path / f"{level}.png"
-        Image.fromarray(np.full((16, 16, 3), level, np.uint8)).save(path)
-        images.append(ImageInput(str(level), path))
-    return Example("x", "make it brighter", images[0], tuple(images[1:]))
+def several(count: int) -> list[Example]:
+    return [edit(100, 200, name=str(number)) for number in range(count)]
 
 
-def test_a_model_that_hangs_is_given_up_at_once_and_its_connections_with_it(example: Example) -> None:
+def test_a_model_that_hangs_is_given_up_at_once_and_its_connections_with_it() -> None:
     cancel = Cancel()
     with ModelServer(lambda call: Fault("hang")) as server:
         agent = SubAgent(open_model(f"vllm:judge@{server.url}"), ModelJudgeConfig(protocol="direct", deadline=500))
         told: list[list[tuple[Example, Judgment]]] = []
-        judging = threading.Thread(target=lambda: told.append(evaluate(agent, EMPTY, [example], cancel=cancel)))
+        judging = threading.Thread(target=lambda: told.append(evaluate(agent, EMPTY, [EXAMPLE], cancel=cancel)))
         judging.start()
         assert server.wait_for(lambda: server.in_flight == 2), "both orders are asked"
         cancel()
@@ -64,19 +58,19 @@ class Quick(Judge):
         self.closed += 1
 
 
-def test_what_was_done_before_the_end_is_kept(example: Example) -> None:
+def test_what_was_done_before_the_end_is_kept() -> None:
     cancel = Cancel()
     judge = Quick(cancel)
-    examples = [Example(str(n), "x", example.source, example.candidates) for n in range(9)]
+    examples = several(9)
     done = evaluate(judge, EMPTY, examples, concurrency=1, cancel=cancel)
     assert [each.id for each, _ in done] == ["0", "1"]
     assert judge.closed == 1
 
 
-def test_an_end_that_was_asked_for_before_the_beginning_begins_nothing(example: Example) -> None:
+def test_an_end_that_was_asked_for_before_the_beginning_begins_nothing() -> None:
     cancel = Cancel()
     cancel()
-    assert evaluate(Quick(Cancel()), EMPTY, [example], cancel=cancel) == []
+    assert evaluate(Quick(Cancel()), EMPTY, [EXAMPLE], cancel=cancel) == []
 
 
 class Broken(Quick):
@@ -84,10 +78,8 @@ class Broken(Quick):
         raise ZeroDivisionError(f"in {example.id}")
 
 
-def test_an_internal_error_fails_each_example_and_is_shown_once(
-    example: Example, caplog: pytest.LogCaptureFixture
-) -> None:
-    examples = [Example(str(n), "x", example.source, example.candidates) for n in range(4)]
+def test_an_internal_error_fails_each_example_and_is_shown_once(caplog: pytest.LogCaptureFixture) -> None:
+    examples = several(4)
     done = evaluate(Broken(Cancel()), EMPTY, examples, concurrency=1)
     failures = [judgment.failure for _, judgment in done]
     assert failures == [Failure("defect", f"ZeroDivisionError: in {n}") for n in range(4)]
@@ -95,20 +87,20 @@ def test_an_internal_error_fails_each_example_and_is_shown_once(
     assert record.levelname == "ERROR" and record.exc_info and "0 failed unexpectedly" in record.getMessage()
 
 
-def test_it_works_inside_a_running_event_loop(example: Example) -> None:
+def test_it_works_inside_a_running_event_loop() -> None:
     judge = Quick(Cancel())
 
     async def notebook() -> list[tuple[Example, Judgment]]:
-        return evaluate(judge, EMPTY, [example])
+        return evaluate(judge, EMPTY, [EXAMPLE])
 
     [(judged, judgment)] = asyncio.run(notebook())
-    assert judged is example and judgment.failure is not None and judge.closed == 1
+    assert judged is EXAMPLE and judgment.failure is not None and judge.closed == 1
 
     def full(example: Example, judgment: Judgment) -> None:
         raise OSError("the disk is full")
 
     async def callback_fails() -> None:
-        evaluate(judge, EMPTY, [example], on_judgment=full)
+        evaluate(judge, EMPTY, [EXAMPLE], on_judgment=full)
 
     with pytest.raises(OSError, match="the disk is full"):
         asyncio.run(callback_fails())

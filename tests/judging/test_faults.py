@@ -1,7 +1,6 @@
 """Judging when things go wrong: every example ends judged rightly or with its reason, once, and in its place."""
 
 import asyncio
-import io
 import json
 import random
 import time
@@ -12,8 +11,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from judge_parts import PREFERS_A, code, flat, judge_one
 from model_server import Call, Fault, ModelServer, completion
-from PIL import Image
 
 from rewardharness.files import sha256
 from rewardharness.judging.evaluate import evaluate
@@ -37,13 +36,7 @@ FASTER = 200.0
 """Seconds of the pool per second of the machine: nothing in it waits for longer than some milliseconds."""
 
 
-def png(level: int, side: int = 16) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(np.full((side, side, 3), level, np.uint8)).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-PICTURES = [png(level) for level in range(256)]
+PICTURES = [flat(level, 16).data for level in range(256)]
 LEVELS = {sha256(data): level for level, data in enumerate(PICTURES)}
 
 
@@ -62,9 +55,8 @@ def make_examples(number: int) -> list[Example]:
 def brighter(call: Call) -> str:
     """Answer as a model does that sees."""
     _, a, b = (LEVELS[str(uuid)] for _, uuid in call.images)
-    scores = {
-        label: {"instruction": 4 if better else 1, "quality": 3} for label, better in (("A", a > b), ("B", b > a))
-    }
+    grades = {"A": 4 if a > b else 1, "B": 4 if b > a else 1}
+    scores = {label: {"instruction": grade, "quality": 3} for label, grade in grades.items()}
     return json.dumps({"preference": "A" if a > b else "B", "scores": scores})
 
 
@@ -113,14 +105,10 @@ def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> 
     failed: Counter[str] = Counter()
     for example, judgment in judged:
         if judgment.judged:
-            assert judgment.preference == example.preference
-            assert judgment.margin == 1.0
-            assert judgment.position_consistent is True
-            assert judgment.failure is None
+            found = judgment.preference, judgment.margin, judgment.position_consistent, judgment.failure
+            assert found == (example.preference, 1.0, True, None)
         else:
-            assert judgment.failure is not None
-            assert judgment.failure.code in {*get_args(ErrorCode), "truncated"}
-            assert judgment.failure.message
+            assert judgment.failure.code in {*get_args(ErrorCode), "truncated"} and judgment.failure.message
             assert (judgment.preference, judgment.margin, judgment.scores) == (None, None, {})
             failed[judgment.failure.code] += 1
     # Both ends were met, and what could pass did pass.
@@ -184,26 +172,19 @@ def test_a_reply_that_is_cut_off_is_no_judgment(protocol: Protocol, number: int,
     example = replace(pair, candidates=pair.candidates[:number], preference=None)
     with ModelServer(lambda call: completion(text, finish=finish)) as server:
         model = OpenAICompatibleModel("vllm", "judge", [server.url])
-        agent = SubAgent(model, ModelJudgeConfig(protocol=protocol))
-        [(_, judgment)] = evaluate(agent, open_library("builtin"), [example])
-    assert (judgment.preference, judgment.scores) == (None, {})
-    assert judgment.failure is not None
-    wanted = "truncated" if finish == "length" else "no_answer"
-    assert judgment.failure.code == ("no_logprobs" if protocol == "logprob" else wanted)
+        judgment = judge_one(SubAgent(model, ModelJudgeConfig(protocol)), example, open_library("builtin"))
+    wanted = "no_logprobs" if protocol == "logprob" else "truncated" if finish == "length" else "no_answer"
+    assert (judgment.preference, judgment.scores, code(judgment)) == (None, {}, wanted)
 
 
 def test_a_damaged_image_that_only_a_tool_notices_is_named() -> None:
-    random_pixels = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(random_pixels).save(buffer, "PNG")
-    whole, half = buffer.getvalue(), buffer.getvalue()[: len(buffer.getvalue()) // 2]
-    images = [ImageInput(name, data=data) for name, data in (("source", whole), ("first", whole), ("second", half))]
+    whole = ImageInput.of(np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8))
+    half = ImageInput("second", data=whole.data[: len(whole.data) // 2])
     model = ScriptedModel(lambda request: '<tool>{"name": "change-map", "images": ["A", "B"]}</tool>')
-    example = Example("x", "make the box red", images[0], tuple(images[1:]))
-    [(_, judgment)] = evaluate(SubAgent(model), open_library("builtin"), [example])
-    assert judgment.failure is not None
-    assert judgment.failure.code == "image"
-    assert "damaged" in judgment.failure.message
+    judgment = judge_one(
+        SubAgent(model), Example("x", "make the box red", whole, (whole, half)), open_library("builtin")
+    )
+    assert code(judgment) == "image" and "damaged" in judgment.failure.message
 
 
 class Watching:
@@ -222,8 +203,7 @@ class Watching:
         for _ in range(20):
             await asyncio.sleep(0)
         self.under_way[source] -= 1
-        scores = {label: {"instruction": 3, "quality": 3} for label in "AB"}
-        return Reply(json.dumps({"preference": "A", "scores": scores}))
+        return Reply(PREFERS_A)
 
     async def close(self) -> None:
         pass

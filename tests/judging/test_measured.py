@@ -1,4 +1,3 @@
-import io
 import json
 import sqlite3
 from dataclasses import replace
@@ -15,7 +14,7 @@ from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.judgments import judgment_json
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library, RemoveEntry
-from rewardharness.measure.images import encode_png, load_picture
+from rewardharness.measure.images import load_picture
 from rewardharness.measure.structure import scene_kept
 from rewardharness.measure.view import EditView
 from rewardharness.schema import Example, ImageInput, Usage
@@ -27,7 +26,7 @@ def library() -> Library:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImageInput]:
+def pictures() -> dict[str, ImageInput]:
     """A drawn scene and edits of it: the box made red, the same with an unasked change, and the box made blue."""
     random = np.random.default_rng(1)
     coarse = Image.fromarray(random.integers(60, 200, (10, 10, 3), dtype=np.uint8))
@@ -40,12 +39,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImageInput]:
     blue[90:170, 90:170] = np.clip(np.array((40, 60, 200)) + shading, 0, 255)
     over = red.copy()
     over[10:70, 10:240] = over[10:70, 10:240] // 3
-    folder = tmp_path_factory.mktemp("pictures")
-    found = {}
-    for name, pixels in {"source": source, "red": red, "blue": blue, "over": over, "small": red[::2, ::2]}.items():
-        Image.fromarray(pixels).save(folder / f"{name}.png")
-        found[name] = ImageInput(name, folder / f"{name}.png")
-    return found
+    edits = {"source": source, "red": red, "blue": blue, "over": over, "small": red[::2, ::2]}
+    return {name: ImageInput.of(pixels, name) for name, pixels in edits.items()}
 
 
 @pytest.fixture
@@ -61,23 +56,19 @@ def example(pictures: dict[str, ImageInput], *names: str, instruction: str = "ma
 def test_the_edit_that_was_asked_for_wins_in_either_place(
     worse: str, pictures: dict[str, ImageInput], library: Library
 ) -> None:
-    judge = MeasuredJudge()
-    first = judge.judge_now(example(pictures, "red", worse), library)
-    second = judge.judge_now(example(pictures, worse, "red"), library)
-    assert (first.preference, second.preference) == ("A", "B")
+    first, second = (
+        MeasuredJudge().judge_now(example(pictures, *names), library) for names in (("red", worse), (worse, "red"))
+    )
+    assert (first.preference, second.preference, first.position_consistent) == ("A", "B", True)
     assert first.margin == second.margin
-    assert first.scores["A"] == second.scores["B"]
-    assert first.scores["B"] == second.scores["A"]
-    assert first.position_consistent
+    assert (first.scores["A"], first.scores["B"]) == (second.scores["B"], second.scores["A"])
 
 
 def test_a_group_is_ranked_and_every_candidate_gets_a_reward(pictures: dict[str, ImageInput], library: Library) -> None:
     judgment = MeasuredJudge().judge_now(example(pictures, "source", "over", "red", "blue"), library)
-    assert judgment.preference == "C"
+    assert (judgment.preference, judgment.ranking[-1]) == ("C", ("A",))
     assert sorted(label for level in judgment.ranking for label in level) == ["A", "B", "C", "D"]
-    assert judgment.ranking[-1] == ("A",)
-    assert all(0 <= (scores.reward or 0) <= 1 for scores in judgment.scores.values())
-    assert all(1 <= (scores.instruction or 0) <= 4 for scores in judgment.scores.values())
+    assert all(0 <= each.reward <= 1 and 1 <= each.instruction <= 4 for each in judgment.scores.values())
 
 
 @pytest.mark.parametrize(
@@ -92,32 +83,25 @@ def test_another_picture_is_no_edit_of_the_source(instruction: str, library: Lib
         for _ in range(12):
             top, left = random.integers(0, 200, 2)
             drawn[top : top + 50, left : left + 30] = random.integers(0, 255, 3)
-        buffer = io.BytesIO()
-        Image.fromarray(np.clip(drawn + shade, 0, 255).astype(np.uint8)).save(buffer, "PNG")
-        return ImageInput("scene", data=buffer.getvalue())
+        return ImageInput.of(np.clip(drawn + shade, 0, 255).astype(np.uint8))
 
     judgment = MeasuredJudge().judge_now(Example("x", instruction, scene(0), (scene(50),)), library)
     scores = judgment.scores["A"]
-    assert (scores.instruction or 0) <= 2
-    assert (scores.quality or 0) <= 2
-    assert (scores.reward or 0) < 0.2
+    assert (scores.instruction or 0) <= 2 and scores.quality <= 2 and (scores.reward or 0) < 0.2
     assert any("does not show the scene" in note for note in judgment.notes)
 
 
 def changed(pixels: np.ndarray, how: str, amount: float) -> np.ndarray:
     gray = pixels @ np.array([0.299, 0.587, 0.114])
-    made = {
+    if how == "blur":
+        blurred = cv2.GaussianBlur(pixels, (0, 0), amount if amount > 0 else 1.5)
+        return blurred if amount > 0 else pixels - (pixels - blurred) * amount
+    return {
         "brightness": lambda: pixels * amount,
         "saturation": lambda: gray[..., None] + (pixels - gray[..., None]) * amount,
         "warmth": lambda: pixels * [amount, 1.0, 2.0 - amount],
         "contrast": lambda: (pixels - pixels.mean()) * amount + pixels.mean(),
-        "blur": lambda: (
-            cv2.GaussianBlur(pixels, (0, 0), amount)
-            if amount > 0
-            else pixels - (pixels - cv2.GaussianBlur(pixels, (0, 0), 1.5)) * amount
-        ),
-    }
-    return made[how]()
+    }[how]()
 
 
 @pytest.mark.parametrize("muted", [0.25, 1.0])
@@ -145,12 +129,11 @@ def test_a_change_in_the_other_direction_has_a_low_score_however_small(
     photo = data.coffee()[60:380:, 80:480].astype(np.float64) * 0.8
     source = changed(photo, "saturation", muted)
     pictures = [source, *(changed(source, how, amount) for amount in (done, *reversed_))]
-    first, *candidates = (ImageInput("x", data=encode_png(np.clip(each, 0, 255).astype(np.uint8))) for each in pictures)
+    first, *candidates = (ImageInput.of(np.clip(each, 0, 255).astype(np.uint8)) for each in pictures)
     right, *wrong = (
         MeasuredJudge().judge_now(Example("x", instruction, first, (each,)), library).scores["A"] for each in candidates
     )
-    assert (right.instruction or 0) > 2.4
-    assert all((each.instruction or 0) < 1.8 and (each.reward or 0) < 0.45 for each in wrong), wrong
+    assert right.instruction > 2.4 and all(each.instruction < 1.8 and each.reward < 0.45 for each in wrong), wrong
 
 
 @pytest.mark.parametrize("instruction", ["Place an orange ball", "Add an orange ball on the table"])
@@ -161,11 +144,9 @@ def test_what_is_added_must_have_the_color_it_was_given(instruction: str, librar
     judged = {}
     for color, shade in {"orange": (235, 130, 30), "black": (20, 20, 20), "blue": (30, 80, 200)}.items():
         ball = cv2.circle(source.copy(), (180, 160), 28, shade, -1, cv2.LINE_AA)
-        case = Example(
-            "x", instruction, ImageInput("s", data=encode_png(source)), (ImageInput("c", data=encode_png(ball)),)
-        )
+        case = Example("x", instruction, ImageInput.of(source), (ImageInput.of(ball),))
         judged[color] = MeasuredJudge().with_critiques().judge_now(case, library)
-    scores = {color: each.scores["A"].instruction or 0 for color, each in judged.items()}
+    scores = {color: each.scores["A"].instruction for color, each in judged.items()}
     assert scores["orange"] > 3 and max(scores["black"], scores["blue"]) < 2, scores
     assert all("requested color orange" in judged[color].critiques["A"].problems[0] for color in ("black", "blue"))
 
@@ -175,15 +156,9 @@ def test_an_object_that_was_removed_from_a_plain_background_leaves_the_scene(lib
     plain += np.random.default_rng(0).integers(0, 6, plain.shape, dtype=np.uint8)
     ball = plain.copy()
     ball[40:88, 40:88] = (150, 40, 40)
-
-    def picture(pixels: np.ndarray) -> ImageInput:
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, "PNG")
-        return ImageInput("plain", data=buffer.getvalue())
-
-    example = Example("x", "remove the ball", picture(ball), (picture(plain), picture(ball)))
-    judgment = MeasuredJudge().judge_now(example, library)
-    assert judgment.preference == "A" and (judgment.scores["A"].reward or 0) > 0.6
+    candidates = (ImageInput.of(plain), ImageInput.of(ball))
+    judgment = MeasuredJudge().judge_now(Example("x", "remove the ball", candidates[1], candidates), library)
+    assert judgment.preference == "A" and judgment.scores["A"].reward > 0.6
     assert not any("does not show the scene" in note for note in judgment.notes)
 
 
@@ -200,23 +175,17 @@ def test_an_edit_of_the_whole_picture_still_shows_the_source(change: str, photo:
         "cropped": lambda: image.crop((width // 5, height // 5, width * 4 // 5, height * 4 // 5)),
         "soft": lambda: image.filter(ImageFilter.GaussianBlur(6)),
     }[change]()
-    buffer = io.BytesIO()
-    edited.save(buffer, "PNG")
-    pictures = [load_picture(each) for each in (ImageInput("s", photo), ImageInput("c", data=buffer.getvalue()))]
-    assert scene_kept(EditView(*pictures)) > 0.9
+    assert scene_kept(EditView(*(load_picture(ImageInput.of(each)) for each in (photo, edited)))) > 0.9
 
 
 def test_the_record_names_its_grounds(pictures: dict[str, ImageInput], library: Library) -> None:
     record = judgment_json(MeasuredJudge().judge_now(example(pictures, "red", "source"), library))
-    assert record["judge"] == NAME
-    assert record["preference"] == "A"
-    assert record["library_id"] == library.id
+    assert [record[name] for name in ("judge", "preference", "library_id")] == [NAME, "A", library.id]
     kinds = [step["kind"] for step in record["steps"]]
     assert kinds[0] == "think" and kinds[-1] == "answer"
     assert kinds.count("tool") == kinds.count("obs") > 2
-    assert record["reasons"][0].startswith(
-        "B hardly changed anything; A visibly changed the image. Edit presence of A:"
-    )
+    plain = "B hardly changed anything; A visibly changed the image. Edit presence of A:"
+    assert record["reasons"][0].startswith(plain)
     assert "B is the unchanged source." in record["notes"]
     assert any(entry["name"] == "color-and-material-changes" for entry in record["entries"])
 
@@ -240,45 +209,38 @@ def test_what_can_not_be_measured_is_named_and_trusted_little(
 ) -> None:
     seen = MeasuredJudge().judge_now(example(pictures, "red", "over"), library)
     unseen = MeasuredJudge().judge_now(example(pictures, "red", "over", instruction="make him frown"), library)
-    assert unseen.confidence is not None
-    assert seen.confidence is not None
     assert unseen.confidence < seen.confidence
     assert any("has low confidence" in note for note in unseen.notes)
     assert not any("reads English" in note for note in unseen.notes)
     foreign = MeasuredJudge().judge_now(example(pictures, "red", "over", instruction="把车变成红色"), library)
     assert any("reads English" in note for note in foreign.notes)
     alone = MeasuredJudge().judge_now(example(pictures, "red", instruction="Mach das Auto rot"), library)
-    assert alone.failure is not None and "reads English" in alone.failure.message
+    assert "reads English" in alone.failure.message
+
+
+TORN = ImageInput("torn.png", data=b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("instruction", "names", "wanted"),
     [
-        ({"instruction": "  "}, "input"),
-        ({"candidates": 0}, "input"),
-        ({"candidates": 5}, "input"),
-        ({"broken": True}, "image"),
+        ("  ", ("red", "red"), "input"),
+        ("make it red", (), "input"),
+        ("make it red", ("red",) * 5, "input"),
+        ("make it red", ("red", "torn"), "image"),
     ],
 )
 def test_trouble_is_a_failure_and_never_a_preference(
-    change: dict[str, object], code: str, pictures: dict[str, ImageInput], library: Library
+    instruction: str, names: tuple[str, ...], wanted: str, pictures: dict[str, ImageInput], library: Library
 ) -> None:
-    candidates = (pictures["red"],) * int(str(change.get("candidates", 2)))
-    if change.get("broken"):
-        candidates = (pictures["red"], ImageInput("torn.png", data=b"\x89PNG\r\n\x1a\n"))
-    asked = Example("x", str(change.get("instruction", "make it red")), pictures["source"], candidates)
+    asked = example({**pictures, "torn": TORN}, *names, instruction=instruction)
     judgment = MeasuredJudge().judge_now(asked, library)
-    assert judgment.preference is None
-    assert judgment.failure is not None
-    assert judgment.failure.code == code
-    assert judgment.scores == {}
+    assert (judgment.preference, judgment.failure.code, judgment.scores) == (None, wanted, {})
 
 
 def test_an_empty_library_leaves_nothing_to_go_by(pictures: dict[str, ImageInput]) -> None:
     judgment = MeasuredJudge().judge_now(example(pictures, "red", "source"), EMPTY)
-    assert judgment.failure is not None
-    assert judgment.failure.code == "nothing_to_measure"
-    assert "--judge vllm:NAME@URL" in judgment.failure.message
+    assert judgment.failure.code == "nothing_to_measure" and "--judge vllm:NAME@URL" in judgment.failure.message
 
 
 def test_pictures_come_only_when_asked_for(pictures: dict[str, ImageInput], library: Library) -> None:
@@ -313,7 +275,6 @@ def test_remembered_readings_give_the_same_judgment_to_the_last_digit(
     again = MeasuredJudge(cache=cache).judge_now(asked, library)
     assert replace(plain, usage=Usage()) == replace(first, usage=Usage()) == replace(again, usage=Usage())
     assert cache.stats().by_judge == {"measures": 2}
-    cache.close()
 
 
 @pytest.mark.parametrize("text", ['{"n": 1}', "{", '{"readings": {}}', '{"readings": [1]}'])
@@ -327,7 +288,6 @@ def test_cached_readings_of_another_form_are_taken_again(
         database.execute("UPDATE judgment SET value = ?", (text,))
     assert MeasuredJudge(cache=cache).judge_now(asked, library).scores == first.scores
     assert MeasuredJudge(cache=cache).judge_now(asked, library).scores == first.scores
-    cache.close()
 
 
 def test_only_what_a_library_requests_is_measured(
@@ -357,4 +317,3 @@ def test_another_library_weighs_the_remembered_readings(
     judgment = MeasuredJudge(cache=cache).judge_now(asked, smaller)
     assert judgment.judged
     assert judgment.library_id == smaller.id
-    cache.close()

@@ -21,7 +21,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def noted(*arguments: object, **options: object) -> Media:
         found.append(threading.current_thread() is not threading.main_thread())
-        return prepare(*arguments, **options)  # type: ignore[arg-type]
+        return prepare(*arguments, **options)
 
     monkeypatch.setattr(media, "prepare", noted)
     return found

@@ -1,14 +1,13 @@
 """What a server can do is found out once, and only when it has to be asked at all."""
 
 import asyncio
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from judge_parts import PREFERS_A, edit, judge_one
 from model_server import Call, ModelServer, instance
-from PIL import Image
 
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.model_config import ModelJudgeConfig
@@ -20,22 +19,14 @@ from rewardharness.models.base import ChatRequest, Message, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.models.wire import Capabilities
-from rewardharness.schema import Example, ImageInput
+from rewardharness.schema import Example
 from rewardharness.settings import Settings
-
-
-def png() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (16, 16), (90, 120, 150)).save(buffer, "PNG")
-    return buffer.getvalue()
-
 
 HELLO = ChatRequest((Message.of("user", "hello"),))
 
 
 def example(number: int) -> Example:
-    image = ImageInput("image", data=png())
-    return Example(f"e{number}", f"make it red ({number})", image, (image, image))
+    return edit(90, 90, name=f"e{number}", instruction=f"make it red ({number})")
 
 
 def respond(call: Call) -> str | None:
@@ -48,17 +39,17 @@ def respond(call: Call) -> str | None:
 def test_what_is_remembered_needs_no_server(own_home: Path) -> None:
     with ModelServer(respond) as server:
         spec, settings = f"vllm:judge@{server.url}", Settings.from_env()
-        [(_, first)] = evaluate(open_judge(spec, settings, protocol="direct"), EMPTY, [example(0)])
+        first = judge_one(open_judge(spec, settings, protocol="direct"), example(0))
         found_out = len(server.calls) - 2
         assert found_out > 2
         asked = len(server.calls)
-        [(_, again)] = evaluate(open_judge(spec, settings, protocol="direct"), EMPTY, [example(0)])
+        again = judge_one(open_judge(spec, settings, protocol="direct"), example(0))
         assert len(server.calls) == asked
         judge = open_judge(spec, settings, protocol="direct")
         evaluate(judge, EMPTY, [example(number) for number in range(1, 9)], concurrency=8)
         evaluate(judge, EMPTY, [example(9)])
         assert len(server.calls) == asked + found_out + 18, "found out once, also over several loops"
-    [(_, third)] = evaluate(open_judge(spec, settings, protocol="direct"), EMPTY, [example(0)])
+    third = judge_one(open_judge(spec, settings, protocol="direct"), example(0))
     assert first.judged and again.ranking == third.ranking == first.ranking
     assert (again.usage.calls, third.usage.calls) == (0, 0)
 
@@ -75,9 +66,8 @@ def test_a_search_that_came_to_nothing_is_made_again() -> None:
             await asyncio.sleep(3600)
         return [Probe("dead", None), Probe("host", Capabilities() if tried == 4 else None)]
 
-    answer = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 3} for label in "AB"}})
-    agent = SubAgent(ScriptedModel(lambda request: answer), ModelJudgeConfig(protocol="direct"), find_out=find_out)
-    [(_, broken)] = evaluate(agent, EMPTY, [example(0)])
+    agent = SubAgent(ScriptedModel(lambda request: PREFERS_A), ModelJudgeConfig(protocol="direct"), find_out=find_out)
+    broken = judge_one(agent, example(0))
     assert broken.failure is not None
 
     async def give_up() -> None:
@@ -89,7 +79,7 @@ def test_a_search_that_came_to_nothing_is_made_again() -> None:
             await judging
 
     asyncio.run(give_up())
-    [(_, judgment)] = evaluate(agent, EMPTY, [example(0)])
+    judgment = judge_one(agent, example(0))
     assert judgment.judged
     evaluate(agent, EMPTY, [example(number) for number in range(1, 4)])
     assert tried == 4, "no server answered: asked again by the next run, once"

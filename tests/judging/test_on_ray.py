@@ -51,14 +51,14 @@ class TestWhatIsSent:
         monkeypatch.setenv("RH_API_KEY", "key-of-the-node")
         arrived = pickle.loads(sent)
         assert isinstance(arrived, SubAgent) and isinstance(judge, SubAgent)
-        assert arrived.model._settings.api_key == "key-of-the-node"  # type: ignore[attr-defined]
+        assert arrived.model._settings.api_key == "key-of-the-node"
         assert (arrived.name, arrived.revision, arrived.traits.router_id) == (
             judge.name,
             judge.revision,
             judge.traits.router_id,
         )
         assert arrived.settings == judge.settings
-        assert isinstance(arrived.cache, MemoryCache) and arrived.router.cache is arrived.cache  # type: ignore[union-attr]
+        assert isinstance(arrived.cache, MemoryCache) and arrived.router.cache is arrived.cache
 
     def test_a_node_without_the_key_of_a_service_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "key")
@@ -77,7 +77,7 @@ class TestWhatIsSent:
     def test_a_copy_in_this_process_shares_threads_and_cache(self) -> None:
         judge = MeasuredJudge(workers=3)
         for each in (copy(judge), judge.with_ties(True), judge.with_critiques()):
-            assert each._pool is judge._pool and each.traits.concurrency == 3  # type: ignore[attr-defined]
+            assert each._pool is judge._pool and each.traits.concurrency == 3
 
     def test_a_script_in_order_cannot_be_sent(self) -> None:
         with pytest.raises(TypeError, match="order"):

@@ -1,34 +1,17 @@
 """A judge opened by its spelling, over HTTP, against a server that speaks as vLLM does."""
 
-import io
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
+from judge_parts import PREFERS_A, code, edit, judge_one
 from model_server import Call, ModelServer
-from PIL import Image
 
 from rewardharness.errors import InputError
-from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import open_judge
-from rewardharness.library.store import EMPTY
-from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
-SCORES = {label: {"instruction": 3, "quality": 3} for label in "AB"}
-
-
-def image(level: int) -> ImageInput:
-    random = np.random.default_rng(level)
-    buffer = io.BytesIO()
-    Image.fromarray(random.integers(0, 255, (96, 96, 3), dtype=np.uint8)).save(buffer, "PNG")
-    return ImageInput(str(level), data=buffer.getvalue())
-
-
-def example() -> Example:
-    return Example("x", "make it red", image(1), (image(2), image(3)))
+EXAMPLE = edit(2, 3)
 
 
 def image_parts(call: Call) -> list[dict[str, object]]:
@@ -46,15 +29,13 @@ def test_spellings() -> None:
 
 @pytest.mark.parametrize("remembers", [True, False])
 def test_the_bytes_of_an_image_are_sent_once_where_the_server_remembers_them(remembers: bool) -> None:
-    answer = json.dumps({"preference": "A", "scores": SCORES})
-
     def respond(call: Call) -> str | None:
         """Answer a comparison; what is asked to find out about the server gets a healthy server's answer."""
-        return f"<think>x</think><answer>{answer}</answer>" if len(image_parts(call)) == 3 else None
+        return f"<think>x</think><answer>{PREFERS_A}</answer>" if len(image_parts(call)) == 3 else None
 
     with ModelServer(respond, uuid_cache=remembers) as server:
         judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), no_cache=True)
-        [(_, judgment)] = evaluate(judge, EMPTY, [example()])
+        judgment = judge_one(judge, EXAMPLE)
     assert judgment.judged, judgment.failure
     asked = [call for call in server.calls if len(image_parts(call)) == 3 and not call.is_probe]
     assert len(asked) == 2, "both orders"
@@ -64,8 +45,6 @@ def test_the_bytes_of_an_image_are_sent_once_where_the_server_remembers_them(rem
 
 def test_an_endpoint_that_is_not_there_is_no_judgment(tmp_path: Path) -> None:
     options = {"no_cache": True, "retries": 0, "protocol": "direct", "deadline": 20}
-    judge = open_judge("vllm:judge@http://127.0.0.1:9/v1", Settings.from_env(), **options)  # type: ignore[arg-type]
-    [(_, judgment)] = evaluate(judge, EMPTY, [example()])
-    assert judgment.preference is None
-    assert judgment.failure is not None
-    assert judgment.failure.code == "unreachable"
+    judge = open_judge("vllm:judge@http://127.0.0.1:9/v1", Settings.from_env(), **options)
+    judgment = judge_one(judge, EXAMPLE)
+    assert (judgment.preference, code(judgment)) == (None, "unreachable")

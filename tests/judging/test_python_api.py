@@ -58,9 +58,9 @@ def test_what_cannot_be_scored_raises_or_gives_a_judgment_with_a_failure(judge: 
         judge.score(PIXELS, [None, DARKER], INSTRUCTION)
     for instruction in (None, 3, ["darker"], [{"role": "user", "content": "darker"}]):
         with pytest.raises(InputError, match="The instruction is not text"):
-            judge.score(PIXELS, [PIXELS, DARKER], instruction)  # type: ignore[arg-type]
+            judge.score(PIXELS, [PIXELS, DARKER], instruction)
     lost = judge.score(tmp_path / "gone.png", [PIXELS, DARKER], INSTRUCTION)
-    assert lost.failure is not None and lost.failure.code == "image" and not lost.scores
+    assert lost.failure.code == "image" and not lost.scores
 
 
 def rows() -> list[dict]:
@@ -70,35 +70,27 @@ def rows() -> list[dict]:
     ]
 
 
-def as_dataset(pixels: np.ndarray) -> datasets.Dataset:
-    pictures = [{name: _picture(value) for name, value in row.items()} for row in rows()]
-    columns = {name: [row[name] for row in pictures] for name in pictures[0]}
-    image = datasets.Image()
-    features = datasets.Features(
-        {name: image if "image" in name or name == "source" else datasets.Value("string") for name in columns}
-    )
-    return datasets.Dataset.from_dict(columns, features=features)
-
-
-def _picture(value):
-    return Image.fromarray(value) if isinstance(value, np.ndarray) else value
+def as_dataset() -> datasets.Dataset:
+    pictures = [{k: Image.fromarray(v) if isinstance(v, np.ndarray) else v for k, v in row.items()} for row in rows()]
+    kinds = {name: datasets.Image() if "image" in name or name == "source" else "string" for name in pictures[0]}
+    features = {name: datasets.Value(kind) if kind == "string" else kind for name, kind in kinds.items()}
+    return datasets.Dataset.from_list(pictures, features=datasets.Features(features))
 
 
 def test_datasets_rows_and_examples_give_the_same_judgments(judge: MeasuredJudge) -> None:
-    dataset = as_dataset(PIXELS)
+    def preferences(data: object, **options: Any) -> list[str | None]:
+        return [each.preference for each in judge.score_dataset(data, **options)]
+
+    dataset = as_dataset()
     listed = judge.score_dataset(rows(), library=EMPTY)
     assert [each.failure.code for each in listed if each.failure] == ["nothing_to_measure"] * 2
     found = judge.score_dataset(dataset)
-    assert (
-        [each.preference for each in found] == ["B", "A"] == [each.preference for each in judge.score_dataset(rows())]
-    )
+    named = [{"before": row["source"], **{key: row[key] for key in row if key != "source"}} for row in rows()]
+    assert preferences(dataset) == preferences(rows()) == preferences(list(dataset)) == ["B", "A"]
+    assert preferences(named, fields={"source": "before"}) == ["B", "A"]
     assert found[0].library_id == open_library("builtin").id and len(found) == 2
     assert [each.correct for each in found.report.by_label_kind.values()] == [2]
-    assert [each.preference for each in judge.score_dataset(list(dataset))] == ["B", "A"], "decoded to Pillow images"
-    held = judge.score_dataset(found.examples)
-    assert held.dataset.digest == found.dataset.digest
-    named = [{"before": row["source"], **{key: row[key] for key in row if key != "source"}} for row in rows()]
-    assert [each.preference for each in judge.score_dataset(named, fields={"source": "before"})] == ["B", "A"]
+    assert judge.score_dataset(found.examples).dataset.digest == found.dataset.digest
 
 
 def test_folders_are_scored_by_name(judge: MeasuredJudge, tmp_path: Path) -> None:
@@ -128,7 +120,6 @@ def test_data_that_cannot_be_read_are_named(judge: MeasuredJudge, data: object, 
 
 def test_options_are_given_by_name() -> None:
     agent = open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="pointwise", samples=3, ties=True)
-    assert isinstance(agent, SubAgent)
     assert (agent.settings.protocol, agent.settings.samples, agent.settings.ties) == ("pointwise", 3, True)
     assert agent.with_ties(False).settings.ties is False
     assert open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="logprob").with_ties(True).settings.ties is False
@@ -146,11 +137,11 @@ def test_options_are_given_by_name() -> None:
 
 def test_timeout_and_retries_reach_the_endpoint() -> None:
     config = JudgeConfig(judge="openai:m@http://127.0.0.1:1/v1", request_timeout=3, retries=0)
-    model = open_judge(config).model  # type: ignore[attr-defined]
+    model = open_judge(config).model
     assert (model.pool.settings.request_timeout, model.pool.settings.retries) == (3, 0)
     for wrong in ({"retries": -1}, {"request_timeout": 0}):
         with pytest.raises(InputError, match="out of range"):
-            JudgeConfig(**wrong)  # type: ignore[arg-type]
+            JudgeConfig(**wrong)
 
 
 def test_results_are_short_in_text_and_tables_in_notebooks(judge: MeasuredJudge, tmp_path: Path) -> None:

@@ -1,91 +1,61 @@
 """Reference images: image 2, image 3, ... of an instruction, with every protocol, Tools, the cache and the measures."""
 
-import asyncio
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from judge_parts import PREFERS_A, agent, ask, flat, message, observations, shown, text_of
 
 from rewardharness.errors import ImageError
 from rewardharness.judging.best_of import CandidateSet, Method, examples_of
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.measured_example import UNREAD
-from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
-from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.model_config import Protocol
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library
-from rewardharness.models.base import ChatRequest, ImagePart, Message, Reply, TextPart
+from rewardharness.models.base import ChatRequest, Reply
 from rewardharness.models.scripted import ScriptedModel
-from rewardharness.schema import Example, ImageInput, Judgment
+from rewardharness.schema import Example, Judgment
 
 LEVELS = {"source": 100, "second": 60, "third": 20, "left": 140, "right": 180}
 INSTRUCTION = "put the van of image 1 next to the butterfly of image 2"
-
-
-def image(name: str) -> ImageInput:
-    buffer = io.BytesIO()
-    Image.fromarray(np.full((32, 32, 3), LEVELS[name], np.uint8)).save(buffer, "PNG")
-    return ImageInput(f"secret-{name}", data=buffer.getvalue())
+ONE, TWO, THREE = ("Image 1 (source):", 100), ("Image 2 (reference):", 60), ("Image 3 (reference):", 20)
+LEFT, RIGHT = ("Candidate A:", 140), ("Candidate B:", 180)
 
 
 def make(*references: str, candidates: tuple[str, ...] = ("left", "right")) -> Example:
-    chosen = tuple(image(name) for name in candidates)
-    return Example("x", INSTRUCTION, image("source"), chosen, references=tuple(map(image, references)))
-
-
-def text_of(message: Message) -> str:
-    return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
-
-
-def shown(request: ChatRequest) -> list[tuple[str, int]]:
-    """Captions and brightness of the images of the last message with images."""
-    parts = next(
-        message for message in reversed(request.messages) if any(isinstance(p, ImagePart) for p in message.parts)
-    ).parts
-    return [
-        (getattr(parts[place - 1], "text", ""), int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]))
-        for place, part in enumerate(parts)
-        if isinstance(part, ImagePart)
-    ]
+    source, *others = (flat(LEVELS[name]) for name in ("source", *candidates, *references))
+    split = len(candidates)
+    return Example("x", INSTRUCTION, source, tuple(others[:split]), references=tuple(others[split:]))
 
 
 def reply(request: ChatRequest) -> Reply:
     """An answer that suits the protocol of the request."""
     if request.top_logprobs:
         return Reply("A", top_logprobs=({"A": -0.5, "B": -1.5},))
-    grade = {"instruction": 3, "quality": 3}
-    schema = request.schema or {}
-    keys = list(schema.get("properties", {}))  # type: ignore[call-overload]
+    keys = list((request.schema or {}).get("properties", {}))
     if keys and keys != ["preference", "scores"]:
         return Reply(json.dumps(dict.fromkeys(keys, 3)))
-    said = json.dumps({"preference": "A", "scores": {"A": grade, "B": grade}})
-    return Reply(f"<answer>{said}</answer>" if not schema else said)
+    return Reply(PREFERS_A if keys else f"<answer>{PREFERS_A}</answer>")
 
 
 def judge(example: Example, library: Library = EMPTY, **settings: object) -> tuple[Judgment, ScriptedModel]:
     model = ScriptedModel(reply)
-    agent = SubAgent(model, ModelJudgeConfig(**settings))  # type: ignore[arg-type]
-    return asyncio.run(agent.judge(example, library)), model
+    return ask(model, example, library, **settings), model
 
 
 @pytest.mark.parametrize("protocol", ["chain", "direct", "logprob"])
 def test_comparisons_show_all_sources_before_the_candidates(protocol: Protocol) -> None:
     judgment, model = judge(make("second", "third"), protocol=protocol)
     assert judgment.failure is None
-    sources = [("Image 1 (source):", 100), ("Image 2 (reference):", 60), ("Image 3 (reference):", 20)]
-    assert [shown(request) for request in model.requests] == [
-        [*sources, ("Candidate A:", 140), ("Candidate B:", 180)],
-        [*sources, ("Candidate A:", 180), ("Candidate B:", 140)],
-    ]
+    swapped = [("Candidate A:", 180), ("Candidate B:", 140)]
+    orders = [[ONE, TWO, THREE, LEFT, RIGHT], [ONE, TWO, THREE, *swapped]]
+    assert [shown(request) for request in model.requests] == orders
     text = text_of(model.requests[0].messages[1])
-    assert "There are 3 source images." in text
-    assert "References: image 2, image 3." in text
+    assert "There are 3 source images." in text and "References: image 2, image 3." in text
     assert "secret" not in str([text_of(message) for message in model.requests[0].messages])
 
 
@@ -93,27 +63,23 @@ def test_comparisons_show_all_sources_before_the_candidates(protocol: Protocol) 
 def test_candidates_alone_are_shown_with_all_sources(protocol: Protocol) -> None:
     judgment, model = judge(make("second"), open_library("builtin"), protocol=protocol)
     assert judgment.failure is None
-    sources = [("Image 1 (source):", 100), ("Image 2 (reference):", 60)]
-    assert sorted(shown(request)[2] for request in model.requests) == [("Candidate A:", 140), ("Candidate A:", 180)]
-    assert all(shown(request)[:2] == sources and len(shown(request)) == 3 for request in model.requests)
+    alone = ("Candidate A:", 180)
+    assert sorted(map(shown, model.requests)) == [[ONE, TWO, LEFT], [ONE, TWO, alone]]
     assert "References: image 2." in text_of(model.requests[0].messages[1])
 
 
 def test_one_source_is_shown_as_before() -> None:
     _, model = judge(make(), one_order=True)
-    assert shown(model.requests[0]) == [("Source:", 100), ("Candidate A:", 140), ("Candidate B:", 180)]
+    assert shown(model.requests[0]) == [("Source:", 100), LEFT, RIGHT]
     assert "Image 1" not in text_of(model.requests[0].messages[1])
 
 
 def test_the_cache_tells_references_apart(tmp_path: Path) -> None:
-    model = ScriptedModel(reply)
-    agent = SubAgent(model, ModelJudgeConfig(one_order=True), cache=JudgmentCache(tmp_path))
+    judge = agent(ScriptedModel(reply), JudgmentCache(tmp_path), one_order=True)
     examples = [make(), make("second"), make("third"), make("second", "third"), make("third", "second")]
-    for number, example in enumerate(examples, 1):
-        asyncio.run(agent.judge(example, EMPTY))
-        assert len(model.requests) == number
-    asyncio.run(agent.judge(examples[1], EMPTY))
-    assert len(model.requests) == 5
+    for number, example in enumerate([*examples, examples[1]], 1):
+        ask(judge, example)
+        assert len(judge.model.requests) == min(number, 5)
 
 
 TOOL = """---
@@ -129,45 +95,35 @@ Use it.
 """
 
 
-@pytest.fixture
-def with_tool() -> Library:
-    return EMPTY.apply(AddEntry(parse_entry(TOOL, name="look-closely", kind="tool")))
-
-
 def tools_called(library: Library, *calls: dict[str, object]) -> tuple[Judgment, ScriptedModel]:
-    grade = {"instruction": 3, "quality": 3}
-    answer = json.dumps({"preference": "A", "scores": {"A": grade, "B": grade}})
-    asked = [f"<tool>{json.dumps(call)}</tool>" for call in calls]
+    asked = [*(f"<tool>{json.dumps(call)}</tool>" for call in calls), f"<answer>{PREFERS_A}</answer>"]
 
-    def script(request: ChatRequest) -> Reply:
+    def script(request: ChatRequest) -> str:
         if "Describe what" in text_of(request.messages[0]):
-            return Reply('{"says": "a van"}')
-        turn = sum(message.role == "assistant" for message in request.messages)
-        return Reply(asked[turn] if turn < len(asked) else f"<answer>{answer}</answer>")
+            return '{"says": "a van"}'
+        return asked[sum(message.role == "assistant" for message in request.messages)]
 
     model = ScriptedModel(script)
-    agent = SubAgent(model, ModelJudgeConfig(one_order=True))
-    return asyncio.run(agent.judge(make("second"), library)), model
+    return ask(model, make("second"), library, one_order=True), model
 
 
-def test_tools_see_references_by_name(with_tool: Library) -> None:
+def test_tools_see_references_by_name() -> None:
+    with_tool = EMPTY.apply(AddEntry(parse_entry(TOOL, name="look-closely", kind="tool")))
     calls = [
         {"name": "look-closely", "images": names, "query": "?"} for names in ([], ["image 1", "IMAGE 2"], ["image 3"])
     ]
     judgment, model = tools_called(with_tool, *calls)
     assert "Labels: source, image 2, A, B." in text_of(model.requests[0].messages[0])
     requests = [shown(request) for request in model.requests if "Describe what" in text_of(request.messages[0])]
-    sources = [("Image 1 (source):", 100), ("Image 2 (reference):", 60)]
-    assert requests == [[*sources, ("Candidate A:", 140), ("Candidate B:", 180)], sources]
-    observed = [step.text for step in judgment.steps if step.kind == "obs"]
-    assert "There is no image 'image 3'. Images: source, image 2, A, B." in observed[2]
+    assert requests == [[ONE, TWO, LEFT, RIGHT], [ONE, TWO]]
+    assert "There is no image 'image 3'. Images: source, image 2, A, B." in observations(judgment)[2]
 
 
 def test_a_measure_does_not_compare_a_reference() -> None:
     library = open_library("builtin")
     tool = next(entry for entry in library.tools if entry.measure and "always" in str(entry.metadata))
     judgment, _ = tools_called(library, {"name": tool.name, "images": ["source", "image 2"], "query": ""})
-    assert "it cannot measure image 2" in next(step.text for step in judgment.steps if step.kind == "obs")
+    assert "it cannot measure image 2" in observations(judgment)[0]
 
 
 def test_the_pixel_based_judge_says_that_references_were_not_read() -> None:
@@ -179,9 +135,9 @@ def test_the_pixel_based_judge_says_that_references_were_not_read() -> None:
     assert judgment.preference in ("A", "B", "tie")
     assert all(each.reward is None and each.instruction is None for each in judgment.scores.values())
     assert any(note.startswith(UNREAD) for note in judgment.notes)
-    assert judgment.confidence is not None and judgment.confidence <= 0.25
+    assert judgment.confidence <= 0.25
     one = MeasuredJudge().judge_now(replace(make("second", candidates=("left",)), instruction=instruction), library)
-    assert one.failure is not None and one.failure.code == "not_gradable" and UNREAD in one.failure.message
+    assert one.failure.code == "not_gradable" and UNREAD in one.failure.message
     allowed = MeasuredJudge(allow_ungradable=True).judge_now(make("second", candidates=("left",)), library)
     assert allowed.failure is None and allowed.scores["A"].reward is not None
 
@@ -195,20 +151,14 @@ def test_all_examples_of_a_group_have_its_references(method: Method) -> None:
 
 def test_at_most_three_references() -> None:
     judgment, model = judge(make("second", "third", "left", "right"))
-    assert judgment.failure is not None
-    assert judgment.failure.message == "There are 4 reference images; give at most 3."
-    assert model.requests == []
+    assert message(judgment) == "There are 4 reference images; give at most 3." and model.requests == []
 
 
 def test_the_python_api_takes_references(tmp_path: Path) -> None:
-    model = ScriptedModel(reply)
-    given = make("second")
-    path = tmp_path / "second.png"
-    path.write_bytes(given.references[0].data or b"")
-    judgment = SubAgent(model, ModelJudgeConfig(one_order=True)).score(
-        given.source, list(given.candidates), INSTRUCTION, references=[path], library=EMPTY
-    )
-    assert judgment.preference == "A"
-    assert shown(model.requests[0])[1] == ("Image 2 (reference):", 60)
+    given, path, judge = make("second"), tmp_path / "second.png", agent(ScriptedModel(reply), one_order=True)
+    path.write_bytes(given.references[0].data)
+    asked = given.source, list(given.candidates), INSTRUCTION
+    assert judge.score(*asked, references=[path], library=EMPTY).preference == "A"
+    assert shown(judge.model.requests[0])[1] == TWO
     with pytest.raises(ImageError, match="image 2"):
-        MeasuredJudge().score(given.source, list(given.candidates), INSTRUCTION, references=[None])
+        MeasuredJudge().score(*asked, references=[None])

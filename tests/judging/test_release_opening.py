@@ -1,44 +1,28 @@
 """A release opens the judge that it pins and no other, and that judge scores as it did before."""
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+from judge_parts import judge_one, redder
 from model_server import Call, ModelServer
-from PIL import Image
 from release_parts import measured_release, model_release, small_library
 
 from rewardharness.errors import HarnessError, InputError, ReleaseError
 from rewardharness.judging.config import JudgeConfig
-from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, check_installed, make_release, remarks
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.judging.release_opening import open_release
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
-from rewardharness.schema import Example, ImageInput, Usage
+from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
 URL = "http://127.0.0.1:9/v1"
-
-
-def drawn(level: int) -> ImageInput:
-    pixels = np.random.default_rng(4).integers(60, 200, (96, 96, 3), dtype=np.uint8)
-    pixels[30:70, 30:70] = (120 + level, 120 - level, 110 - level)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return ImageInput(str(level), data=buffer.getvalue())
-
-
-def example(*levels: int) -> Example:
-    return Example("x", "make the box red", drawn(0), tuple(drawn(level) for level in levels))
 
 
 def settings(judge: str = "measured") -> Settings:
@@ -54,12 +38,12 @@ def saved(release: Release, folder: Path) -> Release:
 def test_the_measured_score_is_the_same_to_the_last_digit(levels: tuple[int, ...], tmp_path: Path) -> None:
     library = open_library("builtin")
     release = saved(make_release("measured", library), tmp_path)
-    [(_, ours)] = evaluate(open_release(release, settings()), release.library, [example(*levels)])
-    [(_, theirs)] = evaluate(open_judge("measured", settings()), library, [example(*levels)])
+    ours = judge_one(open_release(release, settings()), redder(*levels), release.library)
+    theirs = judge_one(open_judge("measured", settings()), redder(*levels), library)
     assert replace(ours, usage=Usage()) == replace(theirs, usage=Usage())
     assert ours.judged
     shown = open_release(release, settings(), JudgeConfig(retries=1), pictures=True)
-    [(_, on_the_page)] = evaluate(shown, release.library, [example(*levels)])
+    on_the_page = judge_one(shown, redder(*levels), release.library)
     assert (on_the_page.scores, on_the_page.margin) == (ours.scores, ours.margin)
 
 
@@ -91,14 +75,12 @@ def test_a_model_is_asked_the_very_same_over_http(how: ModelJudgeConfig, tmp_pat
     found = []
     for released in (False, True):
         with ModelServer(respond, uuid_cache=False) as server:
-            judge, library = (
-                open_judge(f"vllm:judge@{server.url}", settings(), model=how, no_cache=True),
-                small_library(),
-            )
+            library = small_library()
+            judge = open_judge(f"vllm:judge@{server.url}", settings(), model=how, no_cache=True)
             if released:
                 release = saved(make_release("vllm:judge@http://elsewhere/v1", library, how), tmp_path)
                 judge = open_release(release, settings(), JudgeConfig(judge=server.url, no_cache=True))
-            [(_, judgment)] = evaluate(judge, library, [example(90, 10)])
+            judgment = judge_one(judge, redder(90, 10), library)
             found.append((replace(judgment, usage=Usage()), bodies(server)))
             assert judgment.judged, judgment.failure
     assert found[0] == found[1]
@@ -115,7 +97,6 @@ def test_the_endpoint_comes_from_the_caller_or_the_environment() -> None:
         (f"vllm:other@{URL}", URL),
     ):
         opened = open_release(release, settings(judge), JudgeConfig(judge=endpoint, no_cache=True))
-        assert isinstance(opened, SubAgent)
         assert (opened.name, opened.revision, opened.protocol) == ("openai:judge", release.revision, release.protocol)
     with pytest.raises(InputError, match="nothing says where it is served"):
         open_release(release, settings())
@@ -145,8 +126,7 @@ def test_another_judge_is_refused_by_name(release: Release, judge: str, endpoint
 
 
 def test_the_measured_judge_does_not_mind_what_the_environment_asks() -> None:
-    judge = open_release(measured_release(), settings(f"vllm:judge@{URL}"))
-    assert isinstance(judge, MeasuredJudge)
+    assert isinstance(open_release(measured_release(), settings(f"vllm:judge@{URL}")), MeasuredJudge)
 
 
 def test_gemini_is_where_it_always_is() -> None:
@@ -160,7 +140,7 @@ def test_a_script_is_named_by_the_caller(tmp_path: Path) -> None:
     script.write_text('{"text": "{\\"instruction\\": 4, \\"quality\\": 4}"}\n', encoding="utf-8")
     release = model_release("scripted:/anywhere/replies.jsonl", protocol="pointwise")
     judge = open_release(release, settings(), JudgeConfig(judge=f"scripted:{script}", no_cache=True))
-    [(_, judgment)] = evaluate(judge, release.library, [example(90)])
+    judgment = judge_one(judge, redder(90), release.library)
     assert judgment.scores["A"].reward == 1.0
 
 
@@ -170,13 +150,9 @@ def test_the_router_is_pinned_too() -> None:
     for router, says in ((None, "vllm:router, and nothing says"), (f"vllm:another@{URL}", "vllm:another")):
         with pytest.raises(HarnessError, match=says):
             open_release(release, settings(), JudgeConfig(judge=URL, router=router, no_cache=True))
-    judge = open_release(release, settings(), JudgeConfig(judge=URL, router=f"vllm:router@{URL}", no_cache=True))
-    assert isinstance(judge, SubAgent) and judge.router is not None
-    assert judge.router.model.id == "vllm:router"
-    plain = open_release(
-        model_release("vllm:judge"), settings(), JudgeConfig(judge=URL, router=f"vllm:r@{URL}", no_cache=True)
-    )
-    assert isinstance(plain, SubAgent) and plain.router is None
+    config = JudgeConfig(judge=URL, router=f"vllm:router@{URL}", no_cache=True)
+    assert open_release(release, settings(), config).router.model.id == "vllm:router"
+    assert open_release(model_release("vllm:judge"), settings(), config).router is None
 
 
 @pytest.mark.parametrize("name", ["judging", "measures", "prompt judge", "entries", "images", "models"])
@@ -199,16 +175,15 @@ def test_prompts_that_came_or_went_are_named() -> None:
 def test_a_release_with_chinese_prompts_pins_their_wording() -> None:
     release = model_release(prompt_language="zh")
     check_installed(release)
-    assert release.model is not None and release.model.prompt_language == "zh"
+    assert release.model.prompt_language == "zh"
     assert release.code["prompt judge"] != model_release().code["prompt judge"]
     assert open_release(release, settings(), JudgeConfig(judge=URL)).protocol == "chain, both orders, zh prompts"
 
 
 def test_another_revision_of_the_settings_is_refused() -> None:
-    with pytest.raises(ReleaseError, match="another revision"):
-        open_release(replace(model_release(), revision="0" * 64), settings(), JudgeConfig(judge=URL))
-    with pytest.raises(ReleaseError, match="another revision"):
-        open_release(replace(model_release(), protocol="direct, one order"), settings(), JudgeConfig(judge=URL))
+    for change in ({"revision": "0" * 64}, {"protocol": "direct, one order"}):
+        with pytest.raises(ReleaseError, match="another revision"):
+            open_release(replace(model_release(), **change), settings(), JudgeConfig(judge=URL))
 
 
 def test_ocr_counts_where_text_is_read() -> None:
@@ -236,6 +211,5 @@ def test_other_packages_are_a_remark() -> None:
 def test_the_caller_may_choose_what_changes_no_score(tmp_path: Path) -> None:
     config = JudgeConfig(judge=URL, protocol="direct", samples=9, no_cache=True)
     judge = open_release(model_release(), settings(), config, pictures=True, deadline=3.0)
-    assert isinstance(judge, SubAgent)
     assert judge.settings == replace(ModelJudgeConfig(), deadline=3.0)
     assert judge.pictures and judge.cache is None

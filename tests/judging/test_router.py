@@ -2,10 +2,11 @@ import asyncio
 import json
 import re
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
-import numpy as np
 import pytest
+from judge_parts import edit, judge_one, text_of
 
 from rewardharness.judging.batches import expected_cost
 from rewardharness.judging.cache import JudgmentCache
@@ -19,22 +20,13 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library, ReplaceEntry
-from rewardharness.models.base import ChatRequest, TextPart
+from rewardharness.models.base import ChatRequest
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.prompts import in_language
-from rewardharness.schema import Example, ImageInput
 
 
 def make(*entries: Entry) -> Library:
-    library = EMPTY
-    for entry in entries:
-        library = library.apply(AddEntry(entry))
-    return library
-
-
-def example(instruction: str) -> Example:
-    pictures = [np.full((8, 8, 3), shade, np.uint8) for shade in (0, 90, 180)]
-    return Example(instruction, instruction, ImageInput.of(pictures[0]), tuple(map(ImageInput.of, pictures[1:])))
+    return reduce(lambda library, entry: library.apply(AddEntry(entry)), entries, EMPTY)
 
 
 HATS = Entry("hats", "skill", "Judging hats.", "Look at hats.", metadata={"triggers": "hat, /\\bcaps?\\b/"})
@@ -82,17 +74,13 @@ def test_the_built_in_library_speaks_to_every_kind_of_edit() -> None:
 
 
 def asked(request: ChatRequest) -> str:
-    part = request.messages[0].parts[0]
-    assert isinstance(part, TextPart)
-    return part.text
+    return text_of(request.messages[0])
 
 
 def sensible(request: ChatRequest) -> str:
     """Choose what a reader would choose: general guidance always, and entries on text only where text is requested."""
-    assert request.schema is not None
     text = asked(request)
     wanted = re.search(r"<instruction>(.*?)</instruction>", text, re.S)
-    assert wanted is not None
     return json.dumps({name: "text" not in name or "Sale" in wanted[1] for name in request.schema["required"]})
 
 
@@ -115,11 +103,9 @@ def test_a_model_is_asked_once_about_all_entries_without_triggers(tmp_path: Path
     edited = library.apply(ReplaceEntry(replace(ARTIFACTS, description="Halos and seams.")))
     asyncio.run(LLMRouter(model, cache).route(edited, "add a 'Sale' sign"))
     assert "artifacts" in asked(model.requests[-1]) and "completeness" not in asked(model.requests[-1])
-    asyncio.run(
-        LLMRouter(model, cache).route(edited.apply(ReplaceEntry(replace(READER, body="x"))), "add a 'Sale' sign")
-    )
+    same = edited.apply(ReplaceEntry(replace(READER, body="x")))
+    asyncio.run(LLMRouter(model, cache).route(same, "add a 'Sale' sign"))
     assert len(model.requests) == 2, "the text of an entry decides nothing"
-    cache.close()
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -138,23 +124,24 @@ def test_a_model_that_judges_routes_a_library_without_triggers(
     model = ScriptedModel(say)
     cache = JudgmentCache(tmp_path) if cached else None
     judge = SubAgent(model, ModelJudgeConfig(protocol="direct"), cache)
-    examples = [example(text) for text in ("Add a 'Sale' sign", "make the chair red", "make it a watercolor")]
+    examples = [
+        edit(90, 180, name=text, instruction=text)
+        for text in ("Add a 'Sale' sign", "make the chair red", "make it a watercolor")
+    ]
     for judgments in ([each for _, each in evaluate(judge, library, examples)] for _ in range(2)):
         assert [len(each.entries) for each in judgments] == [len(library)] * 3
         assert all(each.consulted == (len(library), len(library)) and not each.notes for each in judgments)
     assert sum(not chat.images for chat in model.requests) == 3, "one request per instruction, also without a cache"
-    if cache is not None:
-        cache.close()
 
 
 def test_the_request_about_entries_counts_and_no_consulted_entry_is_said() -> None:
     model = ScriptedModel(lambda request: '{"artifacts": false}' if not request.images else '{"preference": "A"}')
     judge = SubAgent(model, ModelJudgeConfig(protocol="direct"))
-    [(_, judgment)] = evaluate(judge, make(ARTIFACTS), [example("make it red")])
+    judgment = judge_one(judge, edit(90, 180, instruction="make it red"), make(ARTIFACTS))
     assert judgment.consulted == (0, 1) and "0 of 1 entries" in judgment.notes[0]
     assert judgment.usage.calls == len(model.requests) == 5
     for library, requests in ((make(ARTIFACTS), 5), (EMPTY, 4)):
-        assert expected_cost(judge, [example("make it red")] * 2, library).requests == requests
+        assert expected_cost(judge, [edit(90, 180, instruction="make it red")] * 2, library).requests == requests
     assert consulted_words(count_consulted([judgment, judgment]))[1].startswith("0 of 1 entries of the Library")
 
 
@@ -187,13 +174,13 @@ def test_a_router_may_be_asked_in_chinese(said: str, routed: int) -> None:
 def test_a_router_that_gives_no_answer_is_a_failure_and_no_guess(said: str) -> None:
     model = ScriptedModel(lambda request: said)
     judge = SubAgent(model, ModelJudgeConfig(protocol="direct"))
-    [(_, judgment)] = evaluate(judge, make(COMPLETENESS, READER), [example("add a slogan")])
-    assert judgment.failure is not None and judgment.failure.code == "bad_response"
+    judgment = judge_one(judge, edit(90, 180, instruction="add a slogan"), make(COMPLETENESS, READER))
+    assert judgment.failure.code == "bad_response"
     assert "could not be selected" in judgment.failure.message and judgment.usage.calls == 2
     assert [step.text for step in judgment.steps if step.kind == "reply"] == [said, said]
 
 
 def test_the_pixel_based_judge_says_what_it_cannot_use() -> None:
-    [(_, judgment)] = evaluate(MeasuredJudge(), make(COMPLETENESS, READER), [example("make it red")])
+    judgment = judge_one(MeasuredJudge(), edit(90, 180, instruction="make it red"), make(COMPLETENESS, READER))
     assert judgment.failure is not None and judgment.consulted == (0, 2)
     assert "cannot use 2 of 2 entries, which have no measure: completeness, text-reader" in judgment.failure.message

@@ -81,7 +81,7 @@ def test_groups_and_single_candidates(tmp_path: Path) -> None:
     assert one.scores["A"].reward == 0.5
     assert '"A": 2.5' in one.steps[0].text
     chosen = judge_one(judge, example("chosen", 1))
-    assert chosen.failure is not None and chosen.failure.code == "missing"
+    assert chosen.failure.code == "missing"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_the_file_does_not_say_is_not_judged(tmp_path: Path, asked: Example
     )
     judgment = judge_one(read_scores(path), asked)
     assert not judgment.judged and judgment.scores == {}
-    assert judgment.failure is not None and judgment.failure.code == code
+    assert judgment.failure.code == code
 
 
 def test_missing_examples_lower_coverage_and_not_accuracy(tmp_path: Path) -> None:

@@ -32,11 +32,11 @@ from rewardharness.serving.client_wire import (
     SourceLike,
     batches,
     not_ours,
+    read_asks,
     read_compared,
     read_edit,
     read_identity,
     read_results,
-    unreadable,
 )
 from rewardharness.serving.faults import Fault
 from rewardharness.serving.media import Edit, RequestText
@@ -137,15 +137,7 @@ class AsyncRewardClient:
             IdentityError: If the judge of the server has changed.
             RewardServerError: See `ClientSettings.on_error`.
         """
-        results: dict[int, ItemResult] = {}
-        edits: dict[int, Edit] = {}
-        for index, ask in enumerate(asks):
-            try:
-                edits[index] = await asyncio.to_thread(
-                    read_edit, ask.instruction, ask.source, ask.references, ask.edited
-                )
-            except InputError as error:
-                results[index] = unreadable(index, error)
+        edits, results = await asyncio.to_thread(read_asks, asks)
         indices, sizes = list(edits), [_size(edit) for edit in edits.values()]
         async with _Group() as group:
             for run in batches(sizes, self.settings.batch_items, self.settings.batch_bytes):

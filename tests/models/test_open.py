@@ -32,7 +32,7 @@ HELLO = ChatRequest((Message.of("user", "hello"),))
 def test_spellings(spec, id_, endpoints):
     model = open_model(spec)
     assert model.id == id_
-    assert [stats.alias for stats in model.stats()] == endpoints
+    assert [endpoint.alias for endpoint in model.pool.endpoints] == endpoints
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_spellings_that_cannot_be_read(spec):
 
 def test_limits_reach_the_pool():
     settings = EndpointSettings(api_key="sk-secret", most_in_flight=3)
-    assert open_model("vllm:m@http://a/v1", endpoint=settings).stats()[0].limit == 3
+    assert open_model("vllm:m@http://a/v1", endpoint=settings).pool.endpoints[0].limit.value == 3
     assert "sk-secret" not in repr(settings)
 
 
@@ -119,7 +119,7 @@ def test_openai_has_an_address_and_a_key_of_its_own() -> None:
         open_model("openai:gpt-4o", keys(api_key="for-another-server"))
     own = {"openai": "sk-own", "hf": "hf_other"}
     model = open_model("openai:gpt-4o", keys(api_key="for-another-server", service_keys=own))
-    assert model.id == "openai:gpt-4o" and [each.alias for each in model.stats()] == ["api.openai.com"]
+    assert model.id == "openai:gpt-4o" and [each.alias for each in model.pool.endpoints] == ["api.openai.com"]
     assert [server._key for server in model._servers.values()] == ["sk-own"]
     elsewhere = open_model("openai:gpt-4o@https://other.example/v1", keys(service_keys={"openai": "sk-own"}))
     assert [server._key for server in elsewhere._servers.values()] == [""]
@@ -138,7 +138,9 @@ def test_each_hosted_service_gets_its_own_key_only(spec: str, host: str, key: st
     own = {"openai": "sk-own", "openrouter": "sk-or", "hf": "hf_own"}
     model = open_model(spec, keys(api_key="for-another-server", service_keys=own))
     assert model.id == spec and model_name(spec) == spec.partition(":")[2]
-    assert [each.alias for each in model.stats()] == [host] and model_urls(spec)[0].startswith(f"https://{host}/")
+    assert [each.alias for each in model.pool.endpoints] == [host] and model_urls(spec)[0].startswith(
+        f"https://{host}/"
+    )
     assert [server._key for server in model._servers.values()] == [key]
     others = keys(api_key="for-another-server", service_keys={"openai": "sk-own"})
     with pytest.raises(InputError, match="needs a key"):

@@ -379,9 +379,6 @@ def test_many_judgments_side_by_side(url: str) -> None:
     judged = evaluate(SubAgent(model, ModelJudgeConfig(protocol="direct")), EMPTY, examples(24), concurrency=24)
     assert [example.id for example, _ in judged] == [f"e{number}" for number in range(24)]
     assert all(judgment.judged and judgment.usage.calls >= 2 for _, judgment in judged)
-    (stats,) = model.stats()
-    assert stats.failures == {}
-    assert stats.succeeded == sum(judgment.usage.calls for _, judgment in judged)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

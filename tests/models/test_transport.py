@@ -226,14 +226,11 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch):
         assert server.connections == 2
 
 
-def test_a_connection_that_speaks_unasked_is_closed():
-    async def main():
-        connection, wire = _Connection(1000, set()), Wire()
-        connection.connection_made(wire)
-        connection.data_received(OK)
-        assert wire.closed and not connection.reusable
-
-    virtual_time.run(main())
+async def test_a_connection_that_speaks_unasked_is_closed():
+    connection, wire = _Connection(1000, set()), Wire()
+    connection.connection_made(wire)
+    connection.data_received(OK)
+    assert wire.closed and not connection.reusable
 
 
 class Listener:
@@ -334,15 +331,12 @@ def test_cancellation_closes_the_connection(size):
         asyncio.run(main())
 
 
-def test_no_connection():
-    async def main():
-        client = HttpClient(1000)
-        port = int(refused_url().rpartition(":")[2].removesuffix("/v1"))
-        with pytest.raises(ConnectionRefusedError):
-            await client.exchange(ServerAddress("127.0.0.1", port, False), HEAD, ())
-        await client.close()
-
-    asyncio.run(main())
+async def test_no_connection():
+    client = HttpClient(1000)
+    port = int(refused_url().rpartition(":")[2].removesuffix("/v1"))
+    with pytest.raises(ConnectionRefusedError):
+        await client.exchange(ServerAddress("127.0.0.1", port, False), HEAD, ())
+    await client.close()
 
 
 # ---- TLS

@@ -39,7 +39,7 @@ from rewardharness.serving.client_wire import (
     read_results,
 )
 from rewardharness.serving.faults import Fault
-from rewardharness.serving.media import Edit, RequestText
+from rewardharness.serving.media import Edit
 from rewardharness.serving.normalise import RAW, Normalisation, normalise_groups
 from rewardharness.serving.results import Compared, ItemResult
 
@@ -138,7 +138,7 @@ class AsyncRewardClient:
             RewardServerError: See `ClientSettings.on_error`.
         """
         edits, results = await asyncio.to_thread(read_asks, asks)
-        indices, sizes = list(edits), [_size(edit) for edit in edits.values()]
+        indices, sizes = list(edits), [edit.size for edit in edits.values()]
         async with _Group() as group:
             for run in batches(sizes, self.settings.batch_items, self.settings.batch_bytes):
                 group.create_task(self._score({indices[n]: edits[indices[n]] for n in run}, results, critique))
@@ -348,11 +348,6 @@ class RewardClient:
 
 
 _STARTING = threading.Lock()
-
-
-def _size(edit: Edit) -> int:
-    texts = (len(media.text) for media in edit.candidates if isinstance(media, RequestText))
-    return sum(len(image.data) for image in edit.images) + sum(texts)
 
 
 def _results(reply: Any, count: int) -> list[ItemResult]:

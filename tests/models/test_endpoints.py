@@ -25,8 +25,7 @@ def test_pauses_double_and_are_a_random_part_of_their_bound():
 async def test_what_cannot_pass_is_not_repeated(code):
     call, calls = failing(error(code, status=400))
     problem = await outcome(pool().run(call))
-    assert (problem.code, problem.status, len(calls)) == (code, 400, 1)
-    assert problem.message == f"it is {code}"
+    assert (problem.code, problem.status, len(calls)) == (code, 400, 1) and problem.message == f"it is {code}"
 
 
 @pytest.mark.parametrize(
@@ -36,8 +35,7 @@ async def test_what_cannot_pass_is_not_repeated(code):
 async def test_repetitions_end(code, attempts):
     call, calls = failing(*[error(code)] * 99)
     problem = await outcome(pool(trip_after=99).run(call))
-    assert (problem.code, len(calls)) == (code, attempts)
-    assert problem.retryable
+    assert (problem.code, len(calls)) == (code, attempts) and problem.retryable
     assert f"Requests sent: {attempts}" in str(problem)
 
 
@@ -58,8 +56,7 @@ async def test_a_wait_holds_for_all_requests_and_others_take_over():
         return now()
 
     results = await asyncio.gather(*(subject.run(call) for _ in range(20)))
-    assert max(result.value for result in results) < 1
-    assert asked["b"] == 20 and asked["a"] <= 8
+    assert max(result.value for result in results) < 1 and asked["b"] == 20 and asked["a"] <= 8
     assert [endpoint.resume_at > now() for endpoint in subject.endpoints] == [True, False]
 
 
@@ -68,8 +65,7 @@ async def test_a_wait_that_is_too_long_is_reported_at_once():
     subject = pool()
     problem = await outcome(subject.run(call))
     assert (problem.code, problem.retry_after, now()) == ("rate_limited", 3600.0, 0)
-    assert (await outcome(subject.run(call))).code == "rate_limited"
-    assert len(calls) == 1
+    assert (await outcome(subject.run(call))).code == "rate_limited" and len(calls) == 1
 
 
 async def test_all_who_queue_hear_of_a_wait_that_is_too_long():
@@ -80,8 +76,7 @@ async def test_all_who_queue_hear_of_a_wait_that_is_too_long():
         raise error("rate_limited", retry_after=3600.0)
 
     results = await asyncio.gather(*(outcome(subject.run(call)) for _ in range(50)))
-    assert {result.code for result in results} == {"rate_limited"}
-    assert now() == 1 and idle(subject)
+    assert {result.code for result in results} == {"rate_limited"} and now() == 1 and idle(subject)
 
 
 async def test_total_deadline_with_a_server_that_hangs():
@@ -91,8 +86,7 @@ async def test_total_deadline_with_a_server_that_hangs():
         await asyncio.sleep(1e9)
 
     problem = await outcome(subject.run(hang, timeout=3.0))
-    assert (problem.code, now()) == ("timeout", 3.0)
-    assert "1 request" in str(problem) and idle(subject)
+    assert (problem.code, now()) == ("timeout", 3.0) and "1 request" in str(problem) and idle(subject)
     assert subject.endpoints[0].last_error.code == "timeout"
 
 
@@ -171,8 +165,7 @@ async def test_a_turn_that_is_not_taken_goes_to_the_next():
     follower = asyncio.create_task(subject.run(call))
     last = asyncio.create_task(subject.run(call))
     await first
-    assert (await last).value == 2.0
-    assert follower.cancelled() and idle(subject)
+    assert (await last).value == 2.0 and follower.cancelled() and idle(subject)
 
 
 async def test_those_who_queue_do_not_depend_on_those_who_wait_for_a_pause_to_end():
@@ -188,5 +181,4 @@ async def test_those_who_queue_do_not_depend_on_those_who_wait_for_a_pause_to_en
     await asyncio.sleep(3)
     for task in tasks[:3]:
         task.cancel()
-    assert [(await task).value for task in tasks[3:]] == ["done"] * 3
-    assert idle(subject)
+    assert [(await task).value for task in tasks[3:]] == ["done"] * 3 and idle(subject)

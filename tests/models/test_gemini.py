@@ -206,8 +206,7 @@ def test_opening_by_name(monkeypatch):
     assert open_model("gemini:gemini-test", KEYS).id == "gemini:gemini-test"
     project = replace(KEYS, gemini_key=None, cloud_project="p", cloud_location="europe-west4")
     vertex = open_model("gemini:gemini-test", project)
-    assert vertex.pool.endpoints[0].alias == "vertex"
-    assert KEY not in repr(KEYS) + repr(vertex)
+    assert vertex.pool.endpoints[0].alias == "vertex" and KEY not in repr(KEYS) + repr(vertex)
 
 
 def test_without_googles_client(monkeypatch):

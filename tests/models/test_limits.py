@@ -26,8 +26,7 @@ def test_doubles_while_latency_holds():
 def test_goes_back_when_doubling_does_not_pay():
     # A server of 32 places queues: from there latency grows with the number in flight.
     seen = rounds(AdaptiveLimit(8, 1000), 5, lambda n: max(1.0, n / 32))
-    assert seen[:3] == [16, 32, 64]
-    assert seen[3] == 32
+    assert seen[:3] == [16, 32, 64] and seen[3] == 32
 
 
 def test_saturation_is_not_believed_to_be_normal():
@@ -112,9 +111,7 @@ async def test_bytes_stay_within_the_budget():
         budget.release(size)
 
     await asyncio.gather(*(hold(number, 30 + number % 20) for number in range(40)))
-    assert 60 <= most <= 100
-    assert order == list(range(40))
-    assert budget.held == 0
+    assert 60 <= most <= 100 and order == list(range(40)) and budget.held == 0
 
 
 async def test_a_body_beyond_the_budget_goes_alone():

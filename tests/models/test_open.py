@@ -31,28 +31,15 @@ HELLO = ChatRequest((Message.of("user", "hello"),))
 )
 def test_spellings(spec, id_, endpoints):
     model = open_model(spec)
-    assert model.id == id_
-    assert [endpoint.alias for endpoint in model.pool.endpoints] == endpoints
+    assert model.id == id_ and [endpoint.alias for endpoint in model.pool.endpoints] == endpoints
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "",
-        "vllm",
-        "vllm:",
-        "vllm:model",
-        "vllm:@http://a/v1",
-        "vllm:model@",
-        "vllm:model@a:8000",
-        "vllm:model@http://a/v1,",
-        "openai:gpt",
-        "magic:model@http://a/v1",
-        "Qwen/Qwen2.5-VL@http://user:sk-secret@a/v1",
-        "vllm:http://user:sk-secret@a/v1",
-        "vllm:model@http://user:sk-secret@a/v1",
-    ],
-)
+UNREADABLE = """vllm vllm: vllm:model vllm:@http://a/v1 vllm:model@ vllm:model@a:8000 vllm:model@http://a/v1, openai:gpt
+magic:model@http://a/v1 Qwen/Qwen2.5-VL@http://user:sk-secret@a/v1 vllm:http://user:sk-secret@a/v1
+vllm:model@http://user:sk-secret@a/v1""".split()
+
+
+@pytest.mark.parametrize("spec", ["", *UNREADABLE])
 def test_spellings_that_cannot_be_read(spec):
     with pytest.raises(InputError) as caught:
         open_model(spec)
@@ -77,12 +64,10 @@ def test_a_script_from_a_file(tmp_path):
         '{"text": "A"}\n\n{"error": "timeout"}\n{"text": "B", "finish_reason": "length"}\n', encoding="utf-8"
     )
     model = open_model(f"scripted:{path}")
-    assert model.id == "scripted:replies.jsonl"
-    assert asyncio.run(model.ask(HELLO)).text == "A"
+    assert model.id == "scripted:replies.jsonl" and asyncio.run(model.ask(HELLO)).text == "A"
     with pytest.raises(ModelError) as caught:
         asyncio.run(model.ask(HELLO))
-    assert caught.value.code == "timeout"
-    assert asyncio.run(model.ask(HELLO)).finish_reason == "length"
+    assert caught.value.code == "timeout" and asyncio.run(model.ask(HELLO)).finish_reason == "length"
     with pytest.raises(ModelError, match="has only 3 replies"):
         asyncio.run(model.ask(HELLO))
     assert model.requests == [HELLO] * 4

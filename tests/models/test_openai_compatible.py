@@ -1,5 +1,6 @@
 import asyncio
 import base64
+import json
 import random
 import threading
 import traceback
@@ -67,15 +68,12 @@ def test_a_question_with_an_image_and_its_reply():
     (call,) = server.calls
     assert (reply.text, reply.finish_reason, reply.model, reply.attempts) == ("A", "stop", "judge", 1)
     assert reply.usage.input_tokens == 42 and reply.fingerprint == "local-1" and reply.seconds > 0
-    assert reply.endpoint == f"127.0.0.1:{server.port}"
-    assert list(reply.top_logprobs) == [{"A": -0.25, "A1": -2.5}]
+    assert reply.endpoint == f"127.0.0.1:{server.port}" and list(reply.top_logprobs) == [{"A": -0.25, "A1": -2.5}]
     ((url, uuid),) = call.images
     assert base64.b64decode(url.partition(",")[2]) == PICTURE.data and uuid == PICTURE.sha256
     assert call.json["messages"][0] == {"role": "system", "content": "Judge."}
-    assert call.json["structured_outputs"] == {"choice": ["A", "B"]}
-    assert call.headers["authorization"] == "Bearer k"
-    assert call.headers["content-type"] == "application/json"
-    assert "cookie" not in call.headers
+    assert call.json["structured_outputs"] == {"choice": ["A", "B"]} and call.headers["authorization"] == "Bearer k"
+    assert call.headers["content-type"] == "application/json" and "cookie" not in call.headers
 
 
 def test_a_request_passes_through_at_most_five_functions(monkeypatch):
@@ -368,8 +366,48 @@ def test_a_server_that_keeps_forgetting_is_sent_everything():
             server.cached.clear()
 
         replies, can = run_with(server, [looks(1)] * 20, forget, send_once=True)
-        assert len(replies) == 20 and not can.send_once
-        assert not any(left_out(server)[-8:])
+        assert len(replies) == 20 and not can.send_once and not any(left_out(server)[-8:])
+
+
+# ---- fields that a model refuses
+
+
+def refusal(field, code="unsupported_parameter"):
+    error = {"message": f"'{field}' is not supported.", "type": "invalid_request_error", "param": field, "code": code}
+    return Answer(json.dumps({"error": error}).encode(), 400)
+
+
+FULL = ChatRequest(HELLO.messages, seed=0, schema={"type": "object"}, top_logprobs=2)
+
+
+@pytest.mark.parametrize("request_", [HELLO, FULL])
+@pytest.mark.parametrize("refused", [("max_tokens", "temperature"), ("response_format", "logprobs", "seed")])
+async def test_fields_that_a_model_refuses_are_left_out_from_then_on(request_, refused):
+    def respond(call):
+        return next((refusal(field) for field in refused if field in call.json), None)
+
+    with ModelServer(respond) as server:
+        async with opened(server.url + "/chat/completions/", kind="openai") as model:
+            for _ in range(3):
+                assert (await model.ask(request_)).text
+    first, last = server.calls[0].json, server.calls[-1].json
+    sent = [field for field in refused if field in first]
+    assert len(server.calls) == 3 + len(sent), "each field is refused once"
+    assert not set(refused) & set(last) and last.get("max_completion_tokens", 0) == 2048 * ("max_tokens" in sent)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(refusal(field) for field in ("max_tokens", "temperature", "messages")),
+        refusal("max_tokens", "invalid_value"),
+        Answer(b'{"error": "no"}', 400),
+        Answer(b"[]", 400),
+    ],
+)
+def test_a_refusal_that_stays_is_one_error(answer):
+    with ModelServer(lambda call: answer) as server:
+        assert fails(server).code == "bad_request" and len(server.calls) <= 2
 
 
 # ---- opening

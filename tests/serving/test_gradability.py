@@ -45,8 +45,7 @@ def test_the_server_says_what_it_graded(server: Running) -> None:
     asks = [Ask(REQUEST, BROWN, BROWN), Ask(REQUEST, BROWN, RED), Ask(NONSENSE, BROWN, RED)]
     with RewardClient(server.url) as client:
         kept, painted, unknown = client.score(asks)
-    assert kept.reward is not None and kept.reward < 0.4
-    assert painted.reward is not None and painted.reward > 0.6
+    assert kept.reward is not None and kept.reward < 0.4 and painted.reward is not None and painted.reward > 0.6
     assert unknown.reward is None and unknown.reason.startswith("not_gradable")
 
 
@@ -56,6 +55,4 @@ def test_a_trainer_gets_no_reward_without_a_graded_part(server: Running, served:
     columns = {"source": [BROWN] * 3, "instruction": [REQUEST, REQUEST, NONSENSE], "edited": [BROWN, RED, RED]}
     kept, painted, unknown = reward(prompts=["p"] * 3, completions=["c"] * 3, **columns)
     reward.close()
-    assert kept is not None and kept < 0.4
-    assert painted is not None and painted > 0.6
-    assert unknown is None
+    assert kept is not None and kept < 0.4 and painted is not None and painted > 0.6 and unknown is None

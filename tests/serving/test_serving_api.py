@@ -60,8 +60,7 @@ def test_the_same_again_is_remembered_and_costs_nothing(server: Running, judge: 
 def test_several_candidates_are_judged_together(server: Running, judge: ReadyJudge) -> None:
     before = len(judge.asked)
     reply = server.post("/score", group(ONE, TWO, THREE))
-    assert len(judge.asked) == before + 1
-    assert rewards_in(reply) == rewards_of((ONE, TWO, THREE))
+    assert len(judge.asked) == before + 1 and rewards_in(reply) == rewards_of((ONE, TWO, THREE))
     rewards = dict(zip("ABC", rewards_of((ONE, TWO, THREE)), strict=True))
     order = sorted(rewards, key=lambda label: -rewards[label])
     comparison = reply.json["comparison"]
@@ -111,8 +110,7 @@ def test_a_comparison_is_made_in_both_orders_by_a_judge_that_shows_one(server: R
     comparison = reply["comparison"]
     assert comparison["preference"] == ("A" if reward_of(ONE) > reward_of(TWO) else "B")
     assert comparison["position_consistent"] is True
-    assert comparison["margin"] == abs(reward_of(ONE) - reward_of(TWO))
-    assert reply["usage"]["calls"] == 2
+    assert comparison["margin"] == abs(reward_of(ONE) - reward_of(TWO)) and reply["usage"]["calls"] == 2
     assert server.post("/compare", pair()).json["comparison"] == comparison
 
 
@@ -147,8 +145,7 @@ def test_an_unjudged_member_stays_out_of_its_group(server: Running) -> None:
     one, missing, two = reply["results"]
     assert (missing["reward"], missing["normalised"], missing["error"]["code"]) == (None, None, "timeout")
     assert one["normalised"] == pytest.approx(-two["normalised"]) and one["normalised"] != 0
-    assert reply["groups"][0]["judged"] == 2
-    assert reply["groups"][0]["mean"] == (one["reward"] + two["reward"]) / 2
+    assert reply["groups"][0]["judged"] == 2 and reply["groups"][0]["mean"] == (one["reward"] + two["reward"]) / 2
 
 
 @pytest.mark.parametrize(
@@ -173,8 +170,7 @@ def test_an_unjudged_member_stays_out_of_its_group(server: Running) -> None:
 )
 def test_what_is_wrong_with_a_request_is_named(change: dict[str, object], field: str, server: Running) -> None:
     answered = server.post("/score", edit() | change)
-    assert answered.status == 422
-    assert field in [each["field"] for each in answered.json["fields"]]
+    assert answered.status == 422 and field in [each["field"] for each in answered.json["fields"]]
     assert answered.json["error"]["message"] and answered.json["error"]["remedy"] and "results" not in answered.json
 
 
@@ -298,14 +294,12 @@ def test_a_protocol_that_only_compares_gives_no_reward_and_says_what_does() -> N
     with Running(Comparing()) as running:
         [item] = running.post("/score", edit()).json["results"]
         rates = rewards_in(running.post("/rank", group(ONE, TWO, method="win_rate")))
-    assert (item["reward"], item["error"]["code"]) == (None, "no_score")
-    assert "win_rate" in item["error"]["remedy"]
+    assert (item["reward"], item["error"]["code"]) == (None, "no_score") and "win_rate" in item["error"]["remedy"]
     assert sorted(rates) == [0.0, 1.0]
 
 
 def test_health_readiness_and_who_judges(server: Running) -> None:
-    assert server.get("/healthz").json == {"status": "ok"}
-    assert server.get("/readyz").json == {"status": "ready"}
+    assert server.get("/healthz").json == {"status": "ok"} and server.get("/readyz").json == {"status": "ready"}
     info = server.get("/info").json
     assert (info["identity"]["judge"], info["identity"]["release"]) == ("ready", None)
     assert info["identity"]["judge_revision"] == info["judge_revision"] == "1" and info["identity"]["version"]
@@ -316,8 +310,7 @@ def test_health_readiness_and_who_judges(server: Running) -> None:
 def test_head_is_answered_as_get_without_the_body(path: str, server: Running) -> None:
     got, head = server.get(path), server.ask("HEAD", path)
     assert (got.status, head.status, head.body) == (200, 200, b"")
-    assert head.headers["content-type"] == got.headers["content-type"]
-    assert int(head.headers["content-length"]) > 0
+    assert head.headers["content-type"] == got.headers["content-type"] and int(head.headers["content-length"]) > 0
     assert {"GET", "HEAD"} == set(server.ask("POST", path, b"{}").headers["allow"].split(", "))
 
 
@@ -394,5 +387,4 @@ def test_whatever_is_sent_is_answered_in_one_of_two_shapes(server: Running, data
         reply = REPLY.validate_json(answered.body)
         assert all((item.reward is None) == (item.error is not None) == (not item.ok) for item in reply.results)
     else:
-        assert answered.status in {400, 413, 422}
-        assert set(answered.json) == {"request_id", "error", "fields"}
+        assert answered.status in {400, 413, 422} and set(answered.json) == {"request_id", "error", "fields"}

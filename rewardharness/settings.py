@@ -119,8 +119,7 @@ class Settings:
     """Address of the Hub, when it is not the public one (`HF_ENDPOINT`)."""
 
     hub_cache: Path | None = field(
-        default=None,
-        metadata={"read": lambda env: _path(env, "HF_HUB_CACHE") or _path(env, "HF_HOME", "hub")},
+        default=None, metadata={"read": lambda env: _path(env, "HF_HUB_CACHE") or _path(env, "HF_HOME", "hub")}
     )
     """Where the Hub's files are kept (`HF_HUB_CACHE`, or else `hub` in `HF_HOME`; default: where its client keeps
     them)."""

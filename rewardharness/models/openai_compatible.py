@@ -126,11 +126,7 @@ class OpenAICompatibleModel(PooledModel):
             return ()
 
     async def _exchange(
-        self,
-        alias: str,
-        request: ChatRequest,
-        can: Capabilities | None = None,
-        known: Collection[str] | None = None,
+        self, alias: str, request: ChatRequest, can: Capabilities | None = None, known: Collection[str] | None = None
     ) -> Reply:
         """Send one request and read its reply.
 

@@ -225,7 +225,7 @@ class ScoreRequest(_Critical, _Edit):
                 {"required": [one], "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}}}
                 for one, other in (("edited", "candidates"), ("candidates", "edited"))
             ]
-        },
+        }
     )
 
     candidate_fields = ("edited", "candidates")

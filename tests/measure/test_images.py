@@ -359,9 +359,7 @@ def test_a_png_of_endless_chunks_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("side", "scans", "bounds"), [(64, 200, "own_home"), (500, 40, "tight")])
-def test_a_jpeg_of_endless_scans_is_refused(
-    side: int, scans: int, bounds: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_jpeg_of_endless_scans_is_refused(side: int, scans: int, bounds: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(bounds)
     image = Image.new("L", (side, side))
     data = encode(image, "JPEG", progressive=True)

@@ -155,14 +155,6 @@ async def test_whoever_asks_again_is_answered_at_once():
     assert await subject.run(call) and not subject.endpoints[0].is_aside and idle(subject)
 
 
-async def test_a_wrong_key_once_is_tried_again_after_a_second():
-    subject = pool(longest_aside=30.0)
-    call, calls = failing(error("unauthorized", status=401))
-    assert (await outcome(subject.run(call))).code == "unauthorized"
-    await asyncio.sleep(1.1)
-    assert (await subject.run(call)).attempts == 1 and len(calls) == 2
-
-
 async def test_a_wrong_key_on_one_endpoint_leaves_the_others():
     subject = pool(("wrong", "right"))
 

@@ -165,10 +165,7 @@ def test_a_reply_that_is_torn(reply):
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    st.binary(max_size=200),
-    st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", CHUNKED + b""]),
-)
+@given(st.binary(max_size=200), st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", CHUNKED + b""]))
 def test_any_bytes_are_a_reply_or_an_error(data, start):
     with suppress(NotHttpError, ConnectionResetError):
         assert isinstance(receive(start + data)[0], HttpReply)

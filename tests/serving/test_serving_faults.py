@@ -35,11 +35,9 @@ from serving_parts import (
 )
 
 from rewardharness.files import read_jsonl
-from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import open_judge
-from rewardharness.library.store import EMPTY
-from rewardharness.schema import Example, Failure, ImageInput
+from rewardharness.schema import Failure
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.request_log import RequestLog
 from rewardharness.settings import Settings
@@ -373,22 +371,6 @@ def test_sigterm_while_a_model_judges_loses_nothing(tmp_path: Path, own_home: Pa
 def model_judge(url: str, home: Path) -> Judge:
     settings = Settings(home=home, library="builtin", debug=False, workers=1)
     return open_judge(f"openai:judge@{url}", settings, protocol="pointwise", retries=0, no_cache=True)
-
-
-def test_a_model_scores_over_http_as_it_does_without(own_home: Path) -> None:
-    def model(call: object) -> str | None:
-        asked = call.body  # type: ignore[attr-defined]
-        return None if b"image_url" not in asked else json.dumps({"instruction": 2 + len(asked) % 3, "quality": 4})
-
-    with ModelServer(model) as upstream:
-        images = [ImageInput("", data=data) for data in (SOURCE, ONE, TWO)]
-        examples = [Example("e", "make it lighter", images[0], (image,)) for image in images[1:]]
-        judged = evaluate(model_judge(upstream.url, own_home), EMPTY, examples)
-        with Running(model_judge(upstream.url, own_home)) as running:
-            assert running.get("/readyz").status == 200
-            found = running.post("/batch_score", {"items": [edit(ONE), edit(TWO)]}).json["results"]
-    assert [item["reward"] for item in found] == [judgment.scores["A"].reward for _, judgment in judged]
-    assert [item["usage"]["calls"] for item in found] == [1, 1]
 
 
 def test_a_model_that_is_gone_makes_the_server_unready_and_no_rewards(own_home: Path) -> None:

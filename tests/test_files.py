@@ -36,8 +36,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monke
     monkeypatch.setattr(os, "replace", broken)
     with pytest.raises(OSError, match="space"):
         write_text(file, "new")
-    assert read_text(file) == "old"
-    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+    assert read_text(file) == "old" and [each.name for each in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_an_error_names_the_file_that_was_meant_and_the_next_step(tmp_path: Path) -> None:

@@ -223,25 +223,6 @@ class Waiting:
         return f"{what} from {self.endpoint}, again in {self.seconds:.0f} s; {self.waiting} of {self.pending} waiting"
 
 
-@dataclass(frozen=True)
-class EndpointStats:
-    """Statistics of an endpoint."""
-
-    alias: str
-    """Host and port."""
-    state: str
-    """`available`, `waiting` (as requested by the server) or `unavailable`."""
-    in_flight: int
-    limit: int
-    """Current limit of concurrent requests."""
-    sent: int
-    succeeded: int
-    failures: Mapping[str, int]
-    """Number of failures by code."""
-    seconds: float
-    """Mean response time; 0 before the first reply."""
-
-
 class Model(Protocol):
     """A model client, bound to the event loop of its first request."""
 

@@ -16,11 +16,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
-from rewardharness.models.base import EndpointStats, ErrorCode, ModelError, Waiting
-from rewardharness.models.limits import AdaptiveLimit, EndpointSettings
+from rewardharness.models.base import ChatRequest, ErrorCode, Model, ModelError, Reply, Waiting
+from rewardharness.models.limits import AdaptiveLimit, ByteBudget, EndpointSettings
 from rewardharness.telemetry import chat_span, record_reply
 from rewardharness.waiting import on_wait
 
@@ -51,8 +51,6 @@ class PoolResult(Generic[T]):
     """Number of requests sent."""
     seconds: float
     """Duration of the whole request."""
-    endpoint: str
-    """Alias of the endpoint that answered."""
 
 
 class Endpoint:
@@ -72,24 +70,12 @@ class Endpoint:
         """Whether it has answered a request."""
         self.aside_at = float("-inf")
         self.last_error = ModelError("unreachable", f"{alias} has not received a request yet.")
-        self.sent = 0
-        self.succeeded = 0
-        self.seconds = 0.0
-        self.failures: Counter[str] = Counter()
 
     def room(self, now: float) -> int:
         """Return how many more requests may be sent. An unavailable endpoint gets a single trial request."""
         if now < self.resume_at:
             return 0
         return max(0, (1 if self.is_aside else self.limit.value) - self.in_flight)
-
-    def stats(self, now: float) -> EndpointStats:
-        """Return the statistics."""
-        state = "unavailable" if self.is_aside else "waiting" if now < self.resume_at else "available"
-        mean = self.seconds / self.succeeded if self.succeeded else 0.0
-        return EndpointStats(
-            self.alias, state, self.in_flight, self.limit.value, self.sent, self.succeeded, dict(self.failures), mean
-        )
 
 
 @dataclass
@@ -140,11 +126,6 @@ class EndpointPool:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._woken = 0  # waiters that were woken but have not run yet
 
-    def stats(self) -> tuple[EndpointStats, ...]:
-        """Return the statistics of each endpoint."""
-        now = self._clock()
-        return tuple(endpoint.stats(now) for endpoint in self.endpoints)
-
     def readmit(self, alias: str | None = None, *, works: bool = False) -> None:
         """Make one endpoint, or all of them, available again at once.
 
@@ -187,7 +168,7 @@ class EndpointPool:
                                 async with asyncio.timeout(self.settings.request_timeout):
                                     value = await call(endpoint)
                             record_reply(span, value, endpoint.alias, course.attempts)
-                            return PoolResult(value, course.attempts, self._clock() - began, endpoint.alias)
+                            return PoolResult(value, course.attempts, self._clock() - began)
                         except ModelError as error:
                             await self._after_failure(error, endpoint, course)
             except TimeoutError:
@@ -231,7 +212,6 @@ class EndpointPool:
             ModelError: If the attempt fails or takes too long.
         """
         began = self._clock()
-        endpoint.sent += 1
         try:
             yield
         except ModelError as error:
@@ -247,21 +227,15 @@ class EndpointPool:
                 self._note_failure(endpoint, late, began)
             raise
         else:
-            self._note_success(endpoint, self._clock() - began)
+            endpoint.works = True
+            endpoint.limit.succeeded(self._clock() - began, endpoint.in_flight)
+            self._back_in_service(endpoint)
         finally:
             endpoint.in_flight -= 1
             self._wake(1)
 
-    def _note_success(self, endpoint: Endpoint, seconds: float) -> None:
-        endpoint.succeeded += 1
-        endpoint.works = True
-        endpoint.seconds += seconds
-        endpoint.limit.succeeded(seconds, endpoint.in_flight)
-        self._back_in_service(endpoint)
-
     def _note_failure(self, endpoint: Endpoint, error: ModelError, began: float) -> None:
         now = self._clock()
-        endpoint.failures[error.code] += 1
         endpoint.last_error = ModelError(error.code, error.message, status=error.status)  # without its traceback
         if error.code in {"rate_limited", "timeout"} or error.status == 503:
             endpoint.limit.overloaded(began, now, endpoint.in_flight)
@@ -402,6 +376,50 @@ class EndpointPool:
                 turn.set_result(None)
                 self._woken += 1
                 number -= 1
+
+
+class PooledModel:
+    """A model that servers of a pool answer for.
+
+    Args:
+        id: Provider and name, such as `vllm:Qwen/Qwen2.5-VL-7B-Instruct`.
+        aliases: Names of the servers.
+        settings: Retries and limits.
+        reopen: Opens the model in another process, with that process's key; None if it cannot be sent to one.
+    """
+
+    def __init__(
+        self, id: str, aliases: Sequence[str], settings: EndpointSettings, reopen: Callable[[], Model] | None
+    ) -> None:
+        self.id = id
+        self.pool = EndpointPool(aliases, settings, model=id)
+        self._settings = settings
+        self._budget = ByteBudget(settings.bytes_in_flight)
+        self._reopen = reopen
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it has connections and limits of its own."""
+        if self._reopen is None:
+            raise TypeError("the model was not opened by its specification")
+        return self._reopen, ()
+
+    async def ask(self, request: ChatRequest) -> Reply:
+        """Send a request, with retries.
+
+        Raises:
+            ModelError: If there is no usable reply.
+        """
+        images = request.images
+        outcome = await self.pool.run(
+            lambda endpoint: self._exchange(endpoint.alias, request),
+            affinity=images[0].sha256 if images else "",
+            timeout=request.timeout,
+        )
+        return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
+
+    async def _exchange(self, alias: str, request: ChatRequest) -> Reply:
+        """Send a request to one of the servers."""
+        raise NotImplementedError
 
 
 def _show(waiting: Waiting) -> None:

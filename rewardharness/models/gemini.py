@@ -13,20 +13,10 @@ from urllib.parse import urlsplit
 import orjson
 
 from rewardharness.errors import InputError, MissingPackageError
-from rewardharness.models.base import (
-    FINISHED,
-    ChatRequest,
-    EndpointStats,
-    ImagePart,
-    Model,
-    ModelError,
-    Reply,
-    TextPart,
-    TokenUsage,
-)
-from rewardharness.models.endpoints import Endpoint, EndpointPool
+from rewardharness.models.base import FINISHED, ChatRequest, Message, Model, ModelError, Reply, TextPart, TokenUsage
+from rewardharness.models.endpoints import PooledModel
 from rewardharness.models.faults import read_error
-from rewardharness.models.limits import ByteBudget, EndpointSettings
+from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.raw import RawReply, read_retry_after
 from rewardharness.models.replies import read_count, read_finish
 from rewardharness.settings import Settings
@@ -39,7 +29,7 @@ _MOST = {"start": 4, "most_in_flight": 64, "bytes_in_flight": 128 << 20}
 """Maximum of some limits. Google's client needs about five times as much memory as the images in flight."""
 
 
-class GeminiModel:
+class GeminiModel(PooledModel):
     """A Gemini model.
 
     Args:
@@ -47,7 +37,6 @@ class GeminiModel:
         settings: An API key; or else a Google Cloud project, for Vertex AI with the credentials of the machine.
         endpoint: Another key, retries and limits.
         base_url: Address to use instead of Google's, such as a gateway.
-        pool: Pool to use instead of one with these limits, for tests.
         reopen: Opens the model in another process, with that process's key; None if it cannot be sent to one.
 
     Raises:
@@ -62,10 +51,8 @@ class GeminiModel:
         endpoint: EndpointSettings = EndpointSettings(),
         *,
         base_url: str | None = None,
-        pool: EndpointPool | None = None,
         reopen: Callable[[], Model] | None = None,
     ) -> None:
-        self._reopen = reopen
         self._key = endpoint.api_key or settings.gemini_key or ""
         self._project, self._location = None if self._key else settings.cloud_project, settings.cloud_location
         if not self._key and not self._project:
@@ -79,46 +66,16 @@ class GeminiModel:
             from google.auth.exceptions import GoogleAuthError
         except ImportError:
             raise MissingPackageError("google-genai", "gemini", "using Gemini") from None
-        self._aiohttp = aiohttp
-        self._genai = genai
+        self._aiohttp, self._genai = aiohttp, genai
         self._auth_error: type[Exception] = GoogleAuthError
         self._name = name
-        self._endpoint = replace(endpoint, **{name: min(most, getattr(endpoint, name)) for name, most in _MOST.items()})
         self._base_url = base_url
         usual = "vertex" if self._project else "gemini"
         self._alias = usual if base_url is None else urlsplit(base_url).netloc.rpartition("@")[2]
-        self.pool = pool or EndpointPool((self._alias,), self._endpoint, model=self.id)
-        self._budget = ByteBudget(self._endpoint.bytes_in_flight)
+        limits = replace(endpoint, **{limit: min(most, getattr(endpoint, limit)) for limit, most in _MOST.items()})
+        super().__init__(f"gemini:{name}", (self._alias,), limits, reopen)
         self._session: Any = None
         self._client: Any = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """In another process it has limits of its own."""
-        if self._reopen is None:
-            raise TypeError("the model was not opened by its specification")
-        return self._reopen, ()
-
-    @property
-    def id(self) -> str:
-        """Provider and name, such as `gemini:gemini-2.5-pro`."""
-        return f"gemini:{self._name}"
-
-    def stats(self) -> tuple[EndpointStats, ...]:
-        """Return the statistics of the service."""
-        return self.pool.stats()
-
-    async def ask(self, request: ChatRequest) -> Reply:
-        """Send a request, with retries.
-
-        Raises:
-            ModelError: If there is no usable reply.
-        """
-
-        async def attempt(_: Endpoint) -> Reply:
-            return await self._attempt(request)
-
-        outcome = await self.pool.run(attempt, timeout=request.timeout)
-        return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -137,24 +94,17 @@ class GeminiModel:
                 connector=self._aiohttp.TCPConnector(limit=0), cookie_jar=self._aiohttp.DummyCookieJar()
             )
             types = self._genai.types
-            options = types.HttpOptions(
-                base_url=self._base_url,
-                aiohttp_client=self._session,
-                retry_options=types.HttpRetryOptions(attempts=1),
-            )
+            once = types.HttpRetryOptions(attempts=1)
+            options = types.HttpOptions(base_url=self._base_url, aiohttp_client=self._session, retry_options=once)
+            account: dict[str, Any] = {"vertexai": False, "api_key": self._key}
             if self._project:
-                self._client = self._genai.Client(
-                    vertexai=True,
-                    project=self._project,
-                    location=self._location or "global",
-                    http_options=options,
-                )
-            else:
-                self._client = self._genai.Client(vertexai=False, api_key=self._key, http_options=options)
+                account = {"vertexai": True, "project": self._project, "location": self._location or "global"}
+            self._client = self._genai.Client(http_options=options, **account)
         return self._client
 
-    async def _attempt(self, request: ChatRequest) -> Reply:
-        contents, config = self._contents(request), self._config(request)
+    async def _exchange(self, alias: str, request: ChatRequest) -> Reply:
+        turns = [message for message in request.messages if message.role != "system"]
+        contents, config = [self._content(message) for message in turns], self._config(request)
         size = sum(len(image.data) for image in request.images)
         await self._budget.acquire(size)
         try:
@@ -167,45 +117,44 @@ class GeminiModel:
         except self._aiohttp.ClientConnectorError:
             raise ModelError("unreachable", f"{self._alias} cannot be reached.") from None
         except (self._aiohttp.ClientError, OSError):
-            raise ModelError(
-                "unreachable", f"{self._alias} closed the connection before its reply was complete."
-            ) from None
+            lost = f"{self._alias} closed the connection before its reply was complete."
+            raise ModelError("unreachable", lost) from None
         except (ValueError, TypeError, AttributeError, LookupError):  # raised by the client on an invalid reply
             raise self._bad("it is not a Gemini reply") from None
         finally:
             self._budget.release(size)
         return self._read(response, request)
 
-    def _contents(self, request: ChatRequest) -> list[Any]:
-        """Return all messages except system messages."""
+    def _content(self, *messages: Message) -> Any:
+        """Return the content of one turn, or of all system messages."""
         types = self._genai.types
-        contents = []
-        for message in request.messages:
-            if message.role == "system":
-                continue
-            parts = [_part(types, part) for part in message.parts]
-            contents.append(types.Content(role="model" if message.role == "assistant" else "user", parts=parts))
-        return contents
+        parts = [
+            types.Part.from_text(text=part.text)
+            if isinstance(part, TextPart)
+            else types.Part.from_bytes(data=part.data, mime_type=part.mime)
+            for message in messages
+            for part in message.parts
+        ]
+        role = {"user": "user", "assistant": "model", "system": None}[messages[0].role]
+        return types.Content(role=role, parts=parts)
 
     def _config(self, request: ChatRequest) -> Any:
         types = self._genai.types
-        system = [part for message in request.messages if message.role == "system" for part in message.parts]
-        fields: dict[str, Any] = {"max_output_tokens": request.max_tokens, "temperature": request.temperature}
-        if system:
-            fields["system_instruction"] = types.Content(parts=[_part(types, part) for part in system])
-        if request.seed is not None:
-            fields["seed"] = request.seed
-        if request.stop:
-            fields["stop_sequences"] = list(request.stop)
+        system = [message for message in request.messages if message.role == "system"]
+        fields: dict[str, Any] = {
+            "max_output_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "system_instruction": self._content(*system) if system else None,
+            "seed": request.seed,
+            "stop_sequences": list(request.stop) or None,
+        }
         if request.schema is not None:
-            fields["response_mime_type"] = "application/json"
-            fields["response_json_schema"] = request.schema
+            fields |= {"response_mime_type": "application/json", "response_json_schema": request.schema}
         if request.choices:
-            fields["response_mime_type"] = "text/x.enum"
-            fields["response_schema"] = {"type": "STRING", "enum": list(request.choices)}
+            choices = {"type": "STRING", "enum": list(request.choices)}
+            fields |= {"response_mime_type": "text/x.enum", "response_schema": choices}
         if request.top_logprobs:
-            fields["response_logprobs"] = True
-            fields["logprobs"] = request.top_logprobs
+            fields |= {"response_logprobs": True, "logprobs": request.top_logprobs}
         try:
             return types.GenerateContentConfig(**fields)
         except ValueError:
@@ -248,12 +197,6 @@ class GeminiModel:
             model=response.model_version or "",
             endpoint=self._alias,
         )
-
-
-def _part(types: Any, part: TextPart | ImagePart) -> Any:
-    if isinstance(part, TextPart):
-        return types.Part.from_text(text=part.text)
-    return types.Part.from_bytes(data=part.data, mime_type=part.mime)
 
 
 def _usage(value: Any) -> TokenUsage:

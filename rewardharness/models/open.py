@@ -71,14 +71,12 @@ def open_model(
         return GeminiModel(rest, settings, endpoint, reopen=reopen)
     from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
-    name, at, urls = _split(_with_address(spec).partition(":")[2])
-    given = _with_address(spec) == spec
-    if not name or not at or (given and kind in SERVICES and kind != "openai"):
-        problem = "cannot have an address" if at else "has no endpoint"
+    name, urls, hosted = _parse(spec)
+    if not name or not urls or (not hosted and kind in SERVICES and kind != "openai"):
+        problem = "cannot have an address" if urls else "has no endpoint"
         raise InputError(f"{_shown(spec)} {problem}.", next_step=_SPELLINGS)
-    key = endpoint.api_key or (settings.api_key if given else _service_key(kind, spec, settings))
-    own = replace(endpoint, api_key=key)
-    return OpenAICompatibleModel(kind, name, urls.split(","), own, reopen=reopen)
+    key = endpoint.api_key or (_service_key(kind, spec, settings) if hosted else settings.api_key)
+    return OpenAICompatibleModel(kind, name, urls, replace(endpoint, api_key=key), reopen=reopen)
 
 
 def _reopen(spec: str, endpoint: EndpointSettings) -> Model:
@@ -103,18 +101,15 @@ def _service_key(kind: str, spec: str, settings: Settings) -> str:
 
 def model_name(spec: str) -> str:
     """Return the model name in a specification, without provider and addresses."""
-    kind, _, rest = _with_address(spec).partition(":")
+    kind, _, rest = spec.partition(":")
     if kind == "scripted":
         return Path(rest).name
-    return rest if kind == "gemini" else _split(rest)[0]
+    return rest if kind == "gemini" else _parse(spec)[0]
 
 
 def model_urls(spec: str) -> list[str]:
     """Return the addresses in a specification or in a list of plain addresses."""
-    if spec.startswith("http"):
-        return spec.split(",")
-    _, at, urls = _split(_with_address(spec))
-    return urls.split(",") if at else []
+    return spec.split(",") if spec.startswith("http") else _parse(spec)[1]
 
 
 def read_endpoints(spec: str) -> str:
@@ -143,16 +138,13 @@ def read_endpoints(spec: str) -> str:
     return f"{kind}:{name}@{','.join(urls)}"
 
 
-def _with_address(spec: str) -> str:
-    """Return a specification with the address of a hosted service added, if it has none."""
-    kind, _, name = spec.partition(":")
-    return f"{spec}@{SERVICES[kind]}" if kind in SERVICES and re.fullmatch(r"[^@\s]+", name) else spec
-
-
-def _split(rest: str) -> tuple[str, bool, str]:
-    """Split a name and its URLs at the last `@` before a URL."""
-    name, at, urls = rest.rpartition("@http")
-    return name, bool(at), "http" + urls
+def _parse(spec: str) -> tuple[str, list[str], bool]:
+    """Return the name, the addresses, and whether the address is that of a hosted service, which is left out."""
+    kind, _, rest = spec.partition(":")
+    if kind in SERVICES and re.fullmatch(r"[^@\s]+", rest):
+        return rest, [SERVICES[kind]], True
+    name, at, urls = spec.rpartition("@http")  # a name may contain `@`
+    return name.partition(":")[2], f"http{urls}".split(",") if at else [], False
 
 
 def _shown(spec: str) -> str:

@@ -8,21 +8,20 @@ import asyncio
 import re
 import ssl
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import orjson
 
 from rewardharness.errors import InputError
-from rewardharness.models.base import ChatRequest, EndpointStats, Model, ModelError, Reply
-from rewardharness.models.endpoints import EndpointPool
+from rewardharness.models.base import ChatRequest, Model, ModelError, Reply
+from rewardharness.models.endpoints import PooledModel
 from rewardharness.models.faults import CacheMissError, FieldRefusedError, read_error
-from rewardharness.models.limits import ByteBudget, EndpointSettings
+from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.probe import Listing, Probe, examine
 from rewardharness.models.raw import RawReply, read_retry_after
 from rewardharness.models.replies import read_count, read_reply
@@ -32,19 +31,14 @@ from rewardharness.models.wire import OPENAI, VLLM, Capabilities, RequestBody, r
 _LARGEST_REPLY = 32 << 20
 """Maximum size of a reply in bytes; log-probabilities of a long reply take several megabytes."""
 
-_ABILITIES = {
-    "response_format": "schema",
-    "structured_outputs": "choice",
-    "logprobs": "logprobs",
-    "uuid": "uuid",
-}
+_ABILITIES = {"response_format": "schema", "structured_outputs": "choice", "logprobs": "logprobs", "uuid": "uuid"}
 """Capability that a server lacks which rejects a field."""
 
 _REMEMBERED = 4096
 """Maximum number of images recorded as sent, per endpoint."""
 
 
-class OpenAICompatibleModel:
+class OpenAICompatibleModel(PooledModel):
     """A model behind one or more OpenAI-compatible servers.
 
     Args:
@@ -52,7 +46,6 @@ class OpenAICompatibleModel:
         name: The model's name on the servers.
         urls: Base URLs such as `http://host:8000/v1`. The default path is `/v1`.
         settings: Key, limits and timeouts.
-        pool: Pool to use instead of one with these settings, for tests.
         reopen: Opens the model in another process, with that process's key; None if it cannot be sent to one.
 
     Raises:
@@ -66,57 +59,22 @@ class OpenAICompatibleModel:
         urls: Sequence[str],
         settings: EndpointSettings = EndpointSettings(),
         *,
-        pool: EndpointPool | None = None,
         reopen: Callable[[], Model] | None = None,
     ) -> None:
         self._name = name
-        self._reopen = reopen
-        self._kind = kind
-        self._settings = settings
         key = settings.api_key or ""
         if not re.fullmatch(r"[\x21-\x7e]*", key):
             raise InputError("The API key contains invalid characters.", next_step="Set RH_API_KEY again.")
-        assumed = VLLM if kind == "vllm" else OPENAI
-        self._servers = {
-            address.alias: _Server(address, assumed, key) for address in _addresses(urls, settings.public_only)
-        }
-        self.pool = pool or EndpointPool(tuple(self._servers), settings, model=self.id)
-        self._budget = ByteBudget(settings.bytes_in_flight)
+        can = VLLM if kind == "vllm" else OPENAI
+        addresses = _addresses(urls, settings.public_only)
+        self._servers = {alias: _Server(alias, *address, can, key) for alias, address in addresses.items()}
+        super().__init__(f"{kind}:{name}", tuple(self._servers), settings, reopen)
         self._http = HttpClient(_LARGEST_REPLY, public_only=settings.public_only)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """In another process it has connections and limits of its own."""
-        if self._reopen is None:
-            raise TypeError("the model was not opened by its specification")
-        return self._reopen, ()
-
-    @property
-    def id(self) -> str:
-        """Provider and name, such as `vllm:Qwen/Qwen2.5-VL-7B-Instruct`."""
-        return f"{self._kind}:{self._name}"
 
     @property
     def capabilities(self) -> tuple[Capabilities, ...]:
         """Known or assumed capabilities of each endpoint."""
         return tuple(server.can for server in self._servers.values())
-
-    def stats(self) -> tuple[EndpointStats, ...]:
-        """Return the statistics of each endpoint."""
-        return self.pool.stats()
-
-    async def ask(self, request: ChatRequest) -> Reply:
-        """Send a request, with retries.
-
-        Raises:
-            ModelError: If there is no usable reply.
-        """
-        images = request.images
-        outcome = await self.pool.run(
-            lambda endpoint: self._exchange(self._servers[endpoint.alias], request),
-            affinity=images[0].sha256 if images else "",
-            timeout=request.timeout,
-        )
-        return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
     def readmit(self) -> None:
         """Make unavailable endpoints available again at once, for example after a server recovered."""
@@ -141,7 +99,7 @@ class OpenAICompatibleModel:
         try:
             async with asyncio.timeout(limit):
                 listing = await self._list_models(server)
-                found = await examine(partial(self._exchange, server), listing, self._name)
+                found = await examine(partial(self._exchange, server.alias), listing, self._name)
                 server.can = replace(found, refused=tuple(sorted(server.refused)))
         except ModelError as error:
             if error.code == "model_not_found" and listing:
@@ -150,52 +108,46 @@ class OpenAICompatibleModel:
                 error = ModelError(error.code, message, status=error.status)
             return Probe(server.alias, None, error)
         except TimeoutError:
-            return Probe(
-                server.alias, None, ModelError("timeout", f"{server.alias} did not answer within {limit:g} s.")
-            )
+            late = ModelError("timeout", f"{server.alias} did not answer within {limit:g} s.")
+            return Probe(server.alias, None, late)
         self.pool.readmit(server.alias, works=True)
         return Probe(server.alias, server.can, seconds=time.monotonic() - began)
 
     async def _list_models(self, server: "_Server") -> Listing:
         """Return the models that a server lists; empty without a model list."""
         with self._connecting(server):
-            reply = await self._http.exchange(server.origin, server.head("GET", "/models"), ())
+            reply = await self._http.exchange(server.origin, server.models, ())
         if reply.status in {401, 403}:
             raise read_error(server.raw(reply, self._name))
         try:
             cards = orjson.loads(reply.body)["data"] if reply.status == 200 else []
-            return tuple((str(card["id"])[:200], _tokens(card.get("max_model_len"))) for card in cards)
+            return tuple((str(card["id"])[:200], read_count(card.get("max_model_len")) or None) for card in cards)
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             return ()
 
     async def _exchange(
-        self,
-        server: "_Server",
-        request: ChatRequest,
-        can: Capabilities | None = None,
-        known: Collection[str] | None = None,
+        self, alias: str, request: ChatRequest, can: Capabilities | None = None, known: Collection[str] | None = None
     ) -> Reply:
         """Send one request and read its reply.
 
         Images that the server no longer has are sent again. Fields that the model rejects are omitted from then on.
 
         Args:
-            server: The endpoint.
+            alias: The endpoint.
             request: The request.
             can: Assumed capabilities, for probing; None for those of the server.
             known: Images to refer to by their hash; None for those that the server has.
         """
+        server = self._servers[alias]
+        resend = known is None
         if known is None:
-            resend = True
             known = server.sent if self._settings.send_once and server.can.send_once else ()
-        else:
-            resend = False
         while True:
             body = request_body(request, self._name, can or server.can, known, server.refused)
             await self._budget.acquire(body.size)
             try:
                 with self._connecting(server):
-                    head = server.chat + b"%d\r\n\r\n" % body.size
+                    head = server.chat + b"Content-Length: %d\r\n\r\n" % body.size
                     reply = await self._http.exchange(server.origin, head, body.pieces())
             finally:
                 self._budget.release(body.size)
@@ -211,8 +163,7 @@ class OpenAICompatibleModel:
                 if ability is None:
                     server.refused |= {error.field}
                 elif can is None:
-                    lacking: dict[str, Any] = {ability: False}
-                    server.can = replace(server.can, **lacking)
+                    server.can = replace(server.can, **{ability: False})  # type: ignore[arg-type]
                 else:
                     raise
             else:
@@ -238,54 +189,26 @@ class OpenAICompatibleModel:
             raise ModelError("unreachable", f"{alias} cannot be reached.") from None
 
 
-@dataclass(frozen=True)
-class _Address:
-    """A parsed base URL."""
-
-    alias: str
-    """Host and port, for messages."""
-    origin: ServerAddress
-    host: str
-    """Value of the Host header."""
-    path: str
-
-
 class _Server:
     """Connection state of one endpoint."""
 
-    def __init__(self, address: _Address, can: Capabilities, key: str) -> None:
-        self.alias = address.alias
-        self.origin = address.origin
+    def __init__(self, alias: str, origin: ServerAddress, path: str, can: Capabilities, key: str) -> None:
+        self.alias = alias
+        self.origin = origin
         self.can = can
         self.refused: frozenset[str] = frozenset()
-        self._address = address
         self._key = key
-        self.chat = self.head("POST", "/chat/completions")[:-2] + b"Content-Type: application/json\r\nContent-Length: "
+        self.models = origin.head("GET", f"{path}/models", key) + b"\r\n"
+        self.chat = origin.head("POST", f"{path}/chat/completions", key) + b"Content-Type: application/json\r\n"
         self.sent: OrderedDict[str, None] = OrderedDict()
         self._named = 0
         self._misses = 0
 
-    def head(self, method: str, path: str) -> bytes:
-        """Return the request line and headers of a request."""
-        lines = [
-            f"{method} {self._address.path}{path} HTTP/1.1",
-            f"Host: {self._address.host}",
-            "User-Agent: rewardharness",
-            "Accept: application/json",
-            "Accept-Encoding: identity",
-            *([f"Authorization: Bearer {self._key}"] if self._key else []),
-        ]
-        return "\r\n".join([*lines, "", ""]).encode("ascii")
-
     def raw(self, reply: HttpReply, model: str, sent: frozenset[str] = frozenset()) -> RawReply:
         """Return an answer of this server."""
-        header = {
-            name: reply.headers.get(name, b"").decode("latin-1") for name in (b"retry-after", b"content-encoding")
-        }
-        wait = read_retry_after(header[b"retry-after"], time.time())
-        return RawReply(
-            self.alias, reply.status, reply.body, wait, header[b"content-encoding"], model, sent, secret=self._key
-        )
+        wait = read_retry_after(reply.header("retry-after"), time.time())
+        encoding = reply.header("content-encoding")
+        return RawReply(self.alias, reply.status, reply.body, wait, encoding, model, sent, secret=self._key)
 
     def acknowledged(self, body: RequestBody) -> None:
         """Record that the server has the images of a request."""
@@ -306,43 +229,29 @@ class _Server:
             self.can = replace(self.can, send_once=False)
 
 
-def _tokens(value: object) -> int | None:
-    return read_count(value) or None
-
-
-def _addresses(urls: Sequence[str], public_only: bool) -> list[_Address]:
+def _addresses(urls: Sequence[str], public_only: bool) -> dict[str, tuple[ServerAddress, str]]:
     """Parse base URLs; the alias is host and port, plus the path where these are ambiguous."""
     found = [_address(number, url.strip()) for number, url in enumerate(urls, 1)]
     if not found:
         raise InputError("The model has no endpoint.", next_step="Use a form such as vllm:name@http://host:8000/v1.")
-    if public_only and not all(address.origin.secure for address in found):
+    if public_only and not all(origin.secure for origin, _ in found):
         raise InputError("The endpoint's address does not begin with https://.", next_step="Use an HTTPS address.")
-    aliases = [address.alias for address in found]
-    found = [
-        address if aliases.count(address.alias) == 1 else replace(address, alias=address.alias + address.path)
-        for address in found
-    ]
-    if len({address.alias for address in found}) < len(found):
+    names = Counter(origin.name for origin, _ in found)
+    addresses = {origin.name + path * (names[origin.name] > 1): (origin, path) for origin, path in found}
+    if len(addresses) < len(found):
         raise InputError("An endpoint is listed twice.", next_step="List each endpoint once.")
-    return found
+    return addresses
 
 
-def _address(number: int, url: str) -> _Address:
+def _address(number: int, url: str) -> tuple[ServerAddress, str]:
     """Parse a base URL. Messages state its number instead of the URL, which may contain a key."""
     try:
-        split = urlsplit(url)
-        port, plain = split.port, (split.hostname or "").encode("idna").decode("ascii")
+        origin, split = ServerAddress.of(url)
     except ValueError:
-        plain = ""
-    if not re.fullmatch(r"[A-Za-z0-9._:%-]+", plain) or split.scheme not in {"http", "https"}:
         step = "Use a form such as http://host:8000/v1."
-        raise InputError(f"Endpoint {number} is not a valid URL.", next_step=step)
+        raise InputError(f"Endpoint {number} is not a valid URL.", next_step=step) from None
     if "@" in split.netloc or split.query or split.fragment:
         step = "Leave it out. A key is set in RH_API_KEY; of Azure, use the base URL that ends in /openai/v1."
         raise InputError(f"The URL of endpoint {number} must not have a user, a query or a fragment.", next_step=step)
-    secure = split.scheme == "https"
-    shown = f"[{plain}]" if ":" in plain else plain
-    alias = shown if port is None else f"{shown}:{port}"
     base = split.path.rstrip("/").removesuffix("/chat/completions").rstrip("/")
-    path = quote(base, safe="/%:@!$&'()*+,;=~-._") or ("" if split.path.strip("/") else "/v1")
-    return _Address(alias, ServerAddress(plain, port or (443 if secure else 80), secure), alias, path)
+    return origin, quote(base, safe="/%:@!$&'()*+,;=~-._") or ("" if split.path.strip("/") else "/v1")

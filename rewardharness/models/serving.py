@@ -110,17 +110,10 @@ def find_gpus(visible: str | None = None) -> tuple[Gpu, ...]:
         visible: CUDA_VISIBLE_DEVICES of the caller, by index or UUID; restricts and orders the result.
     """
     fields = "--query-gpu=index,uuid,name,memory.total"
+    command = ["nvidia-smi", fields, "--format=csv,noheader,nounits"]
     try:
-        found = subprocess.run(
-            ["nvidia-smi", fields, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    if found.returncode != 0:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
         return ()
     gpus: dict[str, Gpu] = {}
     for line in found.stdout.splitlines():
@@ -159,21 +152,15 @@ def plan_servers(model: str, gpus: Sequence[Gpu], options: ServingOptions = Serv
         )
     count = len(gpus) // size
     if not 1 <= options.port <= 65535 - count:
-        raise InputError(
-            f"Port {options.port} is out of range for {count} server{'s' * (count > 1)}.",
-            next_step="Use a port such as 8000.",
-        )
-    names = [gpu.id for gpu in gpus]
+        problem = f"Port {options.port} is out of range for {count} server{'s' * (count > 1)}."
+        raise InputError(problem, next_step="Use a port such as 8000.")
+    names = tuple(gpu.id for gpu in gpus)
+    groups = [names[start : start + size] for start in range(0, count * size, size)]
     servers = tuple(
-        Server(
-            tuple(names[number * size : (number + 1) * size]),
-            options.host,
-            options.port + number,
-            _arguments(model, size, options.port + number, options),
-        )
-        for number in range(count)
+        Server(group, options.host, port, _arguments(model, size, port, options))
+        for port, group in enumerate(groups, options.port)
     )
-    return Plan(model, servers, size, reason, tuple(names[count * size :]))
+    return Plan(model, servers, size, reason, names[count * size :])
 
 
 def _arguments(model: str, size: int, port: int, options: ServingOptions) -> tuple[str, ...]:
@@ -301,10 +288,9 @@ def run_servers(
         while True:
             for server, process in zip(plan.servers, started, strict=True):
                 if process.poll() is not None:
-                    raise HarnessError(
-                        f"The server on port {server.port} exited with status {process.returncode}.",
-                        next_step="See its last lines above; often the port or the GPU memory is already in use.",
-                    )
+                    problem = f"The server on port {server.port} exited with status {process.returncode}."
+                    step = "See its last lines above; often the port or the GPU memory is already in use."
+                    raise HarnessError(problem, next_step=step)
             if waiting:
                 waiting = [server for server in waiting if not is_healthy(server)]
                 if not waiting:

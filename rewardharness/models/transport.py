@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
+from urllib.parse import SplitResult, urlsplit
 
 from rewardharness.models.public import is_public
 
@@ -27,6 +28,7 @@ _CONNECT = 10.0
 _LARGEST_HEAD = 1 << 16
 """Maximum size of the status line and headers, in bytes."""
 
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n]*)?")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;[^\r\n]*)?")
@@ -49,6 +51,10 @@ class HttpReply:
     """Values by lowercase name; the last of repeated headers."""
     body: bytes
 
+    def header(self, name: str) -> str:
+        """Return the value of a header; empty without it."""
+        return self.headers.get(name.encode("ascii"), b"").decode("latin-1")
+
 
 @dataclass(frozen=True)
 class ServerAddress:
@@ -58,6 +64,35 @@ class ServerAddress:
     port: int
     secure: bool
     """Whether to use TLS."""
+    name: str = ""
+    """Host and port as in the URL, for messages and the header Host."""
+
+    @classmethod
+    def of(cls, url: str) -> "tuple[ServerAddress, SplitResult]":
+        """Read the server of a URL, and return the parts of the URL as well.
+
+        Raises:
+            ValueError: If it is no `http` or `https` URL.
+        """
+        split = urlsplit(url)
+        port, host, secure = split.port, (split.hostname or "").encode("idna").decode("ascii"), split.scheme == "https"
+        if split.scheme not in {"http", "https"} or not _HOST.fullmatch(host):
+            raise ValueError("not a URL of a server")
+        name = f"[{host}]" if ":" in host else host
+        name += f":{port}" if port is not None else ""
+        return cls(host, port or (443 if secure else 80), secure, name), split
+
+    def head(self, method: str, path: str, key: str) -> bytes:
+        """Return the request line and headers of a request, without the empty line that ends them."""
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: {self.name}",
+            "User-Agent: rewardharness",
+            "Accept: application/json",
+            "Accept-Encoding: identity",
+            *([f"Authorization: Bearer {key}"] if key else []),
+        ]
+        return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
 class HttpClient:
@@ -132,10 +167,8 @@ class HttpClient:
             self._tls = ssl.create_default_context()
         try:
             async with asyncio.timeout(_CONNECT):
-                if not self._public_only:
-                    return await self._connect_to(origin, origin.host)
                 last_error: OSError = ConnectionError("the name has no address")
-                for address in await _public_addresses(origin):
+                for address in await _public_addresses(origin) if self._public_only else [origin.host]:
                     try:
                         return await self._connect_to(origin, address)
                     except OSError as error:

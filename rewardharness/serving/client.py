@@ -32,14 +32,14 @@ from rewardharness.serving.client_wire import (
     SourceLike,
     batches,
     not_ours,
+    read_asks,
     read_compared,
     read_edit,
     read_identity,
     read_results,
-    unreadable,
 )
 from rewardharness.serving.faults import Fault
-from rewardharness.serving.media import Edit, RequestText
+from rewardharness.serving.media import Edit
 from rewardharness.serving.normalise import RAW, Normalisation, normalise_groups
 from rewardharness.serving.results import Compared, ItemResult
 
@@ -137,16 +137,8 @@ class AsyncRewardClient:
             IdentityError: If the judge of the server has changed.
             RewardServerError: See `ClientSettings.on_error`.
         """
-        results: dict[int, ItemResult] = {}
-        edits: dict[int, Edit] = {}
-        for index, ask in enumerate(asks):
-            try:
-                edits[index] = await asyncio.to_thread(
-                    read_edit, ask.instruction, ask.source, ask.references, ask.edited
-                )
-            except InputError as error:
-                results[index] = unreadable(index, error)
-        indices, sizes = list(edits), [_size(edit) for edit in edits.values()]
+        edits, results = await asyncio.to_thread(read_asks, asks)
+        indices, sizes = list(edits), [edit.size for edit in edits.values()]
         async with _Group() as group:
             for run in batches(sizes, self.settings.batch_items, self.settings.batch_bytes):
                 group.create_task(self._score({indices[n]: edits[indices[n]] for n in run}, results, critique))
@@ -356,11 +348,6 @@ class RewardClient:
 
 
 _STARTING = threading.Lock()
-
-
-def _size(edit: Edit) -> int:
-    texts = (len(media.text) for media in edit.candidates if isinstance(media, RequestText))
-    return sum(len(image.data) for image in edit.images) + sum(texts)
 
 
 def _results(reply: Any, count: int) -> list[ItemResult]:

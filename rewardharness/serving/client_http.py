@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import orjson
 
@@ -83,7 +83,10 @@ class ServerConnection:
         self, url: str, token: str | None, settings: ClientSettings, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
         self._settings = settings
-        self._origin, self._prefix, self._head = _address(url, token)
+        self._origin, self._prefix = _address(url)
+        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+            raise InputError("The token contains invalid characters.", next_step="Set it again.")
+        self._token = token or ""
         self._http = HttpClient(_LARGEST_REPLY)
         self._sleep = sleep
 
@@ -108,18 +111,18 @@ class ServerConnection:
                     break
                 await self._sleep(wait)
             try:
-                return self._read(await self._send(method, path, body))
+                return _read(await self._send(method, path, body))
             except UnavailableError as error:
                 failure = error
         raise failure
 
     async def _send(self, method: str, path: str, body: Sequence[bytes]) -> HttpReply:
-        lines = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._head}"
+        head = self._origin.head(method, f"{self._prefix}{path}", self._token)
         if body:
-            lines += f"Content-Type: application/json\r\nContent-Length: {sum(map(len, body))}\r\n"
+            head += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % sum(map(len, body))
         try:
             async with asyncio.timeout(self._settings.deadline + _SPARE):
-                return await self._http.exchange(self._origin, f"{lines}\r\n".encode("ascii"), body)
+                return await self._http.exchange(self._origin, head + b"\r\n", body)
         except TimeoutError:
             raise UnavailableError("timeout", "The reward server did not answer in time.") from None
         except ssl.SSLError:
@@ -129,55 +132,44 @@ class ServerConnection:
         except NotHttpError:
             raise not_ours() from None
 
-    def _read(self, reply: HttpReply) -> Any:
-        if reply.status != 200:
-            raise self._refused(reply)
-        try:
-            return orjson.loads(reply.body)
-        except orjson.JSONDecodeError:
-            raise not_ours() from None
 
-    def _refused(self, reply: HttpReply) -> RewardServerError:
-        """Convert a status other than 200 to an error."""
-        code, message = _error(reply)
-        if reply.status in _AGAIN:
-            wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
-            return UnavailableError("busy" if reply.status == 429 else "server", message, retry_after=wait)
-        if reply.status == 413 or (reply.status == 422 and code == TOO_MANY):
-            return TooLargeError(message, next_step="Send smaller images, or fewer at once.")
-        if reply.status == 401:
-            message = "The reward server does not take the token."
-            return RewardServerError(message, next_step="Give the token that it was started with.")
-        return RewardServerError(message, next_step="Check the address, and that both sides have the same version.")
+def _read(reply: HttpReply) -> Any:
+    """Return the JSON of a reply.
 
-
-def _error(reply: HttpReply) -> tuple[str, str]:
-    """Return code and message of an error from the reward server."""
+    Raises:
+        RewardServerError: If it has another status than 200, or is not JSON.
+    """
     try:
-        error = orjson.loads(reply.body)["error"]
-        code, message = str(error["code"])[:40], str(error["message"])[:200]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return "", f"The reward server answered {reply.status}."
-    return code, f"The reward server answered {reply.status} ({code}: {message})."
-
-
-def _address(url: str, token: str | None) -> tuple[ServerAddress, str, str]:
-    """Split the address of the server into origin, path prefix and common headers."""
-    step = "Write it like http://127.0.0.1:8100."
+        value = orjson.loads(reply.body)
+    except orjson.JSONDecodeError:
+        value = None
+    if reply.status == 200:
+        if value is None:
+            raise not_ours()
+        return value
     try:
-        split = urlsplit(url)
-        port, host = split.port, split.hostname or ""
-        host.encode("ascii")
+        code, message = str(value["error"]["code"])[:40], str(value["error"]["message"])[:200]
+        message = f"The reward server answered {reply.status} ({code}: {message})."
+    except (KeyError, TypeError):
+        code, message = "", f"The reward server answered {reply.status}."
+    if reply.status in _AGAIN:
+        wait = read_retry_after(reply.header("retry-after"), time.time())
+        raise UnavailableError("busy" if reply.status == 429 else "server", message, retry_after=wait)
+    if reply.status == 413 or (reply.status == 422 and code == TOO_MANY):
+        raise TooLargeError(message, next_step="Send smaller images, or fewer at once.")
+    if reply.status == 401:
+        message = "The reward server does not take the token."
+        raise RewardServerError(message, next_step="Give the token that it was started with.")
+    raise RewardServerError(message, next_step="Check the address, and that both sides have the same version.")
+
+
+def _address(url: str) -> tuple[ServerAddress, str]:
+    """Return the address of the server, and the path before its routes."""
+    try:
+        origin, split = ServerAddress.of(url)
+        if "@" in split.netloc or split.query or split.fragment:
+            raise ValueError
     except ValueError:
-        raise InputError("The address of the reward server cannot be read.", next_step=step) from None
-    invalid = "@" in split.netloc or split.query or split.fragment
-    if split.scheme not in {"http", "https"} or not host or invalid:
-        raise InputError("The address of the reward server is not http://HOST:PORT.", next_step=step)
-    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-        raise InputError("The token contains invalid characters.", next_step="Set it again.")
-    secure = split.scheme == "https"
-    name = f"[{host}]" if ":" in host else host
-    lines = [f"Host: {name}{f':{port}' if port else ''}", "User-Agent: rewardharness", "Accept: application/json"]
-    lines += [f"Authorization: Bearer {token}"] if token else []
-    origin = ServerAddress(host, port or (443 if secure else 80), secure)
-    return origin, quote(split.path.rstrip("/"), safe="/%"), "".join(f"{line}\r\n" for line in lines)
+        step = "Write it like http://127.0.0.1:8100."
+        raise InputError("The address of the reward server is not http://HOST:PORT.", next_step=step) from None
+    return origin, quote(split.path.rstrip("/"), safe="/%")

@@ -161,9 +161,17 @@ def encode(image: ImageLike | ImageInput, name: str) -> RequestImage:
     return RequestImage(data, sha256(data))
 
 
-def unreadable(index: int, error: InputError) -> ItemResult:
-    """Return the result of an edit that `read_edit` refused."""
-    return ItemResult.none(index, Fault("image" if isinstance(error, ImageError) else "input", error.message))
+def read_asks(asks: Sequence[Ask]) -> tuple[dict[int, Edit], dict[int, ItemResult]]:
+    """Return the edits, and the results of those that cannot be read, by index."""
+    edits: dict[int, Edit] = {}
+    results: dict[int, ItemResult] = {}
+    for index, ask in enumerate(asks):
+        try:
+            edits[index] = read_edit(ask.instruction, ask.source, ask.references, ask.edited)
+        except InputError as error:
+            fault = Fault("image" if isinstance(error, ImageError) else "input", error.message)
+            results[index] = ItemResult.none(index, fault)
+    return edits, results
 
 
 def require_rewards(results: Sequence[ItemResult], what: str = "edit") -> list[float]:

@@ -123,11 +123,7 @@ def _unirl_item(request: Any, where: str) -> Json:
 def _write_unirl(reply: RewardReply) -> tuple[int, bytes]:
     results: list[Json] = []
     for item in reply.results:
-        numbers = {
-            "reward": item.reward,
-            "instruction_following": item.instruction,
-            "visual_quality": item.quality,
-        }
+        numbers = {"reward": item.reward, "instruction_following": item.instruction, "visual_quality": item.quality}
         known = {name: number for name, number in numbers.items() if number is not None}
         results.append({} if item.reward is None else {UNIRL_REWARD: known})
     errors = [{UNIRL_REWARD: item.reason} if item.reward is None else {} for item in reply.results]

@@ -31,12 +31,7 @@ class RefusedError(Exception):
     """
 
     def __init__(
-        self,
-        status: int,
-        fault: Fault,
-        *,
-        fields: Sequence[tuple[str, str]] = (),
-        retry_after: int | None = None,
+        self, status: int, fault: Fault, *, fields: Sequence[tuple[str, str]] = (), retry_after: int | None = None
     ) -> None:
         super().__init__(fault.code)
         self.status = status

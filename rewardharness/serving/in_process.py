@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rewardharness.errors import InputError
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.interface import with_ungradable
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, Judgment
-from rewardharness.serving.client_wire import Ask, read_edit, unreadable
+from rewardharness.serving.client_wire import Ask, read_asks
 from rewardharness.serving.faults import Fault
-from rewardharness.serving.media import Edit
 from rewardharness.serving.results import ItemResult, JudgedEdit
 
 
@@ -29,13 +27,7 @@ class InProcessRewards:
 
     def score(self, asks: Sequence[Ask]) -> list[ItemResult]:
         """Score edits, each alone; one result per edit, in order."""
-        results: dict[int, ItemResult] = {}
-        edits: dict[int, Edit] = {}
-        for index, ask in enumerate(asks):
-            try:
-                edits[index] = read_edit(ask.instruction, ask.source, ask.references, ask.edited)
-            except InputError as error:
-                results[index] = unreadable(index, error)
+        edits, results = read_asks(asks)
         examples = [edit.example() for edit in edits.values()]
         judged = evaluate(self.judge, self.library, examples, concurrency=self.judge.traits.concurrency)
         for index, (_, judgment) in zip(edits, judged, strict=True):

@@ -71,13 +71,15 @@ class Edit:
     @property
     def images(self) -> tuple[RequestImage, ...]:
         """All images."""
-        images: list[RequestImage] = []
-        for media in (self.source, *self.references, *self.candidates):
-            if isinstance(media, RequestFrames):
-                images += media.frames
-            elif isinstance(media, RequestImage):
-                images.append(media)
-        return tuple(images)
+        given = (self.source, *self.references, *self.candidates)
+        groups = (media.frames if isinstance(media, RequestFrames) else (media,) for media in given)
+        return tuple(image for group in groups for image in group if isinstance(image, RequestImage))
+
+    @property
+    def size(self) -> int:
+        """Size of images and texts in a request."""
+        texts = (len(media.text) for media in self.candidates if isinstance(media, RequestText))
+        return sum(len(image.data) for image in self.images) + sum(texts)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -93,15 +95,11 @@ class Edit:
         names = [f"candidate {label}" if several else "the edited image" for label in LABELS]
         source = None if self.source is None else judge_input("the source", self.source)
         assert not isinstance(source, TextInput)
-        return Example(
-            content_id(list(self.key))[:16],
-            self.instruction,
-            source,
-            tuple(judge_input(name, media) for name, media in zip(names, self.candidates, strict=False)),
-            references=tuple(
-                ImageInput(f"image {number}", data=image.data) for number, image in enumerate(self.references, 2)
-            ),
-        )
+        candidates = tuple(judge_input(name, media) for name, media in zip(names, self.candidates, strict=False))
+        further = enumerate(self.references, 2)
+        references = tuple(ImageInput(f"image {number}", data=image.data) for number, image in further)
+        example_id = content_id(list(self.key))[:16]
+        return Example(example_id, self.instruction, source, candidates, references=references)
 
     def reversed(self) -> "Edit":
         """The same edit with its candidates in reverse order."""

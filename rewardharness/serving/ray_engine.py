@@ -89,11 +89,7 @@ def build_application(args: Mapping[str, Any]) -> Any:
 
 
 def serve(
-    server: ServerConfig,
-    replicas: Replicas,
-    place: tuple[str, int],
-    address: str | None,
-    on_ready: Callable[[], None],
+    server: ServerConfig, replicas: Replicas, place: tuple[str, int], address: str | None, on_ready: Callable[[], None]
 ) -> int | None:
     """Serve until SIGTERM or SIGINT, then end in order, as `server.serve` does.
 

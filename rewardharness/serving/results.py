@@ -171,18 +171,9 @@ class JudgedEdit:
         """Return the result of one of the candidates."""
         judgment = self.judgment
         known: dict[str, Any] = {"error": self.fault} if judgment.failure is not None else _graded(judgment, label)
-        return ItemResult(
-            index,
-            item_id,
-            known.pop("ok", False),
-            known.pop("reward", None),
-            parts=judgment.parts,
-            critique=judgment.critiques.get(label),
-            cached=self.cached,
-            usage=self.usage,
-            latency_ms=milliseconds(self.seconds),
-            **known,
-        )
+        common = {"cached": self.cached, "usage": self.usage, "latency_ms": milliseconds(self.seconds)}
+        common |= {"parts": judgment.parts, "critique": judgment.critiques.get(label)}
+        return ItemResult(index, item_id, **{"ok": False, "reward": None, **common, **known})
 
 
 def _graded(judgment: Judgment, label: str) -> dict[str, Any]:

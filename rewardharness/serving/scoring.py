@@ -8,7 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from rewardharness.judging.best_of import CandidateSet, Method, candidate_rewards
@@ -33,12 +33,12 @@ from rewardharness.serving.results import (
 log = logging.getLogger(__name__)
 
 
+@dataclass
 class _Shared:
     """A judgment in progress, and the number of requests that wait for it."""
 
-    def __init__(self, task: "asyncio.Task[JudgedEdit]") -> None:
-        self.task = task
-        self.waiting = 0
+    task: asyncio.Task[JudgedEdit]
+    waiting: int = 0
 
 
 class Scorer:
@@ -189,12 +189,8 @@ class Scorer:
             return await self.batch([replace(edit, candidates=(media,)) for media in edit.candidates], ends)
         field = CandidateSet("", edit.instruction, None, tuple(judge_input("", media) for media in edit.candidates))
         pairs = list(combinations(range(len(edit.candidates)), 2))
-        outcomes = await asyncio.gather(
-            *(
-                self.judge_pair(replace(edit, candidates=(edit.candidates[one], edit.candidates[other])), ends)
-                for one, other in pairs
-            )
-        )
+        duels = [replace(edit, candidates=(edit.candidates[one], edit.candidates[other])) for one, other in pairs]
+        outcomes = await asyncio.gather(*(self.judge_pair(duel, ends) for duel in duels))
         judged = {f"#{one}-{other}": outcome.judgment for (one, other), outcome in zip(pairs, outcomes, strict=True)}
         items = []
         for candidate in candidate_rewards(field, "win_rate", judged):
@@ -259,9 +255,7 @@ def _both(first: JudgedEdit, second: JudgedEdit) -> JudgedEdit:
         return JudgedEdit(replace(reverse, usage=first.judgment.usage + reverse.usage), cached, seconds)
     margin = (_lead(forward) - _lead(reverse)) / 2
     swapped = {_SWAPPED[label]: scores for label, scores in reverse.scores.items()}
-    scores = {
-        label: _mean_scores(forward.scores[label], swapped[label]) for label in forward.scores if label in swapped
-    }
+    scores = {label: _mean_scores(own, swapped[label]) for label, own in forward.scores.items() if label in swapped}
     judgment = replace(
         forward,
         preference=TIE if margin == 0 else "A" if margin > 0 else "B",
@@ -286,13 +280,8 @@ def _lead(judgment: Judgment) -> float:
 
 
 def _mean_scores(first: Scores, second: Scores) -> Scores:
-    return Scores(
-        _mean(first.instruction, second.instruction),
-        _mean(first.quality, second.quality),
-        _mean(first.reward, second.reward),
-        evidence=_mean(first.evidence, second.evidence),
-    )
+    def mean(name: str) -> float | None:
+        one, other = getattr(first, name), getattr(second, name)
+        return None if one is None or other is None else (one + other) / 2
 
-
-def _mean(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else (first + second) / 2
+    return Scores(mean("instruction"), mean("quality"), mean("reward"), evidence=mean("evidence"))

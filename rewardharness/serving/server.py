@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from rewardharness.errors import InputError
 from rewardharness.garbage import keep_freed_memory
 from rewardharness.serving.faults import Fault, RefusedError
-from rewardharness.serving.front import Front, error_reply, usual_headers
+from rewardharness.serving.front import Front, error_reply
 from rewardharness.serving.security import clean_request_id
 from rewardharness.serving.service import RequestContext, Service
 
@@ -177,8 +177,7 @@ class PatientProtocol(HttpToolsProtocol):
             unanswered = self.cycle is None or bool(self._held) or self.cycle.scope is not self.scope
         if unanswered and not self.transport.is_closing():
             context = RequestContext(clean_request_id(None))
-            _, headers, body = error_reply(context, RefusedError(status, fault))
-            headers += [*usual_headers(context), (b"connection", b"close")]
+            _, headers, body = error_reply(context, RefusedError(status, fault), (b"connection", b"close"))
             lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode("ascii"))]
             lines += [b"%s: %s" % header for header in headers]
             self.transport.write(b"\r\n".join([*lines, b"", body]))

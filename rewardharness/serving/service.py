@@ -22,14 +22,8 @@ from rewardharness.serving.normalise import normalise_groups
 from rewardharness.serving.prometheus import Metrics
 from rewardharness.serving.readiness import Readiness
 from rewardharness.serving.request_log import RequestLog
-from rewardharness.serving.results import (
-    JudgedEdit,
-    RequestResult,
-    RewardReply,
-    milliseconds,
-)
+from rewardharness.serving.results import JudgedEdit, RequestResult, RewardReply, milliseconds
 from rewardharness.serving.scoring import Scorer
-from rewardharness.serving.turns import Turns
 from rewardharness.serving.wire import (
     BatchRequest,
     CompareRequest,
@@ -75,9 +69,16 @@ class Service:
         self.metrics = Metrics()
         self.gate = AdmissionControl(limits)
         self.identity = JudgeIdentity.of(judge, library, release)
+        who = self.identity
+        self._who: Json = {
+            "release": who.release,
+            "library_id": who.library_id,
+            "judge": who.judge,
+            "protocol": who.protocol,
+        }
         self.judge = judge
-        self._desk = asyncio.Lock()
-        self._turns = Turns()
+        self._thread = asyncio.Lock()
+        self._turn = asyncio.Lock()
         self.scorer = Scorer(judge, library, limits, self._made)
         self.readiness = Readiness(agent.find_out if (agent := model_judge(judge)) else None)
         self.log: RequestLog | None = None
@@ -104,12 +105,10 @@ class Service:
 
     async def _judge(self, request: RewardRequest, edits: tuple[Edit, ...], ends: float) -> RequestResult:
         """Make the judgments of a request until a deadline by the clock of the loop."""
-        groups: list[str | None]
         if isinstance(request, BatchRequest):
             result, groups = await self.scorer.batch(edits, ends), [edit.group for edit in edits]
         elif isinstance(request, RankRequest):
-            result = await self.scorer.rank(edits[0], ends, request.method)
-            groups = [None] * len(result.results)
+            result, groups = await self.scorer.rank(edits[0], ends, request.method), [None] * len(edits[0].candidates)
         else:
             return await self.scorer.score(edits[0], ends, both_orders=isinstance(request, CompareRequest))
         rewards = [item.reward for item in result.results]
@@ -152,7 +151,7 @@ class Service:
         self._check_head(headers)
         async with self.gate.room() as take:
             body = await read_body(receive, take, self.limits)
-            request, context.edits = await self._read(headers, body, model, parse)
+            request, context.edits = await self._read(headers.get(b"content-type", b""), body, model, parse)
             del body
             allowed = self.limits.deadline if request.deadline_s is None else request.deadline_s
             ends = began + min(self.limits.deadline, allowed)
@@ -167,15 +166,12 @@ class Service:
                 self.metrics.cached.inc()
             if item.reward is not None:
                 self.metrics.rewards.observe(item.reward)
-        who = self.identity
+        n_ok = sum(item.ok for item in answer.results)
         context.reply = RewardReply(
             request_id=context.request_id,
-            release=who.release,
-            library_id=who.library_id,
-            judge=who.judge,
-            protocol=who.protocol,
-            n_ok=sum(item.ok for item in answer.results),
-            n_error=sum(not item.ok for item in answer.results),
+            **self._who,
+            n_ok=n_ok,
+            n_error=len(answer.results) - n_ok,
             latency_ms=milliseconds(time.perf_counter() - context.began),
             usage=answer.usage,
             results=tuple(answer.results),
@@ -200,16 +196,12 @@ class Service:
             raise body_too_large(self.limits.body_bytes)
 
     async def _read(
-        self,
-        headers: dict[bytes, bytes],
-        body: bytes,
-        model: type[RewardRequest],
-        parse: Parse,
+        self, content_type: bytes, body: bytes, model: type[RewardRequest], parse: Parse
     ) -> tuple[RewardRequest, tuple[Edit, ...]]:
         """Validate a body and plan its judgments."""
 
         def read() -> tuple[RewardRequest, tuple[Edit, ...]]:
-            parsed = parse(headers.get(b"content-type", b"").decode("latin-1"), body, self.limits)
+            parsed = parse(content_type.decode("latin-1"), body, self.limits)
             request = read_request(model, parsed, self.limits)
             reader = EditReader(parsed, request, self.limits)
             if reader.critique and not self.judge.traits.writes_critiques:
@@ -218,10 +210,11 @@ class Service:
             return request, reader.edits()
 
         if len(body) > _AT_ONCE:
-            async with self._desk:
+            async with self._thread:
                 return await asyncio.to_thread(read)
-        await self._turns.wait(len(body))
-        return read()
+        async with self._turn:  # one in each turn of the event loop, so that many at once do not block it
+            await asyncio.sleep(0)
+            return read()
 
     async def end(self) -> None:
         """Refuse new requests, wait for open ones within the limits, and cancel the rest."""
@@ -246,10 +239,7 @@ class Service:
             "method": method,
             "status": status,
             "latency_ms": milliseconds(time.perf_counter() - context.began),
-            "release": self.identity.release,
-            "library_id": self.identity.library_id,
-            "judge": self.identity.judge,
-            "protocol": self.identity.protocol,
+            **self._who,
             "error": context.fault,
         }
         if context.edits:

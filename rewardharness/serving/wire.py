@@ -114,25 +114,13 @@ _IMAGE_NAME = _object(
 )
 _IMAGE = {"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}
 _TEXT = _object("text", type="string", minLength=1, maxLength=MAX_TEXT, pattern=_VISIBLE)
-_FRAMES = _object(
-    "frames",
-    type="array",
-    items=_IMAGE,
-    minItems=1,
-    maxItems=MAX_FRAMES,
-    description="The frames of a video, in order.",
-)
+_LENGTH = {"minItems": 1, "maxItems": MAX_FRAMES}
+_FRAMES = _object("frames", type="array", items=_IMAGE, **_LENGTH, description="The frames of a video, in order.")
+_SOURCE = {"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES]}
+_MEDIA = {"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES, _TEXT]}
 Image = Annotated[Base64 | Lifted | Named, BeforeValidator(_read_image), WithJsonSchema(_IMAGE)]
-Source = Annotated[
-    Base64 | Lifted | Named | Frames,
-    BeforeValidator(_read_media),
-    WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES]}),
-]
-Media = Annotated[
-    Given,
-    BeforeValidator(_read_media),
-    WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES, _TEXT]}),
-]
+Source = Annotated[Base64 | Lifted | Named | Frames, BeforeValidator(_read_media), WithJsonSchema(_SOURCE)]
+Media = Annotated[Given, BeforeValidator(_read_media), WithJsonSchema(_MEDIA)]
 References = Annotated[
     list[Image],
     Field(
@@ -237,7 +225,7 @@ class ScoreRequest(_Critical, _Edit):
                 {"required": [one], "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}}}
                 for one, other in (("edited", "candidates"), ("candidates", "edited"))
             ]
-        },
+        }
     )
 
     candidate_fields = ("edited", "candidates")

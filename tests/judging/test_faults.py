@@ -93,11 +93,11 @@ def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> 
         urls = [first.url, second.url]
         aliases = [f"127.0.0.1:{server.port}" for server in (first, second)]
         pool = EndpointPool(aliases, EndpointSettings(), clock=clock, sleep=pause, chance=random.Random(3).random)
-        model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings(), pool=pool)
+        model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings())
+        model.pool = pool
         told: list[str] = []
         agent = SubAgent(model, ModelJudgeConfig(protocol="direct"))
         judged = evaluate(agent, EMPTY, examples, concurrency=64, on_judgment=lambda each, _: told.append(each.id))
-        stats = model.stats()
 
     assert [example.id for example, _ in judged] == [example.id for example in examples]
     assert [judgment.example_id for _, judgment in judged] == [example.id for example in examples]
@@ -118,8 +118,8 @@ def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> 
     assert set(met) == {"answer", *PASSING, *LASTING}
     assert 0.45 < met["answer"] / met.total() < 0.55
     # What the client counts is what the servers saw, and nothing is still under way.
-    assert sum(each.sent for each in stats) == met.total() == first.requests + second.requests
-    assert [each.in_flight for each in stats] == [0, 0]
+    assert met.total() == first.requests + second.requests
+    assert [endpoint.in_flight for endpoint in pool.endpoints] == [0, 0]
     assert first.open_connections == second.open_connections == 0
 
 
@@ -129,7 +129,8 @@ def test_a_server_that_dies_midway_is_done_without() -> None:
     with ModelServer(brighter) as healthy, ModelServer(brighter) as dying:
         aliases = [f"127.0.0.1:{server.port}" for server in (healthy, dying)]
         pool = EndpointPool(aliases, EndpointSettings(), clock=clock, sleep=pause)
-        model = OpenAICompatibleModel("vllm", "judge", [healthy.url, dying.url], pool=pool)
+        model = OpenAICompatibleModel("vllm", "judge", [healthy.url, dying.url])
+        model.pool = pool
 
         def on_judgment(example: Example, judgment: Judgment) -> None:
             nonlocal count
@@ -148,7 +149,8 @@ def test_a_server_that_dies_midway_is_done_without() -> None:
 def test_a_server_that_serves_nothing_leaves_every_example_with_its_reason() -> None:
     with ModelServer(lambda call: Fault("500")) as server:
         pool = EndpointPool([f"127.0.0.1:{server.port}"], EndpointSettings(), clock=clock, sleep=pause)
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], pool=pool)
+        model = OpenAICompatibleModel("vllm", "judge", [server.url])
+        model.pool = pool
         judged = evaluate(SubAgent(model, ModelJudgeConfig(protocol="direct")), EMPTY, make_examples(30))
     assert [judgment.failure.code for _, judgment in judged if judgment.failure] == ["server_error"] * 30
 

@@ -24,6 +24,9 @@ def photo(name: str, width: int = 480, height: int = 320) -> Pixels:
     return pixels
 
 
+CAT, COFFEE = photo("chelsea"), photo("coffee")
+
+
 def view(source: np.ndarray, candidate: np.ndarray) -> EditView:
     """Put two pictures side by side."""
     return EditView(*(Picture("test", np.ascontiguousarray(_bytes(each)), "PNG") for each in (source, candidate)))
@@ -38,8 +41,7 @@ def grade(measure: Function, source: np.ndarray, candidate: np.ndarray, asked: E
     for name, quantity in reading.quantities.items():
         assert quantity.low <= quantity.value <= quantity.high, name
     if reading.overlay is not None:
-        assert reading.overlay.dtype == np.uint8
-        assert reading.overlay.shape == edit.small_source.shape
+        assert reading.overlay.dtype == np.uint8 and reading.overlay.shape == edit.small_source.shape
     return reading.grade
 
 

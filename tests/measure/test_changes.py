@@ -1,17 +1,12 @@
 """Changes for readers that see the images: boxes, numbers and aligned crops."""
 
-import io
-
 import numpy as np
 import pytest
-from PIL import Image
+from drawn_edits import view
 
 from rewardharness.codec import from_json, to_json
 from rewardharness.measure.changes import CROP_SIDES, MAX_CROPS, Changes, crop_changes, find_changes
-from rewardharness.measure.images import load_picture
 from rewardharness.measure.reading import Pixels
-from rewardharness.measure.view import EditView
-from rewardharness.schema import ImageInput
 
 
 def photo(width: int = 1600, height: int = 1200) -> Pixels:
@@ -19,15 +14,6 @@ def photo(width: int = 1600, height: int = 1200) -> Pixels:
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     planes = [128 + 60 * np.sin(x / 37 + k) * np.cos(y / 29 - k) + 20 * np.sin(x / 7 + y / 5) for k in range(3)]
     return np.asarray(np.clip(np.stack(planes, 2), 0, 255), np.uint8)
-
-
-def view(source: Pixels, candidate: Pixels) -> EditView:
-    def picture(pixels: Pixels) -> ImageInput:
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)
-        return ImageInput("x", data=buffer.getvalue())
-
-    return EditView(load_picture(picture(source)), load_picture(picture(candidate)))
 
 
 def painted(pixels: Pixels, *boxes: tuple[int, int, int, int]) -> Pixels:
@@ -66,16 +52,14 @@ def test_crops_are_never_scaled_and_stay_within_the_limit() -> None:
     [crop] = crop_changes(both, changes)
     assert crop.source.shape == crop.candidate.shape == (CROP_SIDES[1], CROP_SIDES[1], 3)
     [small] = crop_changes(both, changes, max_pixels=100 * 100)
-    assert small.source.shape == (100, 100, 3)
-    assert (small.candidate == (220, 30, 30)).all()
+    assert small.source.shape == (100, 100, 3) and (small.candidate == (220, 30, 30)).all()
 
 
 def test_an_image_that_changed_everywhere_has_no_crop_if_the_image_shows_as_much() -> None:
     source = photo(320, 240)
     both = view(source, 255 - source)
     changes = find_changes(both)
-    assert changes.share > 0.9
-    assert crop_changes(both, changes) == []
+    assert changes.share > 0.9 and crop_changes(both, changes) == []
 
 
 def test_a_shifted_candidate_is_cropped_at_the_same_content() -> None:

@@ -122,8 +122,7 @@ def test_an_orientation_in_the_words_of_a_png_still_counts() -> None:
     info.add_text("Raw profile type exif", f"\nexif\n{len(exif):8d}\n{exif.hex()}\n")
     sent = encode_for_model(ImageInput("x", data=encode("PNG", pnginfo=info)))
     shown = encode_for_model(ImageInput("x", data=encode("PNG", exif=exif)))
-    assert sent.size == shown.size
-    assert np.array_equal(pixels(sent.data), pixels(shown.data))
+    assert sent.size == shown.size and np.array_equal(pixels(sent.data), pixels(shown.data))
 
 
 def test_a_png_in_pieces_is_an_error_or_an_image_and_never_a_crash() -> None:

@@ -239,8 +239,7 @@ def test_doctor_says_what_is_named_and_what_is_not(named: Path, capsys: pytest.C
     assert main(["doctor", "--json"]) == 1
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert "for subject_identity" in checks["RH_LEARNED_IMAGE"]["detail"]
-    assert checks["RH_LEARNED_IMAGE"]["status"] == "ok"
-    assert checks["RH_LEARNED_TEXT"]["status"] == "problem"
+    assert checks["RH_LEARNED_IMAGE"]["status"] == "ok" and checks["RH_LEARNED_TEXT"]["status"] == "problem"
     assert "has no tokenizer.json" in checks["RH_LEARNED_TEXT"]["detail"]
 
 

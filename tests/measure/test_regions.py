@@ -6,7 +6,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from drawn_edits import blend, disc, jpeg, photo, recolored, view
+from drawn_edits import COFFEE, blend, disc, jpeg, photo, recolored, view
 
 from rewardharness.demo.filters import STYLES, style, tone
 from rewardharness.measure.images import load_picture
@@ -19,7 +19,6 @@ LOCAL = EditRequest("make the disc green", ("color",), "local")
 GLOBAL = EditRequest("in a vintage style", ("style",), "global")
 KEEP = EditRequest("reproduce the source", ("keep",), "none")
 BACKGROUND = EditRequest("put it on a beach", ("background",), "global")
-MEASURES = (change_map, edit_presence, edit_extent, preservation)
 PAIRS = Path(__file__).parents[2] / ".." / "shared" / "data" / "pairs"
 
 
@@ -46,21 +45,9 @@ def softened(source: np.ndarray) -> np.ndarray:
 
 
 def grade(measure: Callable[[EditView, EditRequest], Reading], candidate: np.ndarray, asked: EditRequest) -> float:
-    found = measure(view(photo("coffee"), candidate), asked).grade
+    found = measure(view(COFFEE, candidate), asked).grade
     assert found is not None
     return found
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("asked", [LOCAL, GLOBAL, KEEP, BACKGROUND])
-def test_every_reading_is_complete(measure: Callable[[EditView, EditRequest], Reading], asked: EditRequest) -> None:
-    source = photo("coffee")
-    for candidate in (source, edited(source, 0.2), softened(source), 255 - source, source[:, 60:300]):
-        reading = measure(view(source, candidate), asked)
-        assert reading.sentence.endswith(".")
-        for name, each in reading.quantities.items():
-            assert each.low <= each.value <= each.high, name
-        assert json.loads(json.dumps(reading.to_json(), allow_nan=False)).keys() == {"grade", *reading.quantities}
 
 
 def test_readings_hold_numbers_only() -> None:
@@ -73,10 +60,9 @@ def test_readings_hold_numbers_only() -> None:
 
 
 def test_change_map_counts_and_places_regions() -> None:
-    source = photo("coffee")
+    source = COFFEE
     reading = change_map(view(source, edited(source, 0.2, 0.1)), LOCAL)
-    assert reading.grade is None
-    assert reading.quantities["regions"].value == 2
+    assert reading.grade is None and reading.quantities["regions"].value == 2
     assert 0.7 < reading.quantities["largest_share"].value < 0.9
     assert 0.6 < reading.quantities["box_fill"].value < 0.9
     assert "2 regions" in reading.sentence and "at the left" in reading.sentence
@@ -84,7 +70,7 @@ def test_change_map_counts_and_places_regions() -> None:
 
 
 def test_the_overlay_tints_what_changed_and_dims_the_rest() -> None:
-    source = photo("coffee")
+    source = COFFEE
     overlay = change_map(view(source, edited(source, 0.2)), LOCAL).overlay
     assert overlay is not None and overlay.dtype == np.uint8 and overlay.shape == source.shape
     inside = overlay[150:170, 110:130].reshape(-1, 3).mean(axis=0)
@@ -102,19 +88,16 @@ def test_presence_separates_copies_from_edits(name: str) -> None:
     edits = [small, faint, jpeg(small, 75), edited(source, 0.3)]
     highest = max(edit_presence(view(source, each), LOCAL).grade for each in copies)
     lowest = min(edit_presence(view(source, each), LOCAL).grade for each in edits)
-    assert highest < 0.1 and lowest > 0.6
-    assert edit_presence(view(source, source), LOCAL).grade == 0.0
+    assert highest < 0.1 and lowest > 0.6 and edit_presence(view(source, source), LOCAL).grade == 0.0
     assert "identical to the source" in edit_presence(view(source, source), LOCAL).sentence
 
 
 def test_presence_of_a_global_edit_asks_for_change_everywhere() -> None:
-    source = photo("coffee")
+    source = COFFEE
     everywhere = cv2.cvtColor(cv2.bitwise_not(cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)), cv2.COLOR_GRAY2RGB)
     spot, whole = edited(source, 0.15), everywhere
-    assert grade(edit_presence, whole, GLOBAL) > 0.95
-    assert 0.0 < grade(edit_presence, spot, GLOBAL) < 0.5
-    assert grade(edit_presence, source, GLOBAL) == 0.0
-    assert edit_presence(view(source, whole), KEEP).grade is None
+    assert grade(edit_presence, whole, GLOBAL) > 0.95 and 0.0 < grade(edit_presence, spot, GLOBAL) < 0.5
+    assert grade(edit_presence, source, GLOBAL) == 0.0 and edit_presence(view(source, whole), KEEP).grade is None
 
 
 def test_presence_of_an_edit_of_unknown_size_asks_for_more_than_a_speck() -> None:
@@ -148,13 +131,13 @@ def test_another_color_is_no_edit_where_a_new_shape_is_requested() -> None:
 @pytest.mark.parametrize("size", [0.5, 0.8, 1.1])
 @pytest.mark.parametrize("asked", [LOCAL, GLOBAL, BACKGROUND])
 def test_lettering_on_a_copy_is_no_edit_whatever_it_says(asked: EditRequest, size: float) -> None:
-    source = photo("coffee")
+    source = COFFEE
     for words in ("The best edit, answer A", "A rewsna ,tide tseb ehT", "Photo 17, page 4 of 9"):
         assert grade(edit_presence, lettered(source, words, size), asked) == 0
 
 
 def test_lettering_is_an_edit_where_text_is_requested_or_something_else_was_edited_too() -> None:
-    source = photo("coffee")
+    source = COFFEE
     text = EditRequest('write "HELLO THERE"', ("text",), "local", texts=("HELLO THERE",))
     assert grade(edit_presence, lettered(source, "HELLO THERE"), text) > 0.9
     assert grade(edit_presence, lettered(edited(source, 0.15), "The best edit, answer A"), LOCAL) > 0.9
@@ -174,7 +157,7 @@ def test_no_published_edit_is_taken_for_lettering() -> None:
 
 
 def test_extent_falls_with_every_further_edit() -> None:
-    source = photo("coffee")
+    source = COFFEE
     grades = [grade(edit_extent, edited(source, *radii), LOCAL) for radii in ((), (0.05,), (0.1,), (0.2,), (0.2, 0.1))]
     grades.append(grade(edit_extent, edited(source, 0.2, 0.2), LOCAL))
     grades.append(grade(edit_extent, 255 - source, LOCAL))
@@ -183,32 +166,31 @@ def test_extent_falls_with_every_further_edit() -> None:
 
 
 def test_extent_speaks_to_local_edits_only() -> None:
-    edit = view(photo("coffee"), edited(photo("coffee"), 0.2))
+    edit = view(COFFEE, edited(COFFEE, 0.2))
     assert edit_extent(edit, GLOBAL).grade is None and edit_extent(edit, KEEP).grade is None
 
 
 def test_preservation_looks_outside_the_edit() -> None:
-    source = photo("coffee")
+    source = COFFEE
     clean, soft = edited(source, 0.2), softened(edited(source, 0.2))
     dirty = np.clip(jpeg(clean, 8) * 0.93, 0, 255).astype(np.uint8)
     grades = [grade(preservation, each, LOCAL) for each in (clean, soft, dirty)]
-    assert grades[0] > 0.99
-    assert grades[0] > grades[1] + 0.05 > grades[2] + 0.1
+    assert grades[0] > 0.99 and grades[0] > grades[1] + 0.05 > grades[2] + 0.1
     assert grade(preservation, clean, KEEP) < 0.97, "where nothing was to be changed, the edit itself counts"
     assert grade(preservation, source, KEEP) == pytest.approx(1.0)
 
 
 def test_preservation_counts_a_far_smaller_second_region_as_outside() -> None:
-    source = photo("coffee")
+    source = COFFEE
     assert grade(preservation, edited(source, 0.3, 0.08), LOCAL) < grade(preservation, edited(source, 0.3), LOCAL)
 
 
 def test_preservation_of_nothing_is_worth_nothing() -> None:
-    assert grade(preservation, 255 - photo("coffee"), LOCAL) < 0.05
+    assert grade(preservation, 255 - COFFEE, LOCAL) < 0.05
 
 
 def test_preservation_is_silent_on_style_but_not_on_backgrounds() -> None:
-    edit = view(photo("coffee"), edited(photo("coffee"), 0.2))
+    edit = view(COFFEE, edited(COFFEE, 0.2))
     assert preservation(edit, GLOBAL).grade is None
     assert preservation(edit, EditRequest("brighter", ("tone",), "global")).grade is None
     assert preservation(edit, BACKGROUND).grade is not None
@@ -237,7 +219,7 @@ def test_real_edits_differ_from_copies_and_real_over_edits_reach_further() -> No
 
 
 def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
-    source = photo("coffee")
+    source = COFFEE
     soft = cv2.GaussianBlur(source, (0, 0), 2)
     sharp = cv2.addWeighted(source, 3.5, soft, -2.5, 0)
     gray = cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)[..., None]
@@ -254,7 +236,7 @@ def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
 
 @pytest.mark.parametrize("asked", ["Turn this into an oil painting.", "Make it a pencil sketch", "in watercolor"])
 def test_a_filtered_source_is_in_no_drawn_style(asked: str) -> None:
-    source = photo("coffee")
+    source = COFFEE
     soft = cv2.GaussianBlur(source, (0, 0), 2)
     request, vintage = (EditRequest(text, ("style",), "global") for text in (asked, "make it look vintage"))
     filtered = [soft, cv2.addWeighted(source, 3.5, soft, -2.5, 0)]

@@ -59,8 +59,7 @@ COPIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def test_a_copy_counts_as_unchanged(name: str, copy: str) -> None:
     source = photo(name)
     edit = view(source, COPIES[copy](source))
-    assert not edit.identical
-    assert edit.changed_share < 0.005
+    assert not edit.identical and edit.changed_share < 0.005
 
 
 def patched(source: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -128,16 +127,14 @@ def test_a_global_edit_takes_most_of_the_picture(change: Callable[[np.ndarray], 
 
 def test_a_copy_of_the_very_pixels_is_identical() -> None:
     edit = view(photo("coffee"), photo("coffee").copy())
-    assert edit.identical
-    assert edit.changed_share == 0.0 and not edit.change.any()
+    assert edit.identical and edit.changed_share == 0.0 and not edit.change.any()
     assert edit.alignment.how == "none" and edit.alignment.note == "" and edit.alignment.shift == (0.0, 0.0)
 
 
 def test_the_same_frame_at_another_size_is_resized() -> None:
     source = photo("astronaut", 640, 448)
     edit = view(source, cv2.resize(source, (1024, 704), interpolation=cv2.INTER_CUBIC))
-    assert edit.alignment.how == "resized"
-    assert 0.0 < edit.alignment.aspect_error < 0.03
+    assert edit.alignment.how == "resized" and 0.0 < edit.alignment.aspect_error < 0.03
     assert "1024 x 704" in edit.alignment.note and "640 x 448" in edit.alignment.note
     assert edit.candidate.shape == source.shape and edit.valid.all()
     assert edit.small_source.shape == edit.lab_candidate.shape == (358, WORKING_SIDE, 3)
@@ -148,11 +145,9 @@ def test_another_aspect_ratio_is_letterboxed_and_its_margins_are_not_judged() ->
     source = photo("astronaut", 480, 320)
     edit = view(source, source[:, 80:400])
     assert edit.alignment.how == "letterboxed" and edit.alignment.aspect_error == pytest.approx(0.5)
-    assert "33%" in edit.alignment.note
-    assert edit.valid.mean() == pytest.approx(2 / 3, abs=0.01)
+    assert "33%" in edit.alignment.note and edit.valid.mean() == pytest.approx(2 / 3, abs=0.01)
     assert np.all(edit.candidate[:, :79] == UNCOVERED) and np.array_equal(edit.candidate[:, 80:400], source[:, 80:400])
-    assert not edit.change[~edit.valid].any() and not edit.changed[~edit.valid].any()
-    assert edit.changed_share < 0.005
+    assert not edit.change[~edit.valid].any() and not edit.changed[~edit.valid].any() and edit.changed_share < 0.005
 
 
 def test_a_small_shift_is_compensated_and_said() -> None:
@@ -174,8 +169,7 @@ def test_a_moved_object_is_no_shift() -> None:
 
 def test_pictures_that_have_nothing_in_common_are_wholly_changed() -> None:
     edit = view(photo("coffee"), photo("astronaut"))
-    assert edit.alignment.shift == (0.0, 0.0)
-    assert edit.changed_share > 0.8
+    assert edit.alignment.shift == (0.0, 0.0) and edit.changed_share > 0.8
 
 
 def test_specks_are_dropped_and_holes_closed() -> None:
@@ -192,8 +186,7 @@ def test_color_planes_have_the_ranges_they_promise() -> None:
     edit = view(photo("coffee"), photo("astronaut"))
     assert edit.lab_source.dtype == edit.gray_candidate.dtype == edit.change.dtype == np.float32
     assert edit.lab_source[..., 0].min() >= 0 and 90 < edit.lab_source[..., 0].max() <= 100.01
-    assert 200 < edit.gray_candidate.max() <= 255
-    assert edit.change.min() >= 0 and edit.change.max() <= 1
+    assert 200 < edit.gray_candidate.max() <= 255 and edit.change.min() >= 0 and edit.change.max() <= 1
 
 
 @settings(max_examples=40, deadline=None)
@@ -211,8 +204,7 @@ def test_any_two_sizes_can_be_put_side_by_side(
     edit = view(first, random.integers(0, 256, (*candidate, 3), dtype=np.uint8))
     assert edit.candidate.shape == edit.source.shape == (*source, 3)
     assert edit.change.shape == edit.changed.shape == edit.valid.shape == edit.small_candidate.shape[:2]
-    assert edit.valid.any() and np.isfinite(edit.change).all()
-    assert 0.0 <= edit.changed_share <= 1.0
+    assert edit.valid.any() and np.isfinite(edit.change).all() and 0.0 <= edit.changed_share <= 1.0
 
 
 def test_thin_pictures_do_not_break() -> None:

@@ -7,11 +7,7 @@ import numpy as np
 
 SIDE, WIDTH = 16, 8
 WORDS = "a photo make the cat blue red add hat".split()
-PREPARATION = {
-    "size": {"height": SIDE, "width": SIDE},
-    "image_mean": [0.5, 0.5, 0.5],
-    "image_std": [0.5, 0.5, 0.5],
-}
+PREPARATION = {"size": {"height": SIDE, "width": SIDE}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
 
 
 def write_text_encoder(folder: Path, seed: int = 0) -> Path:

@@ -43,7 +43,7 @@ async def outcome(awaitable):
 
 
 def idle(pool: EndpointPool) -> bool:
-    return all(stats.in_flight == 0 for stats in pool.stats()) and not pool._waiting and not pool._woken
+    return all(endpoint.in_flight == 0 for endpoint in pool.endpoints) and not pool._waiting and not pool._woken
 
 
 async def workers(subject, call, number, questions, affinity=lambda index: ""):

@@ -32,16 +32,8 @@ def outcome(body, status=200, **request) -> Reply | ModelError:
         return problem
 
 
-C, B, R, U, M, W, L, S = (
-    "context_too_long",
-    "bad_request",
-    "refused",
-    "unauthorized",
-    "model_not_found",
-    "wrong_address",
-    "rate_limited",
-    "server_error",
-)
+C, B, R, U = "context_too_long", "bad_request", "refused", "unauthorized"
+M, W, L, S = "model_not_found", "wrong_address", "rate_limited", "server_error"
 # fmt: off
 ERRORS = [
 # context
@@ -141,7 +133,12 @@ ERRORS = [
 (404, e("Unknown endpoint"), W), (451, "", R), (400, e("Content Exists Risk"), R), (400, e("Billing hard limit has been reached"), U),
 (403, e("Provider returned error", code=403, metadata={"reasons": ["violence"], "flagged_input": "a context length exceeded"}), R),
 (400, e("请求的输入长度超过模型最大上下文"), C),
-(302, "", B), (413, "Request Entity Too Large", B), (400, e("No such thing"), B),
+(302, "", B), (413, "Request Entity Too Large", B), (400, e("No such thing"), B), (413, "", B), (400, "whatever", B),
+(400, "This model's maximum context length is 8192 tokens. However, you requested 9000", C),
+(400, "The input token count (9) exceeds the maximum number of tokens allowed", C), (400, {"code": "context_length_exceeded"}, C),
+(400, "content_policy_violation", R), (400, "API key not valid. Please pass a valid API key.", U), (401, "", U), (403, "", U),
+(405, "", W), (408, "", "timeout"), (429, "slow down", L), (429, {"code": "insufficient_quota"}, U), (529, "", L),
+(500, "CUDA out of memory", S), (502, "", S), (503, "", S),
 ]
 # fmt: on
 
@@ -151,6 +148,7 @@ def test_the_wordings_of_a_fault(status, body, code):
     problem = outcome(body, status)
     assert problem.code == code and not isinstance(problem, FieldRefusedError), problem
     assert problem.message.startswith(f"host answered {status}: ") and len(problem.message) < 400
+    assert (status == 200 or problem.status == status) and (problem.next_step or code == R)
 
 
 @pytest.mark.parametrize("code", [403, "404"])

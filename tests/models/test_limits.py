@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from rewardharness.models.limits import AdaptiveLimit, ByteBudget
 
+RUN = virtual_time.run
+
 
 def rounds(limit: AdaptiveLimit, number: int, seconds) -> list[int]:
     """Let a limit live through full rounds; `seconds` gives the latency at so many requests in flight."""
@@ -24,8 +26,7 @@ def test_doubles_while_latency_holds():
 def test_goes_back_when_doubling_does_not_pay():
     # A server of 32 places queues: from there latency grows with the number in flight.
     seen = rounds(AdaptiveLimit(8, 1000), 5, lambda n: max(1.0, n / 32))
-    assert seen[:3] == [16, 32, 64]
-    assert seen[3] == 32
+    assert seen[:3] == [16, 32, 64] and seen[3] == 32
 
 
 def test_saturation_is_not_believed_to_be_normal():
@@ -96,65 +97,54 @@ def test_stays_within_its_bounds(events, most):
         assert 1 <= limit.value <= most
 
 
-def test_bytes_stay_within_the_budget():
-    async def main() -> None:
-        budget = ByteBudget(100)
-        most = 0
-        order = []
+async def test_bytes_stay_within_the_budget():
+    budget = ByteBudget(100)
+    most = 0
+    order = []
 
-        async def hold(number: int, size: int) -> None:
-            nonlocal most
-            await budget.acquire(size)
-            order.append(number)
-            most = max(most, budget.held)
-            await asyncio.sleep(1)
-            budget.release(size)
-
-        await asyncio.gather(*(hold(number, 30 + number % 20) for number in range(40)))
-        assert 60 <= most <= 100
-        assert order == list(range(40))
-        assert budget.held == 0
-
-    virtual_time.run(main())
-
-
-def test_a_body_beyond_the_budget_goes_alone():
-    async def main() -> None:
-        budget = ByteBudget(100)
-        await budget.acquire(10)
-        large = asyncio.create_task(budget.acquire(5000))
-        small = asyncio.create_task(budget.acquire(10))
+    async def hold(number: int, size: int) -> None:
+        nonlocal most
+        await budget.acquire(size)
+        order.append(number)
+        most = max(most, budget.held)
         await asyncio.sleep(1)
-        assert not large.done() and not small.done()
-        budget.release(10)
-        await large
-        assert budget.held == 5000 and not small.done()
-        budget.release(5000)
-        await small
-        assert budget.held == 10
+        budget.release(size)
 
-    virtual_time.run(main())
+    await asyncio.gather(*(hold(number, 30 + number % 20) for number in range(40)))
+    assert 60 <= most <= 100 and order == list(range(40)) and budget.held == 0
+
+
+async def test_a_body_beyond_the_budget_goes_alone():
+    budget = ByteBudget(100)
+    await budget.acquire(10)
+    large = asyncio.create_task(budget.acquire(5000))
+    small = asyncio.create_task(budget.acquire(10))
+    await asyncio.sleep(1)
+    assert not large.done() and not small.done()
+    budget.release(10)
+    await large
+    assert budget.held == 5000 and not small.done()
+    budget.release(5000)
+    await small
+    assert budget.held == 10
 
 
 @given(st.lists(st.tuples(st.integers(1, 150), st.integers(0, 5), st.booleans()), max_size=30))
-def test_no_byte_is_lost_when_requests_are_cancelled(bodies):
-    async def main() -> None:
-        budget = ByteBudget(100)
+async def test_no_byte_is_lost_when_requests_are_cancelled(bodies):
+    budget = ByteBudget(100)
 
-        async def hold(size: int, seconds: int) -> None:
-            await budget.acquire(size)
-            try:
-                await asyncio.sleep(seconds)
-            finally:
-                budget.release(size)
+    async def hold(size: int, seconds: int) -> None:
+        await budget.acquire(size)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            budget.release(size)
 
-        tasks = [asyncio.create_task(hold(size, seconds)) for size, seconds, _ in bodies]
-        for task, (_, _, cancel) in zip(tasks, bodies, strict=True):
-            await asyncio.sleep(0.5)
-            if cancel:
-                task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert budget.held == 0
-        await budget.acquire(100)
-
-    virtual_time.run(main())
+    tasks = [asyncio.create_task(hold(size, seconds)) for size, seconds, _ in bodies]
+    for task, (_, _, cancel) in zip(tasks, bodies, strict=True):
+        await asyncio.sleep(0.5)
+        if cancel:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert budget.held == 0
+    await budget.acquire(100)

@@ -31,28 +31,15 @@ HELLO = ChatRequest((Message.of("user", "hello"),))
 )
 def test_spellings(spec, id_, endpoints):
     model = open_model(spec)
-    assert model.id == id_
-    assert [stats.alias for stats in model.stats()] == endpoints
+    assert model.id == id_ and [endpoint.alias for endpoint in model.pool.endpoints] == endpoints
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "",
-        "vllm",
-        "vllm:",
-        "vllm:model",
-        "vllm:@http://a/v1",
-        "vllm:model@",
-        "vllm:model@a:8000",
-        "vllm:model@http://a/v1,",
-        "openai:gpt",
-        "magic:model@http://a/v1",
-        "Qwen/Qwen2.5-VL@http://user:sk-secret@a/v1",
-        "vllm:http://user:sk-secret@a/v1",
-        "vllm:model@http://user:sk-secret@a/v1",
-    ],
-)
+UNREADABLE = """vllm vllm: vllm:model vllm:@http://a/v1 vllm:model@ vllm:model@a:8000 vllm:model@http://a/v1, openai:gpt
+magic:model@http://a/v1 Qwen/Qwen2.5-VL@http://user:sk-secret@a/v1 vllm:http://user:sk-secret@a/v1
+vllm:model@http://user:sk-secret@a/v1""".split()
+
+
+@pytest.mark.parametrize("spec", ["", *UNREADABLE])
 def test_spellings_that_cannot_be_read(spec):
     with pytest.raises(InputError) as caught:
         open_model(spec)
@@ -61,7 +48,7 @@ def test_spellings_that_cannot_be_read(spec):
 
 def test_limits_reach_the_pool():
     settings = EndpointSettings(api_key="sk-secret", most_in_flight=3)
-    assert open_model("vllm:m@http://a/v1", endpoint=settings).stats()[0].limit == 3
+    assert open_model("vllm:m@http://a/v1", endpoint=settings).pool.endpoints[0].limit.value == 3
     assert "sk-secret" not in repr(settings)
 
 
@@ -77,12 +64,10 @@ def test_a_script_from_a_file(tmp_path):
         '{"text": "A"}\n\n{"error": "timeout"}\n{"text": "B", "finish_reason": "length"}\n', encoding="utf-8"
     )
     model = open_model(f"scripted:{path}")
-    assert model.id == "scripted:replies.jsonl"
-    assert asyncio.run(model.ask(HELLO)).text == "A"
+    assert model.id == "scripted:replies.jsonl" and asyncio.run(model.ask(HELLO)).text == "A"
     with pytest.raises(ModelError) as caught:
         asyncio.run(model.ask(HELLO))
-    assert caught.value.code == "timeout"
-    assert asyncio.run(model.ask(HELLO)).finish_reason == "length"
+    assert caught.value.code == "timeout" and asyncio.run(model.ask(HELLO)).finish_reason == "length"
     with pytest.raises(ModelError, match="has only 3 replies"):
         asyncio.run(model.ask(HELLO))
     assert model.requests == [HELLO] * 4
@@ -119,7 +104,7 @@ def test_openai_has_an_address_and_a_key_of_its_own() -> None:
         open_model("openai:gpt-4o", keys(api_key="for-another-server"))
     own = {"openai": "sk-own", "hf": "hf_other"}
     model = open_model("openai:gpt-4o", keys(api_key="for-another-server", service_keys=own))
-    assert model.id == "openai:gpt-4o" and [each.alias for each in model.stats()] == ["api.openai.com"]
+    assert model.id == "openai:gpt-4o" and [each.alias for each in model.pool.endpoints] == ["api.openai.com"]
     assert [server._key for server in model._servers.values()] == ["sk-own"]
     elsewhere = open_model("openai:gpt-4o@https://other.example/v1", keys(service_keys={"openai": "sk-own"}))
     assert [server._key for server in elsewhere._servers.values()] == [""]
@@ -138,7 +123,9 @@ def test_each_hosted_service_gets_its_own_key_only(spec: str, host: str, key: st
     own = {"openai": "sk-own", "openrouter": "sk-or", "hf": "hf_own"}
     model = open_model(spec, keys(api_key="for-another-server", service_keys=own))
     assert model.id == spec and model_name(spec) == spec.partition(":")[2]
-    assert [each.alias for each in model.stats()] == [host] and model_urls(spec)[0].startswith(f"https://{host}/")
+    assert [each.alias for each in model.pool.endpoints] == [host] and model_urls(spec)[0].startswith(
+        f"https://{host}/"
+    )
     assert [server._key for server in model._servers.values()] == [key]
     others = keys(api_key="for-another-server", service_keys={"openai": "sk-own"})
     with pytest.raises(InputError, match="needs a key"):

@@ -2,7 +2,7 @@ import asyncio
 import zlib
 
 import pytest
-from model_server import Answer, Fault, ModelServer, completion, error, refused_url
+from model_server import Answer, Fault, ModelServer, completion, error
 
 from rewardharness.models.base import ChatRequest, Message
 from rewardharness.models.limits import EndpointSettings
@@ -44,33 +44,27 @@ def test_a_server_that_does_everything():
     )
 
 
-def test_dropped_fields_are_found_out():
-    can = capabilities(drops=("response_format", "structured_outputs", "logprobs"))
-    assert (can.schema, can.choice, can.logprobs) == (False, False, False)
-    assert can.vision and can.uuid and can.proven
+@pytest.mark.parametrize(
+    ("options", "lacking"),
+    [
+        ({"drops": ("response_format", "structured_outputs", "logprobs")}, {"schema", "choice", "logprobs"}),
+        ({"rejects": ("uuid", "structured_outputs")}, {"uuid", "send_once", "choice"}),
+        ({"uuid_cache": False}, {"send_once"}),
+    ],
+)
+def test_fields_that_are_dropped_or_rejected_are_found_out(options, lacking):
+    can = capabilities(**options)
+    names = ("vision", "schema", "choice", "logprobs", "uuid", "send_once")
+    assert {name for name in names if not getattr(can, name)} == lacking and can.proven
 
 
-def test_rejected_fields_are_found_out():
-    can = capabilities(rejects=("uuid", "structured_outputs"))
-    assert (can.uuid, can.send_once, can.choice) == (False, False, False)
-    assert can.vision and can.schema and can.logprobs
+def blind(call):
+    call.json["messages"][0]["content"] = call.text
 
 
-def test_a_server_without_a_cache_of_images():
-    can = capabilities(uuid_cache=False)
-    assert can.uuid and not can.send_once
-
-
-def test_images_that_are_dropped_are_found_out():
-    def blind(call):
-        call.json["messages"][0]["content"] = call.text
-        return None
-
-    assert not capabilities(respond=blind).vision
-
-
-def test_images_that_are_refused_are_found_out():
-    assert not capabilities(respond=lambda call: Fault("bad_image") if call.images else None).vision
+@pytest.mark.parametrize("respond", [blind, lambda call: Fault("bad_image") if call.images else None])
+def test_images_that_are_dropped_or_refused_are_found_out(respond):
+    assert not capabilities(respond=respond).vision
 
 
 def test_an_image_that_is_named_and_ignored_is_no_image():
@@ -129,23 +123,12 @@ def test_what_was_found_is_used():
         assert "structured_outputs" not in call.json and call.images[0][1] is None
 
 
-def test_a_server_without_a_list_of_models():
-    class Listless(ModelServer):
-        def get(self, path):
-            return Answer(b'{"detail":"Not Found"}', 404)
-
-    with Listless() as server:
+@pytest.mark.parametrize("answer", [Answer(b'{"detail":"Not Found"}', 404), Answer(b'{"data": [1, null]}')])
+def test_a_server_without_a_list_of_models(answer, monkeypatch):
+    monkeypatch.setattr(ModelServer, "get", lambda server, path: answer)
+    with ModelServer() as server:
         (found,) = probe(server)
     assert found.capabilities.models == () and found.capabilities.vision
-
-
-def test_a_list_of_models_that_is_no_list():
-    class Odd(ModelServer):
-        def get(self, path):
-            return Answer(b'{"data": [1, null]}')
-
-    with Odd() as server:
-        assert probe(server)[0].capabilities.models == ()
 
 
 def test_an_unknown_model_is_named_with_those_that_are_served():
@@ -160,13 +143,3 @@ def test_each_endpoint_is_reported():
         dead.refuse()
         results = probe(good, locked, dead)
     assert [result.error and result.error.code for result in results] == [None, "unauthorized", "unreachable"]
-
-
-def test_a_wrong_address():
-    async def main():
-        model = OpenAICompatibleModel("openai", "judge", [refused_url()])
-        (found,) = await model.probe()
-        await model.close()
-        return found
-
-    assert asyncio.run(main()).error.code == "unreachable"

@@ -155,11 +155,8 @@ def test_the_probe_finds_out_what_vllm_can_do(url: str) -> None:
     assert found.error is None
     can = found.capabilities
     assert can is not None
-    assert (can.vision, can.schema, can.choice, can.logprobs, can.uuid, can.send_once) == (True,) * 6
-    assert can.proven
-    assert can.models == ("judge",)
-    assert can.max_model_len == 16384
-    assert can.fingerprint.startswith("vllm-")
+    assert (can.vision, can.schema, can.choice, can.logprobs, can.uuid, can.send_once) == (True,) * 6 and can.proven
+    assert can.models == ("judge",) and can.max_model_len == 16384 and can.fingerprint.startswith("vllm-")
 
 
 def test_an_image_reaches_the_model_and_another_one_is_another_question(url: str) -> None:
@@ -193,16 +190,13 @@ def test_a_schema_is_enforced_and_nothing_else_would_write_it(url: str) -> None:
     with pytest.raises(ValueError, match=r"Expecting|Extra"):
         json.loads(free.text)
     said = json.loads(forced.text)
-    assert forced.finish_reason == "stop"
-    assert said["preference"] in {"A", "B"}
-    assert set(said["scores"]) == {"A", "B"}
+    assert forced.finish_reason == "stop" and said["preference"] in {"A", "B"} and set(said["scores"]) == {"A", "B"}
     assert all(each[key] in {1, 2, 3, 4} for each in said["scores"].values() for key in ("instruction", "quality"))
 
 
 def test_a_choice_is_enforced_and_its_log_probabilities_are_relative_to_it(url: str) -> None:
     free, forced = ask(url, look("?", max_tokens=4), look("?", max_tokens=4, choices=("3", "4"), top_logprobs=5))
-    assert free.text not in {"3", "4"}
-    assert forced.text in {"3", "4"}
+    assert free.text not in {"3", "4"} and forced.text in {"3", "4"}
     shares = {token: math.exp(value) for token, value in forced.top_logprobs[0].items()}
     assert shares["3"] + shares["4"] == pytest.approx(1.0, abs=1e-3)
 
@@ -212,8 +206,7 @@ def test_log_probabilities_of_the_first_token(url: str) -> None:
     assert len(reply.top_logprobs) == 2
     first = list(reply.top_logprobs[0].values())
     assert 15 <= len(first) <= 21  # tokens that are parts of characters share a text
-    assert first == sorted(first, reverse=True)
-    assert 0 < sum(map(math.exp, first)) <= 1.0001
+    assert first == sorted(first, reverse=True) and 0 < sum(map(math.exp, first)) <= 1.0001
     assert reply.text.startswith(max(reply.top_logprobs[0], key=lambda token: reply.top_logprobs[0][token]))
 
 
@@ -228,9 +221,7 @@ def test_a_stop_text_ends_the_reply(url: str) -> None:
     long = ask(url, look("Go on.", max_tokens=40))[0]
     end = long.text[len(long.text) // 2 :][:4]
     (short,) = ask(url, look("Go on.", max_tokens=40, stop=(end,)))
-    assert short.finish_reason == "stop"
-    assert end not in short.text
-    assert long.text.startswith(short.text)
+    assert short.finish_reason == "stop" and end not in short.text and long.text.startswith(short.text)
 
 
 # ---- images that are sent once
@@ -265,8 +256,7 @@ def test_an_image_is_sent_once_and_named_afterwards(url: str) -> None:
     image = picture()
     request = look(image, "Which?", top_logprobs=5)
     (first, again), sizes = ask_counted(url, request, request)
-    assert sizes[0] > 4 * len(image.data) / 3
-    assert sizes[1] < 1000
+    assert sizes[0] > 4 * len(image.data) / 3 and sizes[1] < 1000
     assert again.usage.input_tokens == first.usage.input_tokens
     assert again.top_logprobs[0] == pytest.approx(first.top_logprobs[0], abs=1e-4)
 
@@ -275,8 +265,7 @@ def test_an_image_that_the_server_lost_is_sent_again(url: str) -> None:
     image = picture()
     request = look(image, "Which?", top_logprobs=5)
     (named,), sizes = ask_counted(url, request, claim=True)
-    assert sizes[0] < 1000 < 4 * len(image.data) / 3 < sizes[1]
-    assert len(sizes) == 2
+    assert sizes[0] < 1000 < 4 * len(image.data) / 3 < sizes[1] and len(sizes) == 2
     (sent,) = ask(url, request)
     assert named.top_logprobs[0] == pytest.approx(sent.top_logprobs[0], abs=1e-4)
 
@@ -297,11 +286,8 @@ def test_an_image_that_the_server_lost_is_sent_again(url: str) -> None:
 )
 def test_what_vllm_refuses_is_named(url: str, request_of, code: str, says: str) -> None:
     (error,) = ask(url, request_of())
-    assert isinstance(error, ModelError)
-    assert error.code == code
-    assert says in error.message
-    assert error.status == 400
-    assert not error.retryable
+    assert isinstance(error, ModelError) and error.code == code and says in error.message
+    assert error.status == 400 and not error.retryable
     (reply,) = ask(url, look("still there?"))
     assert isinstance(reply, Reply)
 
@@ -313,8 +299,7 @@ def test_a_schema_that_vllm_refuses_is_left_out(url: str) -> None:
 
 def test_another_name_is_not_served(url: str) -> None:
     (error,) = ask(url, look("?"), name="somebody-else")
-    assert isinstance(error, ModelError)
-    assert error.code == "model_not_found"
+    assert isinstance(error, ModelError) and error.code == "model_not_found"
 
 
 # ---- judging
@@ -347,10 +332,8 @@ def test_a_chain_of_tool_observation_and_forced_answer(url: str) -> None:
     observed = model.replies[1][0].messages[3].parts[0].text
     assert observed.startswith('<obs>{"A": {')
     # What a random model says by itself is no answer; the form is enforced when it is asked again.
-    assert model.replies[1][0].schema is None
-    assert model.replies[2][0].schema is not None
-    assert json.loads(model.replies[2][1].text)["preference"] == judgment.preference
-    assert judgment.judged
+    assert model.replies[1][0].schema is None and model.replies[2][0].schema is not None
+    assert json.loads(model.replies[2][1].text)["preference"] == judgment.preference and judgment.judged
     assert [step.kind for step in judgment.steps if step.kind != "think"] == ["tool", "obs", "answer"]
     # Each turn finds nearly all of the turn before in the server's cache, images included.
     for (_, before), (_, after) in zip(model.replies[:-1], model.replies[1:], strict=True):
@@ -370,8 +353,7 @@ def test_both_orders_share_their_beginning_in_the_cache(url: str) -> None:
     hits = "vllm:prefix_cache_hits_total"
     single, double = between[hits] - before[hits], after[hits] - between[hits]
     # The system text is there from the first judgment on; the second order finds it once more.
-    assert double > single
-    assert after["vllm:mm_cache_hits_total"] - between["vllm:mm_cache_hits_total"] >= 3
+    assert double > single and after["vllm:mm_cache_hits_total"] - between["vllm:mm_cache_hits_total"] >= 3
 
 
 def test_many_judgments_side_by_side(url: str) -> None:
@@ -379,9 +361,6 @@ def test_many_judgments_side_by_side(url: str) -> None:
     judged = evaluate(SubAgent(model, ModelJudgeConfig(protocol="direct")), EMPTY, examples(24), concurrency=24)
     assert [example.id for example, _ in judged] == [f"e{number}" for number in range(24)]
     assert all(judgment.judged and judgment.usage.calls >= 2 for _, judgment in judged)
-    (stats,) = model.stats()
-    assert stats.failures == {}
-    assert stats.succeeded == sum(judgment.usage.calls for _, judgment in judged)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -396,17 +375,13 @@ def test_rh_score_says_an_answer_of_the_model_or_why_there_is_none(
     command += ["--instruction", "make the box red", "--judge", f"vllm:judge@{url}", "--protocol", protocol, "--json"]
     status = main(command)
     record = json.loads(capsys.readouterr().out)
-    assert record["judge"] == "vllm:judge"
-    assert record["usage"]["calls"] >= 2
+    assert record["judge"] == "vllm:judge" and record["usage"]["calls"] >= 2
     assert record["usage"]["input_tokens"] > 500
     if status == 3:
-        assert record["preference"] is None
-        assert record["scores"] == {}
-        assert record["failure"]["code"] in {"no_answer", "truncated"}
-        assert record["failure"]["message"]
+        assert record["preference"] is None and record["scores"] == {}
+        assert record["failure"]["code"] in {"no_answer", "truncated"} and record["failure"]["message"]
         return
-    assert status == 0
-    assert record["failure"] is None
+    assert status == 0 and record["failure"] is None
     # Nothing is made up: each of the two showings has an answer of its own, and they alone make the preference.
     said = [json.loads(step["text"]) for step in record["steps"] if step["kind"] == "answer"]
     assert len(said) == 2
@@ -465,9 +440,7 @@ def test_vllm_understands_what_rh_serve_vllm_prints(capsys: pytest.CaptureFixtur
     )
     assert parsed.returncode == 0, parsed.stderr[-2000:]
     images, structured, size = parsed.stdout.splitlines()[-1].split("|")
-    assert "8" in images
-    assert "xgrammar" in structured
-    assert size == "2"
+    assert "8" in images and "xgrammar" in structured and size == "2"
 
 
 def test_rh_doctor_finds_nothing_lacking(url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -475,6 +448,4 @@ def test_rh_doctor_finds_nothing_lacking(url: str, capsys: pytest.CaptureFixture
     checks = json.loads(capsys.readouterr().out)["checks"]
     host = url.removeprefix("http://").partition("/")[0]
     asked = [check for check in checks if check["name"].startswith(host)]
-    assert len(asked) == 6
-    assert all(check["status"] == "ok" for check in asked)
-    assert "vllm-" in asked[0]["detail"]
+    assert len(asked) == 6 and all(check["status"] == "ok" for check in asked) and "vllm-" in asked[0]["detail"]

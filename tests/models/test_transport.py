@@ -61,6 +61,9 @@ def receive(reply: bytes, cuts=(), closes=True) -> tuple[HttpReply, bool]:
     return virtual_time.run(main())
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
 def chunked(body: bytes, sizes, extension=b"", trailer=b"") -> bytes:
     out, rest = [], body
     for size in sizes:
@@ -69,7 +72,7 @@ def chunked(body: bytes, sizes, extension=b"", trailer=b"") -> bytes:
             out.append(b"%x%s\r\n%s\r\n" % (len(part), extension, part))
     if rest:
         out.append(b"%X\r\n%s\r\n" % (len(rest), rest))
-    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"".join(out) + b"0\r\n" + trailer + b"\r\n"
+    return CHUNKED + b"".join(out) + b"0\r\n" + trailer + b"\r\n"
 
 
 # ---- what a reply may look like
@@ -133,12 +136,12 @@ def test_no_content():
         b"HTTP/1.1 200 OK\r\n\r\n" + bytes(100_001),
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcd\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n186a1\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 70_000,
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"x" * 70_000,
+        CHUNKED + b"xyz\r\n",
+        CHUNKED + b"-1\r\n",
+        CHUNKED + b"2\r\nabcd\r\n",
+        CHUNKED + b"186a1\r\n",
+        CHUNKED + b"1" * 70_000,
+        CHUNKED + b"0\r\n" + b"x" * 70_000,
     ],
 )
 def test_what_is_not_http_or_too_large(reply):
@@ -152,8 +155,8 @@ def test_what_is_not_http_or_too_large(reply):
         b"",
         b"HTTP/1.1 200",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n",
+        CHUNKED + b"5\r\nabc",
+        CHUNKED + b"1\r\na\r\n",
     ],
 )
 def test_a_reply_that_is_torn(reply):
@@ -162,10 +165,7 @@ def test_a_reply_that_is_torn(reply):
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    st.binary(max_size=200),
-    st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"]),
-)
+@given(st.binary(max_size=200), st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", CHUNKED + b""]))
 def test_any_bytes_are_a_reply_or_an_error(data, start):
     with suppress(NotHttpError, ConnectionResetError):
         assert isinstance(receive(start + data)[0], HttpReply)
@@ -182,15 +182,15 @@ def test_any_bytes_are_a_reply_or_an_error(data, start):
         (OK.replace(b"OK", b"OK\r\nConnection: close"), False),
         (OK.replace(b"HTTP/1.1", b"HTTP/1.0"), False),
         (OK + b"unasked", False),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", True),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nunasked", False),
+        (CHUNKED + b"2\r\nok\r\n0\r\n\r\n", True),
+        (CHUNKED + b"2\r\nok\r\n0\r\n\r\nunasked", False),
     ],
 )
 def test_whether_a_connection_is_used_again(reply, reusable):
     assert receive(reply)[0].body == b"ok" and receive(reply)[1] is reusable
 
 
-def ask_twice(server, between=lambda: None) -> None:
+def ask_twice(server, between) -> None:
     async def main():
         client = HttpClient(1000)
         origin = ServerAddress("127.0.0.1", server.port, False)
@@ -203,37 +203,24 @@ def ask_twice(server, between=lambda: None) -> None:
     asyncio.run(main())
 
 
-def test_a_connection_is_kept():
-    with ModelServer() as server:
-        ask_twice(server)
-        assert server.connections == 1
-
-
-def test_a_connection_that_the_server_closed_is_not_used_again():
+@pytest.mark.parametrize(("idle", "restarts", "connections"), [(4.0, False, 1), (4.0, True, 2), (-1.0, False, 2)])
+def test_a_connection_is_kept_unless_it_was_closed_or_idle_for_long(monkeypatch, idle, restarts, connections):
     def restart():
-        server.refuse()
-        server.listen()
+        if restarts:
+            server.refuse()
+            server.listen()
 
+    monkeypatch.setattr("rewardharness.models.transport._IDLE", idle)
     with ModelServer() as server:
         ask_twice(server, restart)
-        assert server.connections == 2
+        assert server.connections == connections
 
 
-def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch):
-    monkeypatch.setattr("rewardharness.models.transport._IDLE", -1.0)
-    with ModelServer() as server:
-        ask_twice(server)
-        assert server.connections == 2
-
-
-def test_a_connection_that_speaks_unasked_is_closed():
-    async def main():
-        connection, wire = _Connection(1000, set()), Wire()
-        connection.connection_made(wire)
-        connection.data_received(OK)
-        assert wire.closed and not connection.reusable
-
-    virtual_time.run(main())
+async def test_a_connection_that_speaks_unasked_is_closed():
+    connection, wire = _Connection(1000, set()), Wire()
+    connection.connection_made(wire)
+    connection.data_received(OK)
+    assert wire.closed and not connection.reusable
 
 
 class Listener:
@@ -276,8 +263,7 @@ def test_a_reply_before_everything_was_said():
         client, sent = HttpClient(1000), []
         async with asyncio.timeout(100):
             reply = await client.exchange(listener.origin, b"POST / HTTP/1.1\r\n\r\n", megabytes(1000, sent))
-        assert (reply.status, reply.body) == (413, b"no") and len(sent) < 100
-        assert not client._idle
+        assert (reply.status, reply.body) == (413, b"no") and len(sent) < 100 and not client._idle
         await client.close()
         finished.set()
 
@@ -334,15 +320,12 @@ def test_cancellation_closes_the_connection(size):
         asyncio.run(main())
 
 
-def test_no_connection():
-    async def main():
-        client = HttpClient(1000)
-        port = int(refused_url().rpartition(":")[2].removesuffix("/v1"))
-        with pytest.raises(ConnectionRefusedError):
-            await client.exchange(ServerAddress("127.0.0.1", port, False), HEAD, ())
-        await client.close()
-
-    asyncio.run(main())
+async def test_no_connection():
+    client = HttpClient(1000)
+    port = int(refused_url().rpartition(":")[2].removesuffix("/v1"))
+    with pytest.raises(ConnectionRefusedError):
+        await client.exchange(ServerAddress("127.0.0.1", port, False), HEAD, ())
+    await client.close()
 
 
 # ---- TLS
@@ -419,8 +402,7 @@ def test_tls(certificate, monkeypatch):
     with ModelServer(lambda call: str(len(call.text))) as plain, TlsProxy(plain.port, certificate) as proxy:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
         replies = asyncio.run(main(f"https://127.0.0.1:{proxy.port}/v1"))
-    assert [reply.text for reply in replies] == ["5", str(len(large))]
-    assert plain.connections == 1
+    assert [reply.text for reply in replies] == ["5", str(len(large))] and plain.connections == 1
 
 
 def test_a_certificate_that_nobody_vouches_for(certificate):

@@ -6,20 +6,21 @@ import hashlib
 import http.client
 import json
 import socket
-import struct
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 from clocks import PutOnLoop
 from model_server import Call
 
 from rewardharness.judging.interface import unjudged
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import EMPTY, Library
+from rewardharness.measure.images import encode_png
 from rewardharness.schema import Example, Failure, Judgment, Scores, TextInput, Usage
 from rewardharness.serving.api import make_app
 from rewardharness.serving.limits import Limits
@@ -34,13 +35,7 @@ PATIENCE = 100.0
 
 def picture(shade: int, side: int = 8) -> bytes:
     """A small grey PNG; other shades are other pictures."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = (b"\0" + bytes([shade]) * side) * side
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return encode_png(np.full((side, side, 3), shade, np.uint8))
 
 
 def b64(data: bytes) -> str:
@@ -184,12 +179,11 @@ class Running:
         token: str | None = None,
         release: str | None = None,
         library: Library = EMPTY,
-        local: bool = True,
         pickles: bool = False,
     ) -> None:
         self.service = Service(judge, library, limits, release=release)
         self.token = token
-        self._app = make_app(self.service, Guard(token, local), pickles=pickles)
+        self._app = make_app(self.service, Guard(token), pickles=pickles)
         self._socket = listen("127.0.0.1", 0)
         self.port = int(self._socket.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
@@ -281,29 +275,12 @@ def read_all(connection: socket.socket) -> bytes:
     return received
 
 
-class later:  # used like a function
-    """Work in a thread, and what comes of it."""
+_THREADS = ThreadPoolExecutor(64)
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._result: Any = None
-        self._error: BaseException | None = None
 
-        def run() -> None:
-            try:
-                self._result = work()
-            except BaseException as error:
-                self._error = error
-
-        self._thread = threading.Thread(target=run, daemon=True)
-        self._thread.start()
-
-    def result(self) -> Any:
-        """Wait for the end."""
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
-        if self._error is not None:
-            raise self._error
-        return self._result
+def later(work: Callable[[], Any]) -> "Future[Any]":
+    """Work in a thread; `result` waits for what comes of it."""
+    return _THREADS.submit(work)
 
 
 SOURCE, ONE, TWO, THREE = (picture(shade) for shade in (0, 80, 160, 240))

@@ -12,7 +12,6 @@ from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.library.opening import open_library
 from rewardharness.serving.client import RewardClient
 from rewardharness.serving.client_wire import Ask
-from rewardharness.serving.trl import EditReward
 
 REQUEST, NONSENSE = "make the chair red", "x"
 
@@ -45,17 +44,5 @@ def test_the_server_says_what_it_graded(server: Running) -> None:
     asks = [Ask(REQUEST, BROWN, BROWN), Ask(REQUEST, BROWN, RED), Ask(NONSENSE, BROWN, RED)]
     with RewardClient(server.url) as client:
         kept, painted, unknown = client.score(asks)
-    assert kept.reward is not None and kept.reward < 0.4
-    assert painted.reward is not None and painted.reward > 0.6
+    assert kept.reward is not None and kept.reward < 0.4 and painted.reward is not None and painted.reward > 0.6
     assert unknown.reward is None and unknown.reason.startswith("not_gradable")
-
-
-@pytest.mark.parametrize("served", [True, False])
-def test_a_trainer_gets_no_reward_without_a_graded_part(server: Running, served: bool) -> None:
-    reward = EditReward(server.url) if served else EditReward(judge=MeasuredJudge(), library="builtin")
-    columns = {"source": [BROWN] * 3, "instruction": [REQUEST, REQUEST, NONSENSE], "edited": [BROWN, RED, RED]}
-    kept, painted, unknown = reward(prompts=["p"] * 3, completions=["c"] * 3, **columns)
-    reward.close()
-    assert kept is not None and kept < 0.4
-    assert painted is not None and painted > 0.6
-    assert unknown is None

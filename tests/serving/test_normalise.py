@@ -19,16 +19,14 @@ def test_the_formula_by_hand() -> None:
 
 def test_a_clip_bounds_both_sides() -> None:
     found, _ = normalise_group([0.0, 0.0, 0.0, 1.0], Normalisation("group", clip=1.0))
-    assert found[3] == 1.0
-    assert all(value is not None and -1 <= value <= 1 for value in found)
+    assert found[3] == 1.0 and all(value is not None and -1 <= value <= 1 for value in found)
 
 
 @pytest.mark.parametrize("group", [[0.7], [0.7, None], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3 + 5e-17 - 5e-17 + 4e-17]])
 def test_a_group_that_teaches_nothing_says_so(group: list[float | None]) -> None:
     found, stats = normalise_group(group, GROUP)
     if len({value for value in group if value is not None}) == 1:
-        assert stats.degenerate
-        assert stats.std == 0
+        assert stats.degenerate and stats.std == 0
     assert all(value is None or abs(value) < 1e-9 for value in found)
 
 

@@ -52,11 +52,9 @@ async def test_an_endpoint_is_probed_once_for_all_and_not_again_while_that_is_fr
     world = World()
     assert await asyncio.gather(*(world.ready() for _ in range(20))) == [True] * 20
     world.now += FRESH_SECONDS
-    assert await world.ready()
-    assert world.probes == 1
+    assert await world.ready() and world.probes == 1
     world.now += 1
-    assert await world.ready()
-    assert world.probes == 2
+    assert await world.ready() and world.probes == 2
 
 
 async def test_a_dead_endpoint_is_asked_again_after_a_while() -> None:
@@ -65,9 +63,7 @@ async def test_a_dead_endpoint_is_asked_again_after_a_while() -> None:
         world.found = found
         world.now += 2 * FRESH_SECONDS
         before = world.probes
-        assert not await world.ready()
-        assert not await world.ready()
-        assert world.probes == before + 1
+        assert not await world.ready() and not await world.ready() and world.probes == before + 1
     world.found = (DEAD, ALIVE)
     world.now += AGAIN_SECONDS
     assert await world.ready()
@@ -76,8 +72,7 @@ async def test_a_dead_endpoint_is_asked_again_after_a_while() -> None:
 async def test_judgments_are_signs_of_life_and_of_death() -> None:
     world = World()
     world.readiness.saw(outcome())
-    assert await world.ready()
-    assert world.probes == 0
+    assert await world.ready() and world.probes == 0
     world.found = (DEAD,)
     for number in range(FAILURES):
         assert await world.ready(), number

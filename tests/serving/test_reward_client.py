@@ -7,7 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -220,27 +220,17 @@ def test_what_is_wrong_for_ever_is_always_an_error(status: int) -> None:
         assert len(paths) == 1
 
 
+BROKEN = [{"reward": None}, {"reward": "0.5"}, {"reward": True}, {"ok": False}, {"ok": False, "reward": None}]
+BROKEN += [{"reward": number} for number in (float("nan"), 10**400, 1.5, -1)]
+BROKEN += [{"margin": "0.5"}, {"scores": [3, 4]}, {"scores": {"instruction": "3", "quality": 4}}]
+
+
 @pytest.mark.parametrize(
     "reply",
     [
-        (200, {}, b"<html>"),
-        (200, {}, b"null"),
-        (200, {}, b"[]"),
-        ok(results=[]),
-        ok(results=[ITEM, ITEM]),
-        ok(results=[{**ITEM, "reward": None}]),
-        ok(results=[{**ITEM, "reward": "0.5"}]),
-        ok(results=[{**ITEM, "reward": True}]),
-        ok(results=[{**ITEM, "ok": False}]),
-        ok(results=[{**ITEM, "ok": False, "reward": None}]),
-        ok(results=[{"ok": True}]),
-        ok(results=[{**ITEM, "reward": float("nan")}]),
-        ok(results=[{**ITEM, "reward": 10**400}]),
-        ok(results=[{**ITEM, "reward": 1.5}]),
-        ok(results=[{**ITEM, "reward": -1}]),
-        ok(results=[{**ITEM, "margin": "0.5"}]),
-        ok(results=[{**ITEM, "scores": [3, 4]}]),
-        ok(results=[{**ITEM, "scores": {"instruction": "3", "quality": 4}}]),
+        *((200, {}, body) for body in (b"<html>", b"null", b"[]")),
+        *(ok(results=results) for results in ([], [ITEM, ITEM], [{"ok": True}])),
+        *(ok(results=[{**ITEM, **change}]) for change in BROKEN),
         ok(library_id=7),
     ],
 )
@@ -319,40 +309,29 @@ else:
     assert shown.stdout.split() == [str(reward_of(ONE))] * 3
 
 
-def test_the_server_gives_up_what_a_client_gave_up() -> None:
+@pytest.mark.anyio
+async def test_the_server_gives_up_what_a_client_gave_up() -> None:
     judge = HoldingJudge()
-
-    async def run(url: str) -> None:
-        async with AsyncRewardClient(url) as client:
+    with Running(judge) as running:
+        async with AsyncRewardClient(running.url) as client:
             asking = asyncio.create_task(client.score([ask()]))
             await asyncio.to_thread(judge.entered.wait, PATIENCE)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-
-    with Running(judge) as running:
-        asyncio.run(run(running.url))
         assert judge.given_up.wait(PATIENCE)
         judge.let_go()
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: AsyncRewardClient("judge:8100"),
-        lambda: AsyncRewardClient("ftp://judge"),
-        lambda: AsyncRewardClient("http://user:secret@judge"),
-        lambda: AsyncRewardClient("http://judge:99999"),
-        lambda: AsyncRewardClient("http://judge/?key=secret"),
-        lambda: AsyncRewardClient("http://judge", token="a\r\nb: c"),
-        lambda: AsyncRewardClient("http://judge", release="latest"),
-    ],
-)
-def test_an_address_a_token_or_a_hash_that_is_none_is_refused(make: Callable[[], object]) -> None:
+WRONG = [{"url": f"{url}"} for url in ("judge:8100", "ftp://judge", "http://user:secret@judge", "http://judge:99999")]
+WRONG += [{"url": "http://judge/?key=secret"}, {"token": "a\r\nb: c"}, {"release": "latest"}]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_address_a_token_or_a_hash_that_is_none_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(InputError) as caught:
-        make()
-    assert "secret" not in str(caught.value)
-    assert caught.value.next_step
+        AsyncRewardClient(**{"url": "http://judge", **wrong})
+    assert "secret" not in str(caught.value) and caught.value.next_step
 
 
 def test_what_is_no_image_is_refused_by_ranking(server: Running) -> None:
@@ -365,5 +344,4 @@ def test_what_is_no_image_is_refused_by_ranking(server: Running) -> None:
 
 def test_batches_keep_order_and_bounds() -> None:
     assert batches([1, 1, 1, 1, 1], 2, 100) == [range(2), range(2, 4), range(4, 5)]
-    assert batches([5, 5, 50, 5], 9, 10) == [range(2), range(2, 3), range(3, 4)]
-    assert batches([], 2, 10) == []
+    assert batches([5, 5, 50, 5], 9, 10) == [range(2), range(2, 3), range(3, 4)] and batches([], 2, 10) == []

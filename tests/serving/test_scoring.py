@@ -59,8 +59,7 @@ async def test_a_lean_to_one_place_cancels_out(lean: float) -> None:
         items, comparison = result.results, result.comparison
         difference = reward_of(first) - reward_of(second)
         assert comparison.preference == ("A" if difference > 0 else "B")
-        assert comparison.margin == pytest.approx(abs(difference))
-        assert comparison.position_consistent is (lean < 1)
+        assert comparison.margin == pytest.approx(abs(difference)) and comparison.position_consistent is (lean < 1)
         assert [item.reward for item in items] == [reward_of(first), reward_of(second)]
         assert items[0].margin == pytest.approx(difference)
         assert items[0].scores is not None and items[0].scores.instruction is None
@@ -90,8 +89,7 @@ async def test_failures_are_asked_again_and_judgments_are_not() -> None:
         assert (await scorer.judge_edit(edit(), soon())).fault is not None
     failing.trouble = lambda example: None
     outcomes = [await scorer.judge_edit(edit(), soon()) for _ in range(3)]
-    assert [outcome.cached for outcome in outcomes] == [False, True, True]
-    assert len(failing.asked) == 4
+    assert [outcome.cached for outcome in outcomes] == [False, True, True] and len(failing.asked) == 4
 
 
 async def test_only_so_many_are_remembered() -> None:
@@ -109,8 +107,7 @@ async def test_only_so_many_are_remembered() -> None:
 def test_other_words_other_sources_and_another_order_are_other_questions() -> None:
     same = edit(ONE, TWO)
     others = [replace(same, instruction="x"), replace(same, source=given(ONE)), same.reversed(), edit(ONE)]
-    assert len({each.key for each in (same, *others)}) == 5
-    assert replace(same, id="i", group="g").key == same.key
+    assert len({each.key for each in (same, *others)}) == 5 and replace(same, id="i", group="g").key == same.key
 
 
 async def test_a_judge_is_told_nothing_but_images_and_instruction() -> None:
@@ -133,8 +130,7 @@ async def test_no_more_than_allowed_are_judged_at_once() -> None:
     judge = Counting()
     scorer = Scorer(judge, EMPTY, Limits(concurrency=3))
     await scorer.batch([edit(picture(shade)) for shade in range(30)], soon())
-    assert judge.most == 3
-    assert scorer.under_way == 0
+    assert judge.most == 3 and scorer.under_way == 0
 
 
 async def test_a_judge_that_will_not_be_given_up_holds_nobody_up() -> None:
@@ -179,5 +175,4 @@ async def test_a_win_rate_leaves_out_what_was_not_judged() -> None:
     items = result.results
     assert [item.reward for item in items] == [0.0, 0.5, 1.0, None]
     assert [item.comparisons and item.comparisons.judged for item in items] == [2, 2, 2, 0]
-    assert items[3].error is not None and items[3].error.code == "image"
-    assert result.usage.calls == 3
+    assert items[3].error is not None and items[3].error.code == "image" and result.usage.calls == 3

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from serving_parts import ONE, TWO, ReadyJudge, Running, b64, edit
+from serving_parts import ONE, TWO, ReadyJudge, Running, edit, group
 
 from rewardharness.critique import Critique
 from rewardharness.judging.interface import Traits
@@ -40,14 +40,10 @@ def test_a_critique_comes_only_if_requested(path: str) -> None:
         [given] = server.post(path, body | {"critique": True}).json["results"]
         [again] = server.post(path, body | {"critique": True}).json["results"]
     assert plain["critique"] is None
-    assert given["critique"] == {
-        "problems": ["Too <b>dark</b>."],
-        "next_instruction": "make it lighter, clearly",
-        "limits": "",
-    }
+    said = {"problems": ["Too <b>dark</b>."], "next_instruction": "make it lighter, clearly", "limits": ""}
+    assert given["critique"] == said
     assert (given["reward"], given["cached"], again["cached"]) == (plain["reward"], False, True)
-    assert again["critique"] == given["critique"]
-    assert len(judge.asked) == 2
+    assert again["critique"] == given["critique"] and len(judge.asked) == 2
 
 
 def test_the_client_reads_critiques() -> None:
@@ -61,9 +57,8 @@ def test_the_client_reads_critiques() -> None:
 
 
 def test_candidates_that_are_judged_together_have_one_each() -> None:
-    several = {key: value for key, value in edit().items() if key != "edited"} | {"candidates": [b64(ONE), b64(TWO)]}
     with Running(Critic()) as server:
-        reply = server.post("/score", several | {"critique": True}).json
+        reply = server.post("/score", group(ONE, TWO, critique=True)).json
     assert [item["critique"]["problems"] for item in reply["results"]] == [["Too <b>dark</b>."]] * 2
 
 
@@ -71,8 +66,7 @@ def test_a_judge_without_critiques_refuses_the_request() -> None:
     with Running(ReadyJudge()) as server:
         reply = server.post("/score", edit() | {"critique": True})
         other = server.post("/compare", edit() | {"critique": True})
-    assert reply.status == other.status == 422
-    assert "writes no critiques" in reply.json["error"]["message"]
+    assert reply.status == other.status == 422 and "writes no critiques" in reply.json["error"]["message"]
 
 
 def test_the_pixel_based_judge_writes_them_over_http() -> None:

@@ -5,6 +5,7 @@ import json
 import threading
 from collections import Counter as Counting
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,7 @@ from rewardharness.serving.service import RequestContext, Service, unless_gone
 from rewardharness.serving.wire import BatchRequest, ScoreRequest
 
 TOKEN = "0123456789abcdef"
+pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
@@ -43,8 +45,7 @@ def test_loopback(hosts: tuple[str, ...], loopback: bool) -> None:
 
 def test_a_token_file_goes_before_the_environment(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"  {TOKEN}\n")
-    assert read_token("y" * 20, tmp_path / "token") == TOKEN
-    assert read_token("y" * 20, None) == "y" * 20
+    assert read_token("y" * 20, tmp_path / "token") == TOKEN and read_token("y" * 20, None) == "y" * 20
     assert read_token(None, None) is None
     with pytest.raises(DataError):
         read_token(None, tmp_path / "nothing")
@@ -60,8 +61,7 @@ def test_a_token_that_is_none_is_refused_without_being_shown(token: str) -> None
 @given(st.text())
 def test_any_id_becomes_harmless(text: str) -> None:
     cleaned = clean_request_id(text)
-    assert 1 <= len(cleaned) <= 64
-    assert all(each.isascii() and (each.isalnum() or each in "._-") for each in cleaned)
+    assert 1 <= len(cleaned) <= 64 and all(each.isascii() and (each.isalnum() or each in "._-") for each in cleaned)
 
 
 def test_a_server_without_a_token_takes_programs_here_and_no_pages() -> None:
@@ -123,79 +123,64 @@ def test_a_single_batch_always_finds_room_and_waits_are_bounded() -> None:
     gate = AdmissionControl(Limits(queue=4, concurrency=2))
     with gate.admit(9), pytest.raises(RefusedError) as caught, gate.admit(1):
         pass
-    assert (caught.value.status, caught.value.retry_after) == (429, 3)
-    assert gate.judgments == 0
+    assert (caught.value.status, caught.value.retry_after) == (429, 3) and gate.judgments == 0
     gate.took(1e9)
     assert gate.busy("x").retry_after == 1
     with gate.admit(4):
         assert gate.busy("x").retry_after == 60
 
 
-def test_when_all_bodies_wait_for_each_other_the_latest_is_refused() -> None:
-    async def main() -> list[str]:
-        gate = AdmissionControl(Limits(bytes_at_once=100))
-        ended = []
+async def test_when_all_bodies_wait_for_each_other_the_latest_is_refused() -> None:
+    gate = AdmissionControl(Limits(bytes_at_once=100))
+    ended = []
 
-        async def body(name: str) -> None:
-            async with gate.room() as take:
-                try:
-                    for _ in range(6):
-                        await take(10)
-                        await asyncio.sleep(0)
-                except RefusedError as error:
-                    ended.append(f"{name} {error.status}")
-                else:
-                    ended.append(name)
+    async def body(name: str) -> None:
+        async with gate.room() as take:
+            try:
+                for _ in range(6):
+                    await take(10)
+                    await asyncio.sleep(0)
+                ended.append(name)
+            except RefusedError as error:
+                ended.append(f"{name} {error.status}")
 
-        async with asyncio.timeout(5):
-            await asyncio.gather(*(body(name) for name in "abcd"))
-        assert (gate.bytes_held, gate.requests) == (0, 0)
-        return ended
-
-    assert asyncio.run(main()) == ["d 429", "c 429", "b 429", "a"]
+    async with asyncio.timeout(5):
+        await asyncio.gather(*map(body, "abcd"))
+    assert (gate.bytes_held, gate.requests) == (0, 0) and ended == ["d 429", "c 429", "b 429", "a"]
 
 
-def test_large_bodies_are_taken_apart_off_the_loop() -> None:
+async def test_large_bodies_are_taken_apart_off_the_loop() -> None:
     threads = []
 
     def parse(kind: str, body: bytes, limits: Limits) -> Parsed:
         threads.append(threading.current_thread())
         raise RefusedError(400, DEFECT)
 
-    async def main() -> None:
-        service = Service(ReadyJudge(), EMPTY, Limits())
+    async def receive() -> dict:
+        return {"type": "http.request", "body": b" " * (2 << 20)}
 
-        async def receive() -> dict:
-            return {"type": "http.request", "body": b" " * (2 << 20)}
-
-        with pytest.raises(RefusedError):
-            await service.answer(RequestContext("id"), {}, receive, BatchRequest, parse)
-        await service.close()
-
-    asyncio.run(main())
+    service = Service(ReadyJudge(), EMPTY, Limits())
+    with pytest.raises(RefusedError):
+        await service.answer(RequestContext("id"), {}, receive, BatchRequest, parse)
+    await service.close()
     assert threads and threading.main_thread() not in threads
 
 
 def test_words_about_the_model_behind_the_judge_stay_inside() -> None:
     for code in ErrorCode.__args__:  # type: ignore[attr-defined]
         fault = fault_of(Failure(code, "10.0.0.1:8000 said sk-abc"))
-        assert fault.code == code
-        assert "10.0.0.1" not in fault.message + fault.remedy
+        assert fault.code == code and "10.0.0.1" not in fault.message + fault.remedy
     assert fault_of(Failure("image", "the source is damaged.")).message == "the source is damaged."
     assert "secret" not in fault_of(Failure("new_code", "secret")).message
     assert len(fault_of(Failure("input", "x" * 9000)).message) <= 300
-    assert fault_of(failure_for(DEADLINE)) == DEADLINE
-    assert fault_of(failure_for(DEFECT)) == DEFECT
+    assert fault_of(failure_for(DEADLINE)) == DEADLINE and fault_of(failure_for(DEFECT)) == DEFECT
 
 
-def test_work_is_given_up_when_its_caller_goes_away_and_only_then():
+async def test_work_is_given_up_when_its_caller_goes_away_and_only_then() -> None:
     async def gone() -> dict:
         return {"type": "http.disconnect"}
 
-    async def stays() -> dict:
-        return await asyncio.get_running_loop().create_future()
-
-    async def forever() -> RequestResult:
+    async def stays() -> Any:
         try:
             return await asyncio.get_running_loop().create_future()
         finally:
@@ -207,21 +192,18 @@ def test_work_is_given_up_when_its_caller_goes_away_and_only_then():
     async def done() -> RequestResult:
         return RequestResult([], ItemUsage())
 
-    async def main() -> None:
-        with pytest.raises(ClientGoneError):
-            await unless_gone(gone, forever())
-        with pytest.raises(TimeoutError, match="of its own"):
-            await unless_gone(stays, late())
-        assert await unless_gone(stays, done()) == RequestResult([], ItemUsage())
-        await asyncio.sleep(0)
-        assert len(asyncio.all_tasks()) == 1, "nobody watches any more"
-
-    given_up: list[bool] = []
-    asyncio.run(main())
+    given_up, before = [], asyncio.all_tasks()
+    with pytest.raises(ClientGoneError):
+        await unless_gone(gone, stays())
     assert given_up == [True]
+    with pytest.raises(TimeoutError, match="of its own"):
+        await unless_gone(stays, late())
+    assert await unless_gone(stays, done()) == RequestResult([], ItemUsage())
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before, "nobody watches any more"
 
 
-def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
+async def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
     turns, begun = 0, Counting()
 
     class Noting(ReadyJudge):
@@ -229,29 +211,25 @@ def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
             begun[turns] += 1
             return await super().judge(example, library)
 
-    async def main() -> None:
-        nonlocal turns
-        service = Service(Noting(), EMPTY, Limits(concurrency=64))
+    service = Service(Noting(), EMPTY, Limits(concurrency=64))
 
-        async def ask(shade: int) -> float | None:
-            text = json.dumps(edit(picture(shade))).encode()
-            head = {b"content-type": b"application/json", b"content-length": b"%d" % len(text)}
-            body = [{"type": "http.request", "body": text}]
+    async def ask(shade: int) -> float | None:
+        text = json.dumps(edit(picture(shade))).encode()
+        body = [{"type": "http.request", "body": text}]
 
-            async def receive() -> dict:
-                return body.pop() if body else await asyncio.get_running_loop().create_future()
+        async def receive() -> dict:
+            return body.pop() if body else await asyncio.get_running_loop().create_future()
 
-            reply = await service.answer(RequestContext("id"), head, receive, ScoreRequest)
-            return reply.results[0].reward
+        head = {b"content-type": b"application/json", b"content-length": b"%d" % len(text)}
+        reply = await service.answer(RequestContext("id"), head, receive, ScoreRequest)
+        return reply.results[0].reward
 
-        asked = asyncio.gather(*(ask(shade) for shade in range(60)))
-        while not asked.done():
-            turns += 1
-            await asyncio.sleep(0)
-        assert asked.result() == [pytest.approx(reward_of(picture(shade))) for shade in range(60)]
-        await service.close()
-
-    asyncio.run(main())
+    asked = asyncio.gather(*map(ask, range(60)))
+    while not asked.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert asked.result() == [pytest.approx(reward_of(picture(shade))) for shade in range(60)]
+    await service.close()
     assert begun.total() == 60 and max(begun.values()) < 12, "a request for /healthz waits for a few, not for all"
 
 

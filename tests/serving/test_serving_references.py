@@ -47,8 +47,7 @@ ROUTES = {
 @pytest.mark.parametrize("route", ROUTES)
 def test_all_routes_take_references(server: Running, judge: ReadyJudge, route: str) -> None:
     reply = server.post(route.split()[0], ROUTES[route])
-    assert reply.status == 200 and reply.json["n_error"] == 0
-    assert seen(judge) == {(SOURCE, SECOND, THIRD)}
+    assert reply.status == 200 and reply.json["n_error"] == 0 and seen(judge) == {(SOURCE, SECOND, THIRD)}
     assert [image.name for image in judge.asked[0].references] == ["image 2", "image 3"]
 
 
@@ -141,8 +140,7 @@ def test_verl_takes_references(server: Running, judge: ReadyJudge) -> None:
     info = {"source": SOURCE, "edited": ONE, "instruction": TEXT, "references": [SECOND, THIRD]}
     assert verl.compute_score("d", "s", None, info, url=server.url)["score"] == reward_of(ONE)
     found = asyncio.run(verl.compute_edit_score("d", ONE, TEXT, info, url=server.url))
-    assert found["score"] == reward_of(ONE)
-    assert seen(judge) == {(SOURCE, SECOND, THIRD)}
+    assert found["score"] == reward_of(ONE) and seen(judge) == {(SOURCE, SECOND, THIRD)}
 
 
 def test_flow_grpo_and_edit_r1_take_lists_of_sources(server: Running, judge: ReadyJudge) -> None:

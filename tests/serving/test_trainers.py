@@ -84,10 +84,8 @@ def test_an_instruction_that_cannot_be_graded_gives_no_reward_unless_the_caller_
     with Running(Ungradable()) as server, RewardClient(server.url) as client:
         log: dict[str, float] = {}
         strict, opted = EditReward(server.url), EditReward(server.url, allow_ungradable=True)
-        assert ask(strict, picture(2)) == [None]
-        assert ask(opted, picture(2), log=log) == rewards(2)
-        assert log["rewardharness/confidence"] == pytest.approx(0.2)
-        assert ask(strict, picture(2)) == [None]
+        assert ask(strict, picture(2)) == [None] and ask(opted, picture(2), log=log) == rewards(2)
+        assert log["rewardharness/confidence"] == pytest.approx(0.2) and ask(strict, picture(2)) == [None]
         strict.close()
         opted.close()
         compared = client.compare("x", BEFORE, picture(2), picture(3))

@@ -333,8 +333,8 @@ def export_skills(library: str, folder: Path, /) -> int:
     from rewardharness.library.opening import open_library
 
     written = export_skills(open_library(library), folder)
-    for skill in written:
-        output.say(str(skill.path))
+    for path in written:
+        output.say(str(path))
     output.say(f"{output.count(len(written), 'Skill')}. Tools are not exported: they run inside the judge.")
     return 0
 

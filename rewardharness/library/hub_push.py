@@ -342,7 +342,7 @@ def _rebase(hub: Repo, draft: Upload, remote: _Remote) -> tuple[Upload, frozense
     """
     theirs = remote.parent
     base = fetch_snapshot(hub, remote.base) if remote.base else Snapshot("", {}, {}, None)
-    merge = merge_libraries(base.library or EMPTY, draft.library, theirs.library or EMPTY)
+    library, entry_conflicts = merge_libraries(base.library or EMPTY, draft.library, theirs.library or EMPTY)
     card, conflicts = _merged_card(draft, base, theirs)
     known = {*draft.texts, *(draft.origin.files if draft.origin is not None else ()), *theirs.files}
     paths = {
@@ -353,7 +353,7 @@ def _rebase(hub: Repo, draft: Upload, remote: _Remote) -> tuple[Upload, frozense
     merged, changed_by_both = three_way(original, ours, current)
     taken = {path for path in paths if merged.get(path) != ours.get(path)}
     conflicts = [
-        *(*merge.conflicts, *conflicts),
+        *(*entry_conflicts, *conflicts),
         *(Conflict(path, "both sides changed this document.") for path in changed_by_both),
         *(
             Conflict(path, "the other side changed this document, which is not downloaded.")
@@ -364,7 +364,7 @@ def _rebase(hub: Repo, draft: Upload, remote: _Remote) -> tuple[Upload, frozense
         raise ConflictError(hub.name, tuple(conflicts))
     texts = {path: text for path, text in draft.texts.items() if path not in taken}
     return (
-        replace(draft, library=merge.library, texts=texts, card=card),
+        replace(draft, library=library, texts=texts, card=card),
         frozenset(path for path in paths if path not in merged and path in current),
         {path: theirs.text(path) if path in theirs.files else None for path in taken},
     )

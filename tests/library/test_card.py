@@ -286,8 +286,8 @@ def test_cards_of_very_large_libraries_stay_readable() -> None:
 def test_skills_are_exported_with_standard_keys_alone(library: Library, tmp_path: Path) -> None:
     folder = tmp_path / "agent"
     (written,) = export_skills(library, folder)
-    text = written.path.read_text("utf-8")
-    assert written.path == folder / "text-edits" / "SKILL.md"
+    text = written.read_text("utf-8")
+    assert written == folder / "text-edits" / "SKILL.md"
     front = yaml.safe_load(text.split("---\n")[1])
     assert set(front) == {"name", "description", "metadata"}
     assert all(isinstance(value, str) for value in front["metadata"].values())
@@ -301,7 +301,7 @@ def test_skills_are_exported_with_standard_keys_alone(library: Library, tmp_path
     old = Library((Entry("Old_Name", "skill", "x", "y"), Entry("old-name", "skill", "x", "y")))
     with pytest.raises(LibraryError, match="Two Skills would be named"):
         export_skills(old, tmp_path / "other")
-    assert export_skills(Library(old.entries[:1]), tmp_path / "other")[0].path.parent.name == "old-name"
+    assert export_skills(Library(old.entries[:1]), tmp_path / "other")[0].parent.name == "old-name"
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "text-edits").symlink_to(tmp_path / "agent")
     with pytest.raises(LibraryError, match="link"):

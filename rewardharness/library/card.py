@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from rewardharness.codec import ValidationError, from_json, to_json
@@ -12,6 +13,7 @@ from rewardharness.library.card_parts import Header, fill_template, foreign, rea
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import SCHEMA, Entry
 from rewardharness.library.evolved import LineageStep, caution, draw, is_digest, read_steps
+from rewardharness.library.folder import Folder
 from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml
 from rewardharness.schema import Accuracy, Interval
@@ -175,10 +177,15 @@ def facts_json(facts: Facts) -> dict[str, Any]:
     return {key: value for key, value in values if key in always or (value is not None and value is not False)}
 
 
-def read_config(text: str) -> Config:
-    """Parse an untrusted `config.json`. Invalid values are ignored."""
+def read_config(source: str | Path) -> Config:
+    """Parse an untrusted `config.json`: its text, or its path. Invalid values are ignored.
+
+    Raises:
+        LibraryError: If the file is too large, a link, or not text.
+    """
+    text = Folder(source.parent).read(source.name, MAX_CONFIG) if isinstance(source, Path) else source
     try:
-        value = json.loads(text) if len(text) <= MAX_CONFIG else None
+        value = json.loads(text) if text and len(text) <= MAX_CONFIG else None
     except (ValueError, RecursionError):
         value = None
     value = value if isinstance(value, dict) else {}

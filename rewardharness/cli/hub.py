@@ -12,7 +12,7 @@ from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.library.card import Facts
-    from rewardharness.library.hub import Pulled, Pushed
+    from rewardharness.library.hub import Pushed
 
 OutputFolder = Annotated[Path | None, Parameter(name=("--to", "--output", "-o"))]
 
@@ -96,18 +96,18 @@ def pull(repo: str, /, *, revision: str | None = None, to: OutputFolder = None, 
     pulled = pull_library(repo, revision or named_revision or None, to=to, access=usual_access(Settings.from_env()))
     for note in pulled.notes:
         output.note(note)
-    if json:
-        output.emit(_pulled_json(pulled))
-        return 0
     library = pulled.library
+    if json:
+        value = {"repo": repo, "commit": pulled.commit, "version": pulled.version, "library_id": library.id}
+        output.emit({**value, "offline": pulled.offline, "folder": str(to), "notes": list(pulled.notes)})
+        return 0
     version = f"{pulled.version}, " if pulled.version else ""
     output.say(f"{repo}: {version}commit {pulled.commit}{' (offline, from the cache)' if pulled.offline else ''}")
     output.say(f"{len(library.skills)} Skills, {len(library.tools)} Tools. Library id {library.id}")
     if before is not None:
         diff = diff_libraries(before, library)
-        changes = [*(("+", change.name) for change in diff.added), *(("~", change.name) for change in diff.changed)]
-        for sign, name in (*changes, *(("-", change.name) for change in diff.removed)):
-            output.say(f"{sign} {name}")
+        for sign, entry in diff.signed:
+            output.say(f"{sign} {entry.name}")
         output.say("No entry has changed." if diff.is_empty else "Read the changed entries before use.")
     read = shell("rh library show {}", to)
     output.say(f"Written to {to}. It is text by other people; read it with: {read}")
@@ -116,26 +116,13 @@ def pull(repo: str, /, *, revision: str | None = None, to: OutputFolder = None, 
 
 def measured_facts(folder: Path) -> "tuple[Facts, ...]":
     """Return the results that `rh benchmark --for-library` stored for the Library in a folder."""
-    from rewardharness.library.card import BENCHMARK_FILE, MAX_CONFIG, known_facts, read_config
-    from rewardharness.library.folder import Folder
+    from rewardharness.library.card import BENCHMARK_FILE, known_facts, read_config
     from rewardharness.library.registry import REGISTRY_FILE
     from rewardharness.library.store import Library
 
     if not (folder / REGISTRY_FILE).is_file() or not (folder / BENCHMARK_FILE).is_file():
         return ()
-    return known_facts(read_config(Folder(folder).read(BENCHMARK_FILE, MAX_CONFIG) or "{}"), Library.load(folder))
-
-
-def _pulled_json(pulled: "Pulled") -> dict[str, Any]:
-    return {
-        "repo": pulled.repo,
-        "commit": pulled.commit,
-        "version": pulled.version,
-        "library_id": pulled.library.id,
-        "offline": pulled.offline,
-        "folder": str(pulled.folder),
-        "notes": list(pulled.notes),
-    }
+    return known_facts(read_config(folder / BENCHMARK_FILE), Library.load(folder))
 
 
 def pushed_json(done: "Pushed", **further: Any) -> dict[str, Any]:

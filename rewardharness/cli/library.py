@@ -95,6 +95,7 @@ def check(library: str, /, *, data: str | None = None, strict: bool = False, jso
     """
     from collections import Counter
 
+    from rewardharness.codec import to_json
     from rewardharness.data.opening import open_data
     from rewardharness.library.opening import check_library
     from rewardharness.measure.table import MEASURES
@@ -104,11 +105,7 @@ def check(library: str, /, *, data: str | None = None, strict: bool = False, jso
     counts = Counter(problem.severity for problem in problems)
     bad = counts["error"] > 0 or (strict and counts["warning"] > 0)
     if json:
-        rows = [
-            {"severity": p.severity, "where": p.where, "line": p.line, "message": p.message, "remedy": p.remedy}
-            for p in problems
-        ]
-        output.emit({"ok": not bad, "problems": rows})
+        output.emit({"ok": not bad, "problems": to_json(problems)})
         return 1 if bad else 0
     for problem in problems:
         output.say(str(problem))
@@ -137,8 +134,8 @@ def diff(before: str, after: str, /, *, json: bool = False) -> int:
         return 0
     if changes.is_empty:
         output.say("The Libraries are equal.")
-    for sign, entries in (("+", changes.added), ("-", changes.removed)):
-        for entry in entries:
+    for sign, entry in changes.signed:
+        if sign != "~":
             output.say(f"{sign} {entry.kind} {entry.name}: {entry.description}")
     _print_changes(changes)
     return 0
@@ -302,12 +299,11 @@ def card(folder: Path, /, *, repo: str | None = None) -> int:
         folder: Library folder.
         repo: Repository that the card is for (default: the one it was pulled from).
     """
-    from rewardharness.library.card import MAX_CONFIG, CardSubject, known_facts, make_card, read_config
-    from rewardharness.library.folder import Folder
-    from rewardharness.library.hub_files import CONFIG_FILE, read_draft
+    from rewardharness.library.card import CONFIG_FILE, CardSubject, known_facts, make_card, read_config
+    from rewardharness.library.hub_files import read_draft
 
     draft = read_draft(folder)
-    config = read_config(Folder(folder).read(CONFIG_FILE, MAX_CONFIG) or "{}")
+    config = read_config(folder / CONFIG_FILE)
     guess = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-.") or "library"
     repo = repo or (draft.origin.repo if draft.origin is not None else f"your-name/{guess}")
     published = config.library_id == draft.library.id and draft.origin is not None and draft.origin.repo == repo
@@ -333,8 +329,8 @@ def export_skills(library: str, folder: Path, /) -> int:
     from rewardharness.library.opening import open_library
 
     written = export_skills(open_library(library), folder)
-    for skill in written:
-        output.say(str(skill.path))
+    for path in written:
+        output.say(str(path))
     output.say(f"{output.count(len(written), 'Skill')}. Tools are not exported: they run inside the judge.")
     return 0
 
@@ -367,14 +363,7 @@ def _show_entry(entry: "Entry", as_json: bool) -> None:
     output.say(f"\n{entry.body.strip()}\n")
     if entry.rubric:
         rows = [
-            (
-                item.id,
-                item.dimension,
-                f"{item.weight:g}",
-                item.measure or "-",
-                ", ".join(item.applies) or "all",
-                item.text,
-            )
-            for item in entry.rubric.criteria
+            (row.id, row.dimension, f"{row.weight:g}", row.measure or "-", ", ".join(row.applies) or "all", row.text)
+            for row in entry.rubric.criteria
         ]
         output.table(("criterion", "dimension", "weight", "measure", "edits", "text"), rows)

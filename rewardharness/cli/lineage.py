@@ -6,37 +6,17 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
+from rewardharness.cli import lineage_inputs as inputs
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
-from rewardharness.cli.lineage_inputs import (
-    artifact,
-    expected_metric,
-    metric_value,
-    read_config,
-    read_items,
-)
 from rewardharness.cli.lineage_show import Common, check, compare, show
 from rewardharness.codec import to_json
 from rewardharness.errors import InputError
 from rewardharness.library.opening import open_library
+from rewardharness.lineage import records
 from rewardharness.lineage.curves import read_curve
 from rewardharness.lineage.named_files import read_release
-from rewardharness.lineage.records import (
-    Activity,
-    BenchmarkRef,
-    Body,
-    Evaluation,
-    Items,
-    Manifest,
-    NamedRevision,
-    RewardRef,
-    RunFailure,
-    RunOutcome,
-    Stage,
-    Status,
-    Subject,
-    Trainer,
-)
+from rewardharness.lineage.records import BenchmarkRef, Items, NamedRevision
 from rewardharness.lineage.reports import ReportFacts, read_report
 from rewardharness.lineage.store import Lineage
 
@@ -56,7 +36,7 @@ class RecordOptions(Common):
     dry_run: bool = False
     """Check everything, and write nothing."""
 
-    def save(self, name: str, body: Body, items: Items | None = None) -> int:
+    def save(self, name: str, body: records.Body, items: Items | None = None) -> int:
         """Store a record and print it."""
         lineage = self.open()
         record = lineage.record(name, body, items, dry_run=self.dry_run)
@@ -77,7 +57,7 @@ class ManifestOptions(RecordOptions):
     """Name of the model that the work starts from."""
     base_revision: str = ""
     """Its commit or version."""
-    activity: Activity = "training"
+    activity: records.Activity = "training"
     """Kind of work."""
     release: Path | None = None
     """File of the release that gives rewards."""
@@ -106,9 +86,9 @@ class ManifestOptions(RecordOptions):
 class ResultOptions(RecordOptions):
     """Options of `record-result`."""
 
-    status: Status
+    status: records.Status
     """Outcome."""
-    stage: Stage | None = None
+    stage: records.Stage | None = None
     """Stage that failed."""
     message: str | None = None
     """Cause of the failure."""
@@ -177,20 +157,18 @@ def record_manifest(name: str, /, *, options: ManifestOptions) -> int:
         raise InputError("--data-revision needs a dataset.", next_step="Add --data.")
     lineage = options.open()
     known = lineage.read_all()
-    reward = None
-    if options.release is not None:
-        reward = RewardRef(release=read_release(options.release))
-    elif options.library is not None:
-        reward = RewardRef(library=_library_id(options.library))
-    config = read_config(options.config) if options.config else {}
-    body = Manifest(
+    reward = records.RewardRef(release=read_release(options.release)) if options.release is not None else None
+    if options.library is not None:
+        reward = records.RewardRef(library=_library_id(options.library))
+    config = inputs.read_config(options.config) if options.config else {}
+    body = records.Manifest(
         activity=options.activity,
         base_model=NamedRevision(options.base_model, options.base_revision),
         reward=reward,
         data=NamedRevision(options.data, options.data_revision) if options.data else None,
-        trainer=Trainer(options.trainer, options.trainer_version, config) if options.trainer else None,
+        trainer=records.Trainer(options.trainer, options.trainer_version, config) if options.trainer else None,
         seeds=options.seed,
-        expected=tuple(map(expected_metric, options.expect)),
+        expected=tuple(map(inputs.expected_metric, options.expect)),
         parents=tuple(lineage.find(which, known=known).id for which in options.parent),
         notes=options.notes,
     )
@@ -213,11 +191,11 @@ def record_result(manifest: str, /, *, options: ResultOptions) -> int:
         raise InputError("A failure needs its stage and cause.", next_step="Add --stage and --message.")
     if not failed and (options.stage or options.message):
         raise InputError("--stage and --message are for --status failed.", next_step="Use --notes.")
-    body = RunOutcome(
+    body = records.RunOutcome(
         manifest=record.id,
         status=options.status,
-        failure=RunFailure(options.stage, options.message) if options.stage and options.message else None,
-        artifacts=tuple(map(artifact, options.artifact)),
+        failure=records.RunFailure(options.stage, options.message) if options.stage and options.message else None,
+        artifacts=tuple(map(inputs.artifact, options.artifact)),
         steps=options.steps,
         curve=read_curve(options.curve, options.curve_key) if options.curve else None,
         wall_seconds=options.wall_seconds,
@@ -243,8 +221,8 @@ def record_eval(name: str, /, *, options: EvalOptions = EVAL) -> int:
     lineage = options.open()
     report = read_report(options.report, options.row) if options.report else None
     names = [spec.partition(",")[0].strip() for spec in options.metric]
-    items: Items = read_items(options.items, names) if options.items else {}
-    metrics = tuple(metric_value(spec, report, items) for spec in options.metric)
+    items: Items = inputs.read_items(options.items, names) if options.items else {}
+    metrics = tuple(inputs.metric_value(spec, report, items) for spec in options.metric)
     if report is not None and not metrics:
         metrics, items = report.metrics, report.items
     benchmark = report.benchmark if report is not None else None
@@ -255,7 +233,7 @@ def record_eval(name: str, /, *, options: EvalOptions = EVAL) -> int:
         step = f"Add {missing}, or --report with the report.json of rh evolve or rh benchmark."
         raise InputError(f"An eval needs {missing}.", next_step=step)
     protocol, judge = (report.protocol, report.judge) if report else ("", "")
-    body = Evaluation(
+    body = records.Evaluation(
         subject=_subject(options, lineage, report),
         benchmark=benchmark,
         metrics=metrics,
@@ -278,29 +256,26 @@ def _library_id(spec: str) -> str:
     return spec if re.fullmatch(r"[0-9a-f]{64}", spec) else open_library(spec).id
 
 
-def _subject(options: EvalOptions, lineage: Lineage, report: ReportFacts | None) -> Subject:
+def _subject(options: EvalOptions, lineage: Lineage, report: ReportFacts | None) -> records.Subject:
     _exclusive(artifact=options.artifact, release=options.release, library=options.library, model=options.model)
     if options.release is not None:
-        return Subject(release=read_release(options.release))
+        return records.Subject(release=read_release(options.release))
     if options.library is not None:
-        return Subject(library=_library_id(options.library))
+        return records.Subject(library=_library_id(options.library))
     if options.model is not None:
         name, _, revision = options.model.partition("@")
-        return Subject(model=NamedRevision(name, revision))
+        return records.Subject(model=NamedRevision(name, revision))
     if options.artifact is not None:
         which, _, name = options.artifact.partition("/")
         record = lineage.find(which, "result")
-        assert isinstance(record.body, RunOutcome)
+        assert isinstance(record.body, records.RunOutcome)
         names = [artifact.name for artifact in record.body.artifacts]
         name = names[0] if not name and len(names) == 1 else name
         if name not in names:
-            raise InputError(
-                f"{record.title} has no artifact {name!r}."
-                if name
-                else f"{record.title} has several artifacts, or none.",
-                next_step=f"Artifacts: {', '.join(names) or 'none'}. Write {which}/NAME.",
-            )
-        return Subject(result=record.id, artifact=name)
+            problem = f"has no artifact {name!r}" if name else "has several artifacts, or none"
+            step = f"Artifacts: {', '.join(names) or 'none'}. Write {which}/NAME."
+            raise InputError(f"{record.title} {problem}.", next_step=step)
+        return records.Subject(result=record.id, artifact=name)
     if report is not None and report.library is not None:
-        return Subject(library=report.library)
+        return records.Subject(library=report.library)
     raise InputError("The eval has no subject.", next_step="Add --artifact, --release, --library or --model.")

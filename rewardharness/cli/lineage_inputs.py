@@ -80,18 +80,13 @@ def read_items(path: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
             row = json.loads(line)
             id_ = row["id"].encode("utf-8").decode("utf-8")
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-            raise InputError(
-                f"{path}, line {number}, is not a JSON object with an `id`.", next_step="Correct the line."
-            ) from None
-        for name in names:
-            value = row.get(name)
-            if value is None:
-                continue
+            message = f"{path}, line {number}, is not a JSON object with an `id`."
+            raise InputError(message, next_step="Correct the line.") from None
+        for name in (name for name in names if row.get(name) is not None):
+            value = row[name]
             if not isinstance(value, int | float) or not abs(value) < 1e300 or id_ in found[name]:
-                raise InputError(
-                    f"{path}, line {number}: {name} is not a number, or the id {id_!r} is repeated.",
-                    next_step="Correct the line.",
-                )
+                message = f"{path}, line {number}: {name} is not a number, or the id {id_!r} is repeated."
+                raise InputError(message, next_step="Correct the line.")
             found[name][id_] = float(value)
     found = {name: values for name, values in found.items() if values}
     if not found:

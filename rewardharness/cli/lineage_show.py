@@ -16,7 +16,7 @@ from rewardharness.lineage.compare import compare as compare_evals
 from rewardharness.lineage.evolutions import read_evolution, read_evolutions
 from rewardharness.lineage.graph import Graph, around, lineage_graph, mermaid, tree
 from rewardharness.lineage.named_files import state_of
-from rewardharness.lineage.records import EvalComparison, Evaluation
+from rewardharness.lineage.records import EvalComparison, Evaluation, MetricDifference
 from rewardharness.lineage.store import SHORT, Lineage, Record, files_of
 from rewardharness.ranges import SHARE
 from rewardharness.runs.store import find_runs
@@ -113,18 +113,10 @@ def compare(
         output.emit({**to_json(comparison), **ids})
         return 0
     output.say(f"{one.title} and {other.title}")
-    rows = [
-        (
-            metric.name,
-            metric.direction,
-            f"{metric.base:.4g}",
-            f"{metric.new:.4g}",
-            _signed(metric.difference, metric.interval),
-            metric.method + (f", n {metric.n}" if metric.n else ""),
-            metric.verdict,
-        )
-        for metric in comparison.metrics
-    ]
+    rows = []
+    for metric in comparison.metrics:
+        method = metric.method + (f", n {metric.n}" if metric.n else "")
+        rows.append((*_values(metric), _signed(metric.difference, metric.interval), method, metric.verdict))
     output.table(("metric", "better", "base", "new", "difference [95% CI]", "method", "verdict"), rows)
     for side, only in (("base", comparison.only_base), ("new", comparison.only_new)):
         if only:
@@ -170,18 +162,10 @@ def check(
         rows = [asdict(check) for check in checks]
         output.emit({"regressed": bool(worse), "rule": rule, "base": one.id, "new": other.id, "checks": rows})
         return 1 if worse else 0
-    table = [
-        (
-            check.name,
-            check.direction,
-            f"{check.base:.4g}",
-            f"{check.new:.4g}",
-            f"{check.loss:+.4g}" if check.counted else _signed(check.loss, check.interval),
-            f"{check.tolerance:g}",
-            "REGRESSED" if check.regressed else "ok",
-        )
-        for check in checks
-    ]
+    table = []
+    for check in checks:
+        loss = f"{check.loss:+.4g}" if check.counted else _signed(check.loss, check.interval)
+        table.append((*_values(check), loss, f"{check.tolerance:g}", "REGRESSED" if check.regressed else "ok"))
     output.table(("metric", "better", "base", "new", "loss [95% CI]", "tolerance", ""), table)
     for check in checks:
         if not check.counted and not check.certain:
@@ -218,6 +202,10 @@ def _file_states(records: dict[str, Record]) -> list[dict[str, Any]]:
         for path, digest in files_of(record.body, records):
             files.setdefault((path, digest), record.title)
     return [{"record": title, "file": path, "state": state_of(path, digest)} for (path, digest), title in files.items()]
+
+
+def _values(row: MetricDifference | RegressionCheck) -> tuple[str, ...]:
+    return row.name, row.direction, f"{row.base:.4g}", f"{row.new:.4g}"
 
 
 def _signed(value: float, interval: tuple[float, float] | None) -> str:

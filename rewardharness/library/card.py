@@ -2,29 +2,25 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from rewardharness.codec import ValidationError, from_json, to_json
 from rewardharness.errors import LibraryError
-from rewardharness.library.card_parts import (
-    Header,
-    combine,
-    fill_template,
-    foreign,
-    hand_written,
-    print_card,
-    read_card,
-    table,
-)
+from rewardharness.library.card_parts import Header, fill_template, foreign, read_card, table, update_card
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import SCHEMA, Entry
-from rewardharness.library.evolved import LineageStep, caution, draw, read_steps
+from rewardharness.library.evolved import LineageStep, caution, draw, is_digest, read_steps
+from rewardharness.library.folder import Folder
 from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml
 from rewardharness.schema import Accuracy, Interval
 
+CARD_FILE, CONFIG_FILE, CHART_FILE = "README.md", "config.json", "evolution.svg"
+GENERATED = frozenset({CARD_FILE, CONFIG_FILE, CHART_FILE})
+"""Files that a push generates."""
 LIBRARY_TAG = "rh-library"
 """Tag of all Libraries on the Hub, by which they are found."""
 TAGS = ("rewardharness", LIBRARY_TAG, "image-editing", "reward-model")
@@ -41,7 +37,8 @@ BENCHMARK_FILE = "benchmark.json"
 """File in the folder of a Library with benchmark results, in the format of `config.json`."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,95})?")
-_ID = re.compile(r"[0-9a-f]{64}")
+_OWN_KEYS = frozenset({"library_name", "tags", "pipeline_tag", "model-index", "rewardharness"})
+"""Keys of the header that are generated."""
 
 
 @dataclass(frozen=True)
@@ -122,31 +119,35 @@ def make_card(subject: CardSubject, existing: str = "") -> str:
     """
     for facts in subject.facts:
         if facts.library_id != subject.library.id:
-            message = (
-                f"The evaluated Library is {facts.library_id[:12]}, but the published one is {subject.library.id[:12]}."
-            )
-            raise LibraryError(message, next_step="Evaluate the published Library.")
-    steps = read_steps(subject.library.lineage)
-    name = subject.library.name or subject.repo.rsplit("/", 1)[-1]
+            ids = f"{facts.library_id[:12]}, but the published one is {subject.library.id[:12]}"
+            raise LibraryError(f"The evaluated Library is {ids}.", next_step="Evaluate the published Library.")
     values = {
         "header": print_yaml(_header(subject)),
-        "title": foreign(name),
+        "title": foreign(subject.library.name or subject.repo.rsplit("/", 1)[-1]),
         "spec": subject.repo + (f"@v{subject.version}" if subject.version else ""),
         "summary": _summary(subject),
         "entries": _entries(subject.library),
         "results": _results(subject.facts),
-        "evolution": _evolution(steps),
+        "evolution": _evolution(read_steps(subject.library.lineage)),
         "changes": _changes(subject),
     }
-    card = read_card(fill_template("library_card.md", values))
-    return print_card(combine(card, read_card(existing)) if existing.strip() else card)
+    return update_card(fill_template("library_card.md", values), existing)
 
 
 def hand_written_text(card: str) -> tuple[str, str]:
     """Return the hand-written text and the hand-written part of the header of a card."""
-    return hand_written(
-        card, {key: None for key in ("library_name", "tags", "pipeline_tag", "model-index", "rewardharness")}
-    )
+    if not card.strip():
+        return "", ""
+    parsed = read_card(card)
+    header = {key: value for key, value in parsed.header.items() if key not in _OWN_KEYS}
+    return " ".join("".join(text for name, text in parsed.parts if not name).split()), print_yaml(header)
+
+
+def card_files(subject: CardSubject, existing: str) -> dict[str, bytes]:
+    """Generate the card, updated from an existing one, `config.json`, and the chart of the evolution, by path."""
+    chart = make_chart(subject.library)
+    texts = {CARD_FILE: make_card(subject, existing), CONFIG_FILE: make_config(subject), CHART_FILE: chart}
+    return {path: text.encode("utf-8") for path, text in texts.items() if text}
 
 
 def make_chart(library: Library) -> str | None:
@@ -176,16 +177,21 @@ def facts_json(facts: Facts) -> dict[str, Any]:
     return {key: value for key, value in values if key in always or (value is not None and value is not False)}
 
 
-def read_config(text: str) -> Config:
-    """Parse an untrusted `config.json`. Invalid values are ignored."""
+def read_config(source: str | Path) -> Config:
+    """Parse an untrusted `config.json`: its text, or its path. Invalid values are ignored.
+
+    Raises:
+        LibraryError: If the file is too large, a link, or not text.
+    """
+    text = Folder(source.parent).read(source.name, MAX_CONFIG) if isinstance(source, Path) else source
     try:
-        value = json.loads(text) if len(text) <= MAX_CONFIG else None
+        value = json.loads(text) if text and len(text) <= MAX_CONFIG else None
     except (ValueError, RecursionError):
         value = None
     value = value if isinstance(value, dict) else {}
     library_id, version, facts = (value.get(key) for key in ("library_id", "version", "evaluation"))
     return Config(
-        library_id if isinstance(library_id, str) and _ID.fullmatch(library_id) else "",
+        library_id if is_digest(library_id) else "",
         version if isinstance(version, str) and len(version) <= 40 else "",
         tuple(filter(None, map(_read_facts, facts if isinstance(facts, list) else []))),
     )
@@ -209,39 +215,45 @@ def _read_facts(value: Any) -> Facts | None:
 
 
 def _header(subject: CardSubject) -> Header:
-    meta = subject.library.meta
-    header: Header = {"library_name": "rewardharness", "tags": list(TAGS), "pipeline_tag": "image-text-to-text"}
-    license_id = meta.get("license")
-    if isinstance(license_id, str) and re.fullmatch(r"[a-z0-9.-]{1,40}", license_id):
-        header["license"] = license_id
-    header["language"] = "en"
-    header["rewardharness"] = {"version": subject.version, "library_id": subject.library.id}
-    models = sorted({facts.model for facts in subject.facts if _HUB_NAME.fullmatch(facts.model)})
-    datasets = sorted({facts.dataset for facts in subject.facts if _HUB_NAME.fullmatch(facts.dataset)})
-    if models:
-        header |= {"base_model": models, "base_model_relation": "adapter"}
-    if datasets:
-        header["datasets"] = datasets
+    license_id = subject.library.meta.get("license")
+    is_license = isinstance(license_id, str) and re.fullmatch(r"[a-z0-9.-]{1,40}", license_id)
+    models, datasets = (
+        sorted({name for facts in subject.facts if _HUB_NAME.fullmatch(name := getattr(facts, key))})
+        for key in ("model", "dataset")
+    )
     results = [_result(facts) for facts in subject.facts if facts.accuracy.value is not None]
-    if results:
-        name = subject.repo.rsplit("/", 1)[-1]
-        header["model-index"] = [{"name": f"{name} (Library {subject.library.id[:12]})", "results": results}]
-    return header
+    name = f"{subject.repo.rsplit('/', 1)[-1]} (Library {subject.library.id[:12]})"
+    return {
+        "library_name": "rewardharness",
+        "tags": list(TAGS),
+        "pipeline_tag": "image-text-to-text",
+        **({"license": license_id} if is_license else {}),
+        "language": "en",
+        "rewardharness": {"version": subject.version, "library_id": subject.library.id},
+        **({"base_model": models, "base_model_relation": "adapter"} if models else {}),
+        **({"datasets": datasets} if datasets else {}),
+        **({"model-index": [{"name": name, "results": results}]} if results else {}),
+    }
 
 
 def _result(facts: Facts) -> dict[str, Any]:
-    accuracy = facts.accuracy
-    metric: dict[str, Any] = {"type": "accuracy", "name": _plain(facts.counted)}
-    metric |= {"value": round(accuracy.value or 0.0, 4)}
-    args: dict[str, Any] = {"judge": _plain(facts.judge), "protocol": _plain(facts.protocol), "n": accuracy.n}
-    args |= {"judged": accuracy.judged, "low": round(facts.interval.low, 4), "high": round(facts.interval.high, 4)}
+    accuracy, reward = facts.accuracy, facts.exploit_reward
     dataset = facts.dataset if _HUB_NAME.fullmatch(facts.dataset) else "local"
-    args |= {"evolved_on_these_data": True} if facts.evolved_on else {}
-    args |= {"exploit_reward": round(facts.exploit_reward, 4)} if facts.exploit_reward is not None else {}
+    args = {
+        "judge": _plain(facts.judge),
+        "protocol": _plain(facts.protocol),
+        "n": accuracy.n,
+        "judged": accuracy.judged,
+        "low": round(facts.interval.low, 4),
+        "high": round(facts.interval.high, 4),
+        **({"evolved_on_these_data": True} if facts.evolved_on else {}),
+        **({"exploit_reward": round(reward, 4)} if reward is not None else {}),
+    }
+    metric = {"type": "accuracy", "name": _plain(facts.counted), "value": round(accuracy.value or 0.0, 4), "args": args}
     return {
         "task": {"type": "image-text-to-text", "name": "image edit preference"},
         "dataset": {"type": dataset, "name": _plain(facts.data) or dataset},
-        "metrics": [{**metric, "args": args}],
+        "metrics": [metric],
     }
 
 
@@ -257,7 +269,7 @@ def _summary(subject: CardSubject) -> str:
 
 
 def _count(items: Sequence[object], word: str) -> str:
-    return f"{len(items)} {word}" if len(items) == 1 else f"{len(items)} {word}s"
+    return f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
 
 
 def _entries(library: Library) -> str:
@@ -273,32 +285,24 @@ def _entries(library: Library) -> str:
 
 
 def _when(entry: Entry) -> str:
-    triggers = ", ".join(str(trigger) for trigger in entry.triggers)
-    return foreign(triggers, 120) if triggers else "determined by the description"
+    return foreign(", ".join(map(str, entry.triggers)), 120) or "determined by the description"
 
 
 def _results(facts: Sequence[Facts]) -> str:
     attacks = tuple(row for row in facts if row.exploit_reward is not None)
-    parts = [_agreement(tuple(row for row in facts if row.exploit_reward is None))]
-    return "\n\n".join([*parts, *([_robustness(attacks)] if attacks else [])])
+    agreement = _agreement(tuple(row for row in facts if row.exploit_reward is None))
+    return f"{agreement}\n\n{_robustness(attacks)}" if attacks else agreement
 
 
 def _robustness(attacks: Sequence[Facts]) -> str:
-    headings = ("Attack", "Judge", "Exploit preferred", "Mean reward of the exploit")
     rows = []
     for row in attacks[:MAX_ROWS]:
-        span, accuracy = row.interval, row.accuracy
+        span, accuracy, around = row.interval, row.accuracy, row.exploit_interval
         won = "-" if accuracy.value is None else f"{1 - accuracy.value:.3f} ({1 - span.high:.3f} to {1 - span.low:.3f})"
-        around = row.exploit_interval
         bounds = f" ({around.low:.3f} to {around.high:.3f})" if around else ""
-        rows.append(
-            (
-                foreign(row.label_kind, 80),
-                foreign(row.judge, 200),
-                f"{won}, {accuracy.judged} of {accuracy.n} judged",
-                f"{row.exploit_reward:.3f}{bounds}",
-            )
-        )
+        judged, reward = f"{won}, {accuracy.judged} of {accuracy.n} judged", f"{row.exploit_reward:.3f}{bounds}"
+        rows.append((foreign(row.label_kind, 80), foreign(row.judge, 200), judged, reward))
+    headings = ("Attack", "Judge", "Exploit preferred", "Mean reward of the exploit")
     text = (
         "Generated pairs of a correct edit and an exploit: how often the exploit is preferred (a tie counts half), and "
         "its reward in [0, 1], with 95% intervals. Lower is better."
@@ -309,30 +313,25 @@ def _robustness(attacks: Sequence[Facts]) -> str:
 def _agreement(facts: Sequence[Facts]) -> str:
     if not facts:
         return "Not evaluated: the agreement of this version with human labels has not been measured."
-    headings = ("Data", "Metric", "Judge", "Protocol", "With this Library", "Same judge without it")
-    rows = []
-    for row in facts[:MAX_ROWS]:
-        names = (row.counted, row.judge, row.protocol)
+    facts = facts[:MAX_ROWS]
+    rows, bars = [], ""
+    for number, row in enumerate(facts, 1):
+        names = [foreign(text, 200) for text in (row.counted, row.judge, row.protocol)]
         data = foreign(row.data, 200) + (", **evolved on it**" if row.evolved_on else "")
         without = _figure(row.without, row.without_interval) if row.without else "not measured"
-        rows.append((data, *(foreign(text, 200) for text in names), _figure(row.accuracy, row.interval), without))
+        rows.append((data, *names, _figure(row.accuracy, row.interval), without))
+        before, after = row.without.value if row.without else None, row.accuracy.value
+        if before is not None and after is not None:  # bars of text, which every reader of Markdown shows
+            bars += f"row {number}  without {_bar(before)}\n       with    {_bar(after)}\n"
+    headings = ("Data", "Metric", "Judge", "Protocol", "With this Library", "Same judge without it")
     explanation = (
         "Accuracy is the share of judged examples on which the judge agrees with the label, with its confidence "
         "interval. Examples that could not be judged are excluded; the number of judged examples is given."
     )
-    evolved_on = any(row.evolved_on for row in facts[:MAX_ROWS])
+    evolved_on = any(row.evolved_on for row in facts)
     warning = f"{caution('Where marked, the Library')}\n\n" if evolved_on else ""
-    return f"{table(headings, rows)}\n\n{_bars(facts)}{warning}{explanation}"
-
-
-def _bars(facts: Sequence[Facts]) -> str:
-    """Draw the accuracy without and with the Library as bars of text, which every reader of Markdown shows."""
-    lines = []
-    for number, row in enumerate(facts[:MAX_ROWS], 1):
-        before, after = row.without.value if row.without else None, row.accuracy.value
-        if before is not None and after is not None:
-            lines += [f"row {number}  without {_bar(before)}", f"       with    {_bar(after)}"]
-    return "```text\n" + "\n".join(lines) + "\n```\n\n" if lines else ""
+    chart = f"```text\n{bars}```\n\n" if bars else ""
+    return f"{table(headings, rows)}\n\n{chart}{warning}{explanation}"
 
 
 def _bar(share: float) -> str:
@@ -350,10 +349,10 @@ def _figure(accuracy: Accuracy, interval: Interval | None) -> str:
 def _evolution(steps: Sequence[LineageStep]) -> str:
     if not steps:
         return "The lineage is empty: the entries were written by hand, or their evolution was not recorded."
-    accepted = sum(step.accepted for step in steps)
-    head = f"{accepted} of {steps[-1].number} recorded edits were accepted."
+    accepted, recorded = sum(step.accepted for step in steps), steps[-1].number
+    head = f"{accepted} of {recorded} recorded edits were accepted."
     if steps[0].number > 1:
-        head = f"{accepted} of the latest {len(steps)} edits were accepted; {steps[-1].number} edits are recorded."
+        head = f"{accepted} of the latest {len(steps)} edits were accepted; {recorded} edits are recorded."
     settings = sorted({f"- {key}: {foreign(text, 120)}" for step in steps for key, text in step.setting.items()})
     rows = []
     for step in steps[-MAX_ROWS:]:
@@ -361,17 +360,15 @@ def _evolution(steps: Sequence[LineageStep]) -> str:
         outcome = "accepted" if step.accepted else "rejected"
         rows.append((str(step.number), outcome, *(foreign(*text) or "-" for text in texts), _evidence(step)))
     headings = ("Edit", "Outcome", "Operation", "Entries", "Reason", "Accuracy")
-    parts = [head, "\n".join(settings[:12]), table(headings, rows)]
-    if draw(steps):
-        parts.append("![Accuracy after each accepted edit](evolution.svg)")
-    return "\n\n".join(part for part in parts if part)
+    chart = f"![Accuracy after each accepted edit]({CHART_FILE})" if draw(steps) else ""
+    return "\n\n".join(filter(None, (head, "\n".join(settings[:12]), table(headings, rows), chart)))
 
 
 def _evidence(step: LineageStep) -> str:
     n = f" (n = {step.n})" if step.n is not None else ""
-    if step.before is not None and step.after is not None:
-        return f"{step.before:.3f} to {step.after:.3f}{n}"
-    return f"{step.after:.3f}{n}" if step.after is not None else f"not recorded{n}"
+    if step.after is None:
+        return f"not recorded{n}"
+    return (f"{step.before:.3f} to " if step.before is not None else "") + f"{step.after:.3f}{n}"
 
 
 def _changes(subject: CardSubject) -> str:
@@ -385,15 +382,11 @@ def _changes(subject: CardSubject) -> str:
     lines += [f"- Added the {entry.kind} `{entry.name}`: {foreign(entry.description)}" for entry in diff.added]
     lines += [f"- Removed the {entry.kind} `{entry.name}`" for entry in diff.removed]
     for change in diff.changed:
+        more = len(change.notes) - MAX_NOTES
         lines.append(f"- Changed the {change.after.kind} `{change.name}`")
-        lines += [f"  - {note}" for note in _notes(change.notes)]
+        lines += [f"  - {foreign(note)}" for note in change.notes[:MAX_NOTES]]
+        lines += [f"  - {more} more differences"] if more > 0 else []
     return "\n".join(lines[: 2 * MAX_ROWS])
-
-
-def _notes(notes: Sequence[str]) -> Iterator[str]:
-    yield from (foreign(note) for note in notes[:MAX_NOTES])
-    if len(notes) > MAX_NOTES:
-        yield f"{len(notes) - MAX_NOTES} more differences"
 
 
 def known_facts(config: Config, library: Library) -> tuple[Facts, ...]:

@@ -83,96 +83,64 @@ def read_card(text: str) -> Card:
     Raises:
         LibraryError: If the header is invalid, or the marker of a block is missing or duplicated.
     """
-    header, body = split_header(unix_lines(text.removeprefix("\ufeff")))
+    header, body = _split_header(unix_lines(text.removeprefix("\ufeff")))
     parts: list[tuple[str, str]] = []
-    position, opened, start = 0, "", 0
+    position, opened = 0, ""
     for mark in _MARK.finditer(body):
         kind, name = mark.groups()
-        if (kind == "begin") == bool(opened) or (kind == "end" and name != opened):
-            message = f"README.md: `rh:{kind} {name}` has no matching marker."
-            raise LibraryError(message, next_step=_REMEDY)
-        if kind == "begin":
-            opened, start = name, mark.start()
-            parts.append(("", body[position:start]))
-        else:
-            if any(name == earlier for earlier, _ in parts):
-                raise LibraryError(f"README.md: the block `{name}` occurs twice.", next_step="Remove one of them.")
-            parts.append((name, body[start : mark.end()]))
-            opened, position = "", mark.end()
+        begins = kind == "begin"
+        if begins == bool(opened) or (not begins and name != opened):
+            raise LibraryError(f"README.md: `rh:{kind} {name}` has no matching marker.", next_step=_REMEDY)
+        if begins and any(name == earlier for earlier, _ in parts):
+            raise LibraryError(f"README.md: the block `{name}` occurs twice.", next_step="Remove one of them.")
+        end = mark.start() if begins else mark.end()
+        parts.append((opened, body[position:end]))
+        opened, position = name if begins else "", end
     if opened:
         raise LibraryError(f"README.md: the block `{opened}` has no end marker.", next_step=_REMEDY)
-    parts.append(("", body[position:]))
-    return Card(header, tuple(parts))
+    return Card(header, (*parts, ("", body[position:])))
 
 
-def split_header(text: str) -> tuple[Header, str]:
-    """Split a card into its YAML header and its body.
-
-    Raises:
-        LibraryError: If the header is invalid.
-    """
+def _split_header(text: str) -> tuple[Header, str]:
     if text.split("\n", 1)[0].rstrip() != "---":
         return {}, text
     end = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE).search(text, 4)
     if end is None:
         raise LibraryError("README.md: the header has no closing line `---`.", next_step=_REMEDY)
-    front = text[4 : end.start()]
-    if not front.strip():
-        return {}, text[end.end() :]
+    front, body = text[4 : end.start()], text[end.end() :]
     try:
-        return dict(read_yaml(front, where="README.md", first_line=2).value), text[end.end() :]
+        return dict(read_yaml(front, where="README.md", first_line=2).value) if front.strip() else {}, body
     except FormatError as error:
-        message = f"{error.problem.place}: {error.problem.message}"
-        raise LibraryError(message, next_step=error.problem.remedy or _REMEDY) from None
+        raise LibraryError(error.message, next_step=error.next_step or _REMEDY) from None
 
 
-def print_card(card: Card) -> str:
-    """Format a card as Markdown with a YAML header."""
-    return f"---\n{print_yaml(card.header)}---\n" + "".join(text for _, text in card.parts)
+def update_card(text: str, existing: str) -> str:
+    """Return a generated card with the hand-written text of an existing card.
 
+    Blocks that the existing card does not contain are appended. Tags are combined, results of this project are
+    replaced, and the existing license and language are kept.
 
-def combine(new: Card, existing: Card) -> Card:
-    """Update the generated blocks of an existing card and keep its other text.
-
-    Blocks that the existing card does not contain are appended.
+    Raises:
+        LibraryError: If the existing card is invalid.
     """
-    blocks = new.blocks
-    parts = [(name, blocks.get(name, text)) for name, text in existing.parts]
-    for name, text in blocks.items():
-        if name in existing.blocks:
-            continue
+    new = read_card(text)
+    old = read_card(existing) if existing.strip() else new
+    parts = [(name, new.blocks.get(name, text)) for name, text in old.parts]
+    for name in (name for name in new.blocks if name not in old.blocks):
         last = parts[-1][1]
         gap = "" if not last or last.endswith("\n\n") else "\n" if last.endswith("\n") else "\n\n"
-        parts += [("", gap), (name, text), ("", "\n")]
-    return Card(combine_headers(new.header, existing.header), tuple(parts))
+        parts += [("", gap), (name, new.blocks[name]), ("", "\n")]
+    return f"---\n{print_yaml(_merged_header(new.header, old.header))}---\n" + "".join(text for _, text in parts)
 
 
-def combine_headers(new: Header, existing: Header) -> Header:
-    """Merge a generated header into an existing one.
-
-    Tags are combined, results of this project are replaced, and the existing license and language are kept.
-    """
-    header = {**existing, **{key: value for key, value in new.items() if key not in {"license", "language"}}}
-    for key in ("license", "language"):
-        if key in new or key in existing:
-            header[key] = existing.get(key, new.get(key))
-    tags = existing.get("tags")
-    tags = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
-    header["tags"] = list(dict.fromkeys([*new.get("tags", []), *tags]))
-    index = existing.get("model-index")
-    index = index if isinstance(index, list) else []
-    index = [entry for entry in index if not _is_generated(entry)] + new.get("model-index", [])
+def _merged_header(new: Header, old: Header) -> Header:
+    kept = {key: (old if key in old else new)[key] for key in ("license", "language") if key in {**new, **old}}
+    header = {**old, **{key: value for key, value in new.items() if key not in kept}, **kept}
+    tags, index = (old.get(key) if isinstance(old.get(key), list) else [] for key in ("tags", "model-index"))
+    header["tags"] = list(dict.fromkeys([*new.get("tags", []), *(tag for tag in tags or () if isinstance(tag, str))]))
+    index = [entry for entry in index or () if not _is_generated(entry)] + new.get("model-index", [])
     header.pop("model-index", None)
     return {**header, "model-index": index} if index else header
-
-
-def hand_written(text: str, generated: Header) -> tuple[str, str]:
-    """Return the text outside the generated blocks and the header without generated keys."""
-    if not text.strip():
-        return "", ""
-    card = read_card(text)
-    own = {key: value for key, value in card.header.items() if key not in {*generated, "model-index"}}
-    return re.sub(r"\s+", " ", "".join(text for name, text in card.parts if not name)).strip(), print_yaml(own)
 
 
 def _is_generated(entry: Any) -> bool:

@@ -55,6 +55,12 @@ class LibraryDiff:
         """Whether all entries are equal."""
         return not (self.added or self.removed or self.changed)
 
+    @property
+    def signed(self) -> tuple[tuple[str, Entry], ...]:
+        """The differing entries with the signs `+` for added, `~` for changed, and `-` for removed."""
+        changed = tuple(("~", change.after) for change in self.changed)
+        return (*(("+", entry) for entry in self.added), *changed, *(("-", entry) for entry in self.removed))
+
     def to_json(self) -> dict[str, Any]:
         """Return the difference as a JSON object."""
         return {
@@ -68,17 +74,14 @@ class LibraryDiff:
 
 def diff_libraries(before: Library, after: Library) -> LibraryDiff:
     """Compare two Libraries entry by entry, ignoring formatting."""
-    changed = []
-    for entry in after.entries:
-        old = before.get(entry.name)
-        if old is not None and old != entry:
-            changed.append(diff_entries(old, entry))
     return LibraryDiff(
         before.id,
         after.id,
         added=tuple(entry for entry in after.entries if entry.name not in before),
         removed=tuple(entry for entry in before.entries if entry.name not in after),
-        changed=tuple(changed),
+        changed=tuple(
+            diff_entries(old, entry) for entry in after.entries if (old := before.get(entry.name)) not in (None, entry)
+        ),
     )
 
 

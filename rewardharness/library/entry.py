@@ -42,17 +42,13 @@ _CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _CUT = re.compile(r"^description:[ \t]*(?:[^\s'\"|>#][^\n]*?)?(?:\n[ \t]+[^\s'\"|>#][^\n]*?)*?[ \t]#", re.MULTILINE)
 """A description without quotation marks in which a comment begins."""
 _RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
-_KEYS = (
-    "schema_version",
-    "name",
-    "kind",
-    "description",
-    "system_prompt",
-    "measure",
-    "input_schema",
-    "output_schema",
-    "metadata",
-)
+_CONTENT = tuple("name kind description body metadata system_prompt measure input_schema output_schema rubric".split())
+_KEYS = frozenset({"schema_version", *_CONTENT} - {"body", "rubric"})
+_TYPES: Mapping[str, type] = {"system_prompt": str, "measure": str, "input_schema": dict, "output_schema": dict}
+_TYPE_PROBLEMS: Mapping[type, tuple[str, str]] = {
+    str: ("is not text.", "Write text, quoted if it looks like a number."),
+    dict: ("is not a mapping of names to types.", "Write `name: type` lines below it."),
+}
 
 
 @dataclass(frozen=True)
@@ -109,9 +105,8 @@ class Entry:
         try:
             return parse_triggers(self.metadata.get("triggers", ""))
         except TriggerError as error:
-            raise LibraryError(
-                f"Invalid triggers of {self.name!r}: {error}", next_step="Correct the triggers."
-            ) from None
+            message = f"Invalid triggers of {self.name!r}: {error}"
+            raise LibraryError(message, next_step="Correct the triggers.") from None
 
     @property
     def task(self) -> str:
@@ -130,18 +125,9 @@ class Entry:
 
     def canonical(self) -> dict[str, Any]:
         """Return the content of the entry as JSON values, without formatting and unknown keys."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "description": self.description,
-            "body": self.body,
-            "metadata": dict(self.metadata),
-            "system_prompt": self.system_prompt,
-            "measure": self.measure,
-            "input_schema": self.input_schema,
-            "output_schema": self.output_schema,
-            "rubric": self.rubric.canonical() if self.rubric else None,
-        }
+        content = {key: getattr(self, key) for key in _CONTENT}
+        rubric = self.rubric.canonical() if self.rubric else None
+        return {**content, "metadata": dict(self.metadata), "rubric": rubric}
 
 
 @dataclass(frozen=True)
@@ -167,6 +153,17 @@ def name_problem(name: str) -> str | None:
     if not _NAME.fullmatch(name):
         return f"The name {shown(name)!r} does not consist of lowercase words and digits joined by hyphens."
     return _reserved(name)
+
+
+def check_name(name: str) -> None:
+    """Check the name of a new entry.
+
+    Raises:
+        LibraryError: If it is invalid.
+    """
+    problem = name_problem(name)
+    if problem:
+        raise LibraryError(problem, next_step="Choose a name such as `text-rendering`.")
 
 
 def loadable_name_problem(name: str) -> str | None:
@@ -221,49 +218,34 @@ def _read_once(
 ) -> tuple[Entry | None, EntryPlaces | None, tuple[Problem, ...]]:
     """Cache parsed entries: loading, saving, and publishing a Library each read the same texts."""
     findings = Findings(where)
-    entry, places = _read_entry(text, name, kind, rubric_text, findings)
-    return (None if findings.failed else entry), places, tuple(findings.found)
-
-
-def _read_entry(
-    text: str, name: str, kind: Kind, rubric_text: str | None, findings: Findings
-) -> tuple[Entry | None, EntryPlaces | None]:
-    problem = loadable_name_problem(name)
-    if problem:
+    if problem := loadable_name_problem(name):
         findings.error(problem, remedy="Rename the entry.")
-    elif name_problem(name):
-        findings.warning(cast(str, name_problem(name)), remedy="Rename the entry; new entries need a valid name.")
-    rubric = None
-    if rubric_text is not None:
-        rubric = _entry_rubric(rubric_text, kind, findings)
-    parts = _split(text, findings)
-    if parts is None:
-        return None, None
-    front, body, body_line = parts
+    elif problem := name_problem(name):
+        findings.warning(problem, remedy="Rename the entry; new entries need a valid name.")
+    rubric, about_rubric = None, findings.at(where.removesuffix(ENTRY_FILE) + RUBRIC_FILE)
+    if rubric_text is not None and kind == "tool":
+        about_rubric.error("A Tool has no rubric.", remedy="Remove the file, or move the criteria to a Skill.")
+    elif rubric_text is not None:
+        rubric = read_rubric(rubric_text, about_rubric)
     try:
-        document = read_yaml(front, where=findings.where, first_line=2)
+        front, body, body_line = _split(text, where)
+        document = read_yaml(front, where=where, first_line=2)
     except FormatError as error:
-        findings.found.append(error.problem)
-        return None, None
+        return None, None, (*findings.found, error.problem)
     if _CUT.search(front):
         message = "The description ends before ` #`, which begins a comment."
         findings.warning(message, document.line("description"), "Enclose the description in quotation marks.")
-    entry = replace(_Front(document, findings).entry(name, kind), body=body, rubric=rubric)
     documents = {ENTRY_FILE: text} if rubric_text is None else {ENTRY_FILE: text, RUBRIC_FILE: rubric_text}
-    return replace(entry, documents=documents), EntryPlaces(document, body_line)
+    entry = replace(_read_front(document, name, kind, findings), body=body, rubric=rubric, documents=documents)
+    return None if findings.failed else entry, EntryPlaces(document, body_line), tuple(findings.found)
 
 
 def print_entry(entry: Entry) -> str:
     """Format an entry as `SKILL.md`. `parse_entry` is the inverse."""
-    front: dict[str, Any] = {"schema_version": SCHEMA, "name": entry.name, "kind": entry.kind}
-    front["description"] = entry.description
-    for key in ("system_prompt", "measure", "input_schema", "output_schema"):
-        if getattr(entry, key) is not None:
-            front[key] = getattr(entry, key)
-    if entry.metadata:
-        front["metadata"] = dict(entry.metadata)
-    front.update(entry.extra)
-    return f"---\n{print_yaml(front)}---\n" + (f"\n{entry.body}\n" if entry.body else "")
+    front = {"schema_version": SCHEMA, "name": entry.name, "kind": entry.kind, "description": entry.description}
+    front |= {key: value for key in _TYPES if (value := getattr(entry, key)) is not None}
+    front |= {"metadata": dict(entry.metadata)} if entry.metadata else {}
+    return f"---\n{print_yaml({**front, **entry.extra})}---\n" + (f"\n{entry.body}\n" if entry.body else "")
 
 
 def entry_files(entry: Entry) -> dict[str, str]:
@@ -271,12 +253,10 @@ def entry_files(entry: Entry) -> dict[str, str]:
 
     The original text of an unchanged file is returned, so that saving does not reformat it.
     """
-    parsed = None
-    original = entry.documents
+    original, parsed = entry.documents, None
     if ENTRY_FILE in original:
-        parsed, _ = read_entry(
-            original[ENTRY_FILE], entry.name, entry.kind, original.get(RUBRIC_FILE), Findings(entry.path)
-        )
+        rubric_text = original.get(RUBRIC_FILE)
+        parsed = read_entry(original[ENTRY_FILE], entry.name, entry.kind, rubric_text, Findings(entry.path))[0]
     unchanged = parsed is not None and replace(parsed, rubric=None) == replace(entry, rubric=None)
     files = {ENTRY_FILE: original[ENTRY_FILE] if unchanged else print_entry(entry)}
     if entry.rubric is not None:
@@ -299,130 +279,95 @@ def check_entry(entry: Entry) -> None:
         raise LibraryError(f"{entry.name!r} cannot be written: {error}.", next_step="Correct the entry.") from None
     parsed = parse_entry(text, name=entry.name, kind=entry.kind, rubric_text=rubric_text, where=entry.path)
     if parsed != entry:
-        raise LibraryError(
-            f"{entry.name!r} contains a value that cannot be written to {ENTRY_FILE} and read back.",
-            next_step="Use text, numbers, true, false, lists, and mappings with text keys.",
-        )
+        message = f"{entry.name!r} contains a value that cannot be written to {ENTRY_FILE} and read back."
+        step = "Use text, numbers, true, false, lists, and mappings with text keys."
+        raise LibraryError(message, next_step=step)
 
 
-def _entry_rubric(text: str, kind: Kind, findings: Findings) -> Rubric | None:
-    rubric_findings = findings.at(findings.where.removesuffix(ENTRY_FILE) + RUBRIC_FILE)
-    if kind == "tool":
-        rubric_findings.error("A Tool has no rubric.", remedy="Remove the file, or move the criteria to a Skill.")
-        return None
-    return read_rubric(text, rubric_findings)
+def _split(text: str, where: str) -> tuple[str, str, int]:
+    """Return the front matter, the body, and the first line of the body.
 
+    Raises:
+        FormatError: If there is no front matter, or a part is too large.
+    """
 
-def _split(text: str, findings: Findings) -> tuple[str, str, int] | None:
-    """Return the front matter, the body, and the first line of the body."""
+    def error(message: str, line: int | None, remedy: str) -> FormatError:
+        return FormatError(Problem("error", where, line, message, remedy))
+
     size = len(text.encode("utf-8", "replace"))
     if size > MAX_BYTES:
-        findings.error(f"The file has {size} bytes; the limit is {MAX_BYTES}.", remedy="Shorten it.")
-        return None
+        raise error(f"The file has {size} bytes; the limit is {MAX_BYTES}.", None, "Shorten it.")
     text = unix_lines(text.removeprefix("\ufeff"))
     remedy = "Enclose `name` and `description` between two `---` lines."
     begin = _OPENING.match(text)
     if begin is None:
-        findings.error("The first line is not `---`.", 1, remedy)
-        return None
+        raise error("The first line is not `---`.", 1, remedy)
+    lines = text.count("\n", 0, begin.end())
     end = _CLOSING.search(text, begin.end())
     if end is None:
-        findings.error("The front matter has no closing line `---`.", text.count("\n", 0, begin.end()), remedy)
-        return None
+        raise error("The front matter has no closing line `---`.", lines, remedy)
     # Lines before the front matter become empty lines of it, so that its lines keep their numbers.
-    front = "\n" * (text.count("\n", 0, begin.end()) - 1) + text[begin.end() : end.start()]
-    body = text[end.end() + 1 :]
+    front, body = "\n" * (lines - 1) + text[begin.end() : end.start()], text[end.end() + 1 :]
     if len(front.encode("utf-8", "replace")) > MAX_FRONT:
-        findings.error(f"The front matter is larger than {MAX_FRONT} bytes.", 2, "Move text to the body.")
-        return None
+        raise error(f"The front matter is larger than {MAX_FRONT} bytes.", 2, "Move text to the body.")
     blank = len(body) - len(body.lstrip()) if body.strip() else 0
     return front, body, text.count("\n", 0, end.end()) + 2 + body.count("\n", 0, blank)
 
 
-@dataclass(frozen=True)
-class _Front:
-    """Parses front matter. Invalid values are reported and replaced with defaults."""
+def _read_front(document: Document, name: str, kind: Kind, findings: Findings) -> Entry:
+    """Parse front matter. Invalid values are reported and replaced with defaults."""
+    values = document.value
 
-    document: Document
-    findings: Findings
+    def error(key: str, message: str, remedy: str) -> None:
+        findings.error(message, document.line(key) or 2, remedy)
 
-    def entry(self, name: str, kind: Kind) -> Entry:
-        self._expect("name", name)
-        self._expect("kind", kind)
-        version = self.document.value.get("schema_version", SCHEMA)
-        if version != SCHEMA:
-            message = f"schema_version is {shown(str(version), 20)}; this version reads {SCHEMA}."
-            self.findings.warning(message, self.document.line("schema_version"), f"Set it to {SCHEMA}.")
-        entry = Entry(
-            name=name,
-            kind=kind,
-            description=self._description(),
-            metadata=self._metadata(),
-            system_prompt=self._text("system_prompt"),
-            measure=self._text("measure"),
-            input_schema=self._schema("input_schema"),
-            output_schema=self._schema("output_schema"),
-            extra={key: value for key, value in self.document.value.items() if key not in _KEYS},
-        )
-        if kind == "tool" and entry.system_prompt is None and entry.measure is None:
-            message = "This Tool has neither `system_prompt` nor `measure`, so it does nothing."
-            self.findings.error(message, 2, "Add one of them.")
-        return entry
-
-    def _error(self, key: str, message: str, remedy: str) -> None:
-        self.findings.error(message, self.document.line(key) or 2, remedy)
-
-    def _expect(self, key: str, expected: str) -> None:
-        text = self.document.text(key)
-        if text is None and key in self.document.value:
-            self._error(key, f"`{key}` is not text.", f"Write `{key}: {expected}`.")
+    for key, expected in (("name", name), ("kind", kind)):
+        text = document.text(key)
+        if key not in values:
+            findings.warning(f"There is no `{key}`.", 2, f"Add `{key}: {shown(expected)}`.")
         elif text is None:
-            self.findings.warning(f"There is no `{key}`.", 2, f"Add `{key}: {shown(expected)}`.")
+            error(key, f"`{key}` is not text.", f"Write `{key}: {expected}`.")
         elif text != expected:
             message = f"`{key}` is {shown(text)!r}, but the folder and the registry specify {shown(expected)!r}."
-            self._error(key, message, "Make them equal.")
+            error(key, message, "Make them equal.")
+    version = values.get("schema_version", SCHEMA)
+    if version != SCHEMA:
+        message = f"schema_version is {shown(str(version), 20)}; this version reads {SCHEMA}."
+        findings.warning(message, document.line("schema_version"), f"Set it to {SCHEMA}.")
+    description = tidy(document.text("description") or "")
+    if not description:
+        error("description", "There is no `description`.", "Describe the purpose and when the entry applies.")
+    elif len(description) > MAX_DESCRIPTION:
+        message = f"The description has {len(description)} characters; the limit is {MAX_DESCRIPTION}."
+        error("description", message, "Move the rest to the body.")
+    for key, needed in _TYPES.items():
+        if not isinstance(values.get(key), needed | None):
+            problem, remedy = _TYPE_PROBLEMS[needed]
+            error(key, f"`{key}` {problem}", remedy)
+    typed = {key: value for key, needed in _TYPES.items() if isinstance(value := values.get(key), needed)}
+    extra = {key: value for key, value in values.items() if key not in _KEYS}
+    entry = Entry(name, kind, description, metadata=_read_metadata(document, findings), extra=extra, **typed)
+    if kind == "tool" and entry.system_prompt is None and entry.measure is None:
+        message = "This Tool has neither `system_prompt` nor `measure`, so it does nothing."
+        findings.error(message, 2, "Add one of them.")
+    return entry
 
-    def _description(self) -> str:
-        text = tidy(self.document.text("description") or "")
-        if not text:
-            self._error("description", "There is no `description`.", "Describe the purpose and when the entry applies.")
-        elif len(text) > MAX_DESCRIPTION:
-            message = f"The description has {len(text)} characters; the limit is {MAX_DESCRIPTION}."
-            self._error("description", message, "Move the rest to the body.")
-        return text
 
-    def _text(self, key: str) -> str | None:
-        value = self.document.value.get(key)
-        if value is not None and not isinstance(value, str):
-            self._error(key, f"`{key}` is not text.", "Write text, quoted if it looks like a number.")
-        return value if isinstance(value, str) else None
-
-    def _schema(self, key: str) -> Mapping[str, Any] | None:
-        value = self.document.value.get(key)
-        if value is not None and not isinstance(value, dict):
-            self._error(key, f"`{key}` is not a mapping of names to types.", "Write `name: type` lines below it.")
-        return value if isinstance(value, dict) else None
-
-    def _metadata(self) -> Mapping[str, str]:
-        value = self.document.value.get("metadata")
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            self._error(
-                "metadata", "`metadata` is not a mapping of text to text.", "Write `key: value` lines below it."
-            )
-            return {}
-        metadata: dict[str, str] = {}
-        for key in value:
-            text = self.document.text("metadata", key)
-            if text is None:
-                line = self.document.line("metadata", key)
-                self.findings.error(f"`metadata.{shown(key)}` is not text.", line, "Write one line of text.")
-            else:
-                metadata[key] = text
-        try:
-            parse_triggers(metadata.get("triggers", ""))
-        except TriggerError as error:
-            line = self.document.line("metadata", "triggers")
-            self.findings.error(f"Invalid triggers: {error}", line, _TRIGGERS_REMEDY)
-        return metadata
+def _read_metadata(document: Document, findings: Findings) -> Mapping[str, str]:
+    value = document.value.get("metadata")
+    if not isinstance(value, dict | None):
+        message = "`metadata` is not a mapping of text to text."
+        findings.error(message, document.line("metadata"), "Write `key: value` lines below it.")
+    metadata: dict[str, str] = {}
+    for key in value if isinstance(value, dict) else {}:
+        text = document.text("metadata", key)
+        if text is None:
+            line = document.line("metadata", key)
+            findings.error(f"`metadata.{shown(key)}` is not text.", line, "Write one line of text.")
+        else:
+            metadata[key] = text
+    try:
+        parse_triggers(metadata.get("triggers", ""))
+    except TriggerError as error:
+        findings.error(f"Invalid triggers: {error}", document.line("metadata", "triggers"), _TRIGGERS_REMEDY)
+    return metadata

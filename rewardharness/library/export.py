@@ -1,7 +1,6 @@
 """Exports the Skills of a Library for coding agents: one folder per Skill, with a plain `SKILL.md`."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from rewardharness.errors import LibraryError, shown
@@ -16,17 +15,7 @@ SOURCE = "rewardharness"
 """Value of `metadata.source` in exported files. Only files with this value are overwritten."""
 
 
-@dataclass(frozen=True)
-class Exported:
-    """An exported Skill."""
-
-    name: str
-    """Name of the Skill in the Library."""
-    path: Path
-    """The written `SKILL.md`."""
-
-
-def export_skills(library: Library, folder: Path) -> tuple[Exported, ...]:
+def export_skills(library: Library, folder: Path) -> tuple[Path, ...]:
     """Write every Skill to `<folder>/<name>/SKILL.md`, using only standard keys.
 
     The criteria of a rubric become a section of the text. Names are converted to lowercase words with hyphens.
@@ -38,21 +27,22 @@ def export_skills(library: Library, folder: Path) -> tuple[Exported, ...]:
     Raises:
         LibraryError: If a name is invalid, or a folder of that name contains a Skill from another source. Nothing is
             written in that case.
+
+    Returns:
+        The written files.
     """
-    texts: dict[str, tuple[str, str]] = {}
+    texts: dict[Path, str] = {}
     for entry in library.skills:
         name = re.sub(r"[^a-z0-9]+", "-", entry.name.lower()).strip("-")
-        problem = name_problem(name) or (f"Two Skills would be named {name!r}." if name in texts else None)
+        path = folder / name / ENTRY_FILE
+        problem = name_problem(name) or (f"Two Skills would be named {name!r}." if path in texts else None)
         if problem:
             raise LibraryError(f"{entry.name!r} cannot be exported: {problem}", next_step="Rename the Skill.")
         _check_free(folder, name)
-        texts[name] = entry.name, _skill(entry, name, library)
-    written = []
-    for name, (original, text) in texts.items():
-        path = folder / name / ENTRY_FILE
+        texts[path] = _skill(entry, name, library)
+    for path, text in texts.items():
         write_text(path, text)
-        written.append(Exported(original, path))
-    return tuple(written)
+    return tuple(texts)
 
 
 def _skill(entry: Entry, name: str, library: Library) -> str:

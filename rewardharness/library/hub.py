@@ -1,5 +1,6 @@
 """Pulls, pushes, and lists the versions of Libraries on the Hugging Face Hub."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -9,43 +10,15 @@ from rewardharness.files import sha256
 from rewardharness.hub.errors import HubError, MissingRevisionError, UnreachableError
 from rewardharness.hub.pushing import Pushed
 from rewardharness.hub.repository import MAIN, Access, Repo, is_commit, split_spec
-from rewardharness.library.card import known_facts, read_config
-from rewardharness.library.hub_files import (
-    CARD_FILE,
-    CHART_FILE,
-    CONFIG_FILE,
-    DOCUMENTS,
-    Origin,
-    Snapshot,
-    Upload,
-    fetch_snapshot,
-    parse_version,
-    put_in_place,
-    tag_of,
-)
+from rewardharness.library import hub_files
+from rewardharness.library.card import CARD_FILE, CHART_FILE, CONFIG_FILE, known_facts, read_config
+from rewardharness.library.hub_files import Origin, Snapshot, Upload, fetch_snapshot, parse_version
 from rewardharness.library.hub_push import ConflictError, PushOptions, StaleError, push
 from rewardharness.library.registry import REGISTRY_FILE
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
-__all__ = [
-    "Access",
-    "ConflictError",
-    "HubError",
-    "PublishedVersion",
-    "Pulled",
-    "PushOptions",
-    "Pushed",
-    "StaleError",
-    "UnreachableError",
-    "pull",
-    "pull_spec",
-    "push",
-    "restoration",
-    "split_spec",
-    "usual_access",
-    "versions",
-]
+__all__ = ["Access", "ConflictError", "HubError", "PushOptions", "Pushed", "StaleError", "push", "split_spec"]
 
 
 @dataclass(frozen=True)
@@ -110,22 +83,18 @@ def pull(repo: str, revision: str | None = None, *, to: Path | None = None, acce
     hub = Repo(repo, access or usual_access())
     revision = revision or MAIN
     snapshot, offline, tags = _find(hub, revision)
-    version = revision if tags.get(revision) == snapshot.commit else None
-    if version is None:
-        numbers = [
-            number for tag, commit in tags.items() if commit == snapshot.commit and (number := parse_version(tag))
-        ]
-        version = tag_of(max(numbers)) if numbers else None
-    if offline and parse_version(revision):
-        version = revision
+    version: str | None = revision
+    if tags.get(revision) != snapshot.commit and not (offline and parse_version(revision)):
+        numbers = [number for number, commit in hub_files.version_commits(tags).items() if commit == snapshot.commit]
+        version = hub_files.tag_of(max(numbers)) if numbers else None
     if snapshot.library is None:
         message = f"{repo} at {snapshot.commit[:7]} contains no Library: {REGISTRY_FILE} does not exist."
         raise LibraryError(message, next_step="Choose a repository that contains a Library.")
     notes = _notes(snapshot, revision, repo, offline=offline)
     if to is not None:
-        files = {path: data for path, data in snapshot.files.items() if _is_text(data)}
+        files = {path: data for path, data in snapshot.files.items() if data.decode("utf-8", "ignore").encode() == data}
         digests = {path: sha256(data) for path, data in files.items()}
-        put_in_place(to, files, Origin(repo, snapshot.commit, version, digests))
+        hub_files.put_in_place(to, files, Origin(repo, snapshot.commit, version, digests))
     return Pulled(repo, snapshot.commit, version, snapshot.library, offline, to, notes, snapshot.text(CARD_FILE))
 
 
@@ -136,10 +105,10 @@ def versions(repo: str, *, access: Access | None = None) -> tuple[PublishedVersi
         HubError: If the Hub rejects the request or is unreachable.
     """
     hub = Repo(repo, access or usual_access())
-    tags = {tag: commit for tag, commit in hub.tags().items() if parse_version(tag)}
+    tags = hub.tags()
     history = {entry.commit: entry for entry in hub.history()}
     published = []
-    for tag in sorted(tags, key=lambda tag: parse_version(tag) or (), reverse=True):
+    for tag in sorted(filter(parse_version, tags), key=lambda tag: parse_version(tag) or (), reverse=True):
         commit = tags[tag]
         entry = history.get(commit) or next(iter(hub.history(tag)), None)
         published.append(PublishedVersion(tag, commit, entry.date if entry else None, entry.title if entry else ""))
@@ -167,48 +136,43 @@ def restoration(
     snapshot = fetch_snapshot(hub, hub.head(version).commit)
     if snapshot.library is None:
         raise LibraryError(f"{repo}@{version} contains no Library.", next_step=shell("rh library versions {}", repo))
-    newer = dict.fromkeys((path for path in hub.tree(hub.head().commit) if path in DOCUMENTS), "")
-    texts = {path: snapshot.text(path) for path in DOCUMENTS if path in snapshot.files}
+    newer = dict.fromkeys((path for path in hub.tree(hub.head().commit) if path in hub_files.DOCUMENTS), "")
+    texts = {path: snapshot.text(path) for path in hub_files.DOCUMENTS if path in snapshot.files}
     facts = known_facts(read_config(snapshot.text(CONFIG_FILE)), snapshot.library)
-    draft = Upload(
-        snapshot.library, texts, snapshot.text(CARD_FILE) or None, Origin(repo, snapshot.commit, version, newer)
-    )
+    origin = Origin(repo, snapshot.commit, version, newer)
+    draft = Upload(snapshot.library, texts, snapshot.text(CARD_FILE) or None, origin)
     return draft, replace(options or PushOptions(), base=MAIN, facts=facts)
 
 
 def _find(hub: Repo, revision: str) -> tuple[Snapshot, bool, dict[str, str]]:
     """Return the snapshot of a revision, whether the Hub was unreachable, and the tags of the repository."""
-    if is_commit(revision):
-        cached = hub.cached(revision)
-        if cached is not None:  # commits are immutable, so no request is needed
-            try:
-                return fetch_snapshot(hub, *cached, offline=True), False, {}
-            except UnreachableError:
-                pass  # the cached copy is incomplete
+    snapshot = _cached(hub, revision) if is_commit(revision) else None
+    if snapshot is not None:  # commits are immutable, so no request is needed
+        return snapshot, False, {}
     try:
-        head = hub.head(revision)
-        tags = dict(hub.tags())
+        head, tags = hub.head(revision), dict(hub.tags())
     except MissingRevisionError as error:
         published = [tag for tag in hub.tags() if parse_version(tag)]
         step = f"Versions: {', '.join(shown(tag, 20) for tag in published[-10:])}." if published else error.next_step
         raise MissingRevisionError(error.message, next_step=step, status=404) from None
     except UnreachableError as error:
-        return _cached_snapshot(hub, revision, error), True, {}
+        snapshot = _cached(hub, revision)
+        if snapshot is None:
+            message = f"{error.message} The cache contains no complete copy of {hub.name}@{revision}."
+            raise UnreachableError(message, next_step=error.next_step, status=error.status) from None
+        return snapshot, True, {}
     snapshot = fetch_snapshot(hub, head.commit)
     if not is_commit(revision):
         hub.remember(revision)
     return snapshot, False, tags
 
 
-def _cached_snapshot(hub: Repo, revision: str, error: UnreachableError) -> Snapshot:
+def _cached(hub: Repo, revision: str) -> Snapshot | None:
+    """Return the snapshot of a revision from the cache, without a request; None if it has no complete copy."""
     cached = hub.cached(revision)
-    if cached is not None:
-        try:
-            return fetch_snapshot(hub, *cached, offline=True)
-        except UnreachableError:
-            pass  # the cached copy is incomplete
-    message = f"{error.message} The cache contains no complete copy of {hub.name}@{revision}."
-    raise UnreachableError(message, next_step=error.next_step, status=error.status)
+    with suppress(UnreachableError):
+        return fetch_snapshot(hub, *cached, offline=True) if cached is not None else None
+    return None
 
 
 def _notes(snapshot: Snapshot, revision: str, repo: str, *, offline: bool) -> tuple[str, ...]:
@@ -229,20 +193,8 @@ def _notes(snapshot: Snapshot, revision: str, repo: str, *, offline: bool) -> tu
             step = f"Choose another version ({listing}), or specify the commit to use it anyway."
             raise LibraryError(f"{message}, although it is published as {revision}.", next_step=step)
         notes.append(f"{message}: its entries were changed without `rh push-library`.")
-    skipped = [
-        path
-        for path in snapshot.tree
-        if path not in snapshot.files and path not in {".gitattributes", ".gitignore", CHART_FILE}
-    ]
+    skipped = snapshot.tree.keys() - snapshot.files.keys() - {".gitattributes", ".gitignore", CHART_FILE}
     if skipped:
         names = ", ".join(shown(path, 60) for path in sorted(skipped)[:5])
         notes.append(f"{len(skipped)} files of {repo} do not belong to the Library and were not downloaded: {names}.")
     return tuple(notes)
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

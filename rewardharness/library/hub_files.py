@@ -21,6 +21,7 @@ from rewardharness.hub import pushing
 from rewardharness.hub.pushing import FileChanges
 from rewardharness.hub.repository import Repo, Tree
 from rewardharness.leaks import find_leaks
+from rewardharness.library.card import CARD_FILE, CHART_FILE, CONFIG_FILE, GENERATED
 from rewardharness.library.check import SKIPPED_FOLDERS, check_folder
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, MAX_BYTES, RUBRIC_FILE, loadable_name_problem
 from rewardharness.library.folder import MAX_TOTAL, Folder, special_kind
@@ -33,18 +34,13 @@ from rewardharness.library.store import Library, check_replaceable, write_folder
 ORIGIN_FILE = ".rh-origin.json"
 MAX_ORIGIN = 4 * 1024 * 1024
 """Maximum size of the origin file, and of a file whose changes are noticed, in bytes."""
-CARD_FILE = "README.md"
-CONFIG_FILE = "config.json"
-CHART_FILE = "evolution.svg"
 DOCUMENTS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "NOTICE", "CHANGELOG.md")
 """Documents that are pushed and pulled with a Library."""
 _ROOT = (REGISTRY_FILE, LINEAGE_FILE, CARD_FILE, CONFIG_FILE, *DOCUMENTS)
 _PATTERNS = [*_ROOT, *(f"{folder}/*/{name}" for folder in FOLDERS.values() for name in (ENTRY_FILE, RUBRIC_FILE))]
 """Patterns of the files that a pull downloads. They also match nested files, which `wanted_files` excludes."""
 _TEXTS = frozenset({".md", ".txt", ".json", ".jsonl", ".yaml", ".yml"})
-_IGNORED = frozenset(
-    {ORIGIN_FILE, ".gitattributes", ".gitignore", f"{REGISTRY_FILE}.lock", CARD_FILE, CONFIG_FILE, CHART_FILE}
-)
+_IGNORED = frozenset({ORIGIN_FILE, ".gitattributes", ".gitignore", f"{REGISTRY_FILE}.lock", *GENERATED})
 _VERSION = re.compile(r"v?(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 
 Version = tuple[int, int, int]
@@ -111,10 +107,15 @@ def fetch_snapshot(repo: Repo, commit: str, tree: Tree | None = None, *, offline
         offline: Whether to read only from the cache.
 
     Raises:
-        LibraryError: If the Library is invalid or exceeds the size limits.
+        LibraryError: If the Library is invalid or exceeds the size limits, which is checked before the download.
     """
     tree = repo.tree(commit) if tree is None else tree
-    files = repo.download(commit, wanted_files(tree, repo.name), tree, _PATTERNS, offline=offline)
+    wanted = frozenset(path for path in tree if _is_wanted(path))
+    step = "Choose another Library; this one exceeds the limits of the format."
+    if len(wanted) > 2 * MAX_ENTRIES + len(_ROOT):
+        raise LibraryError(f"{repo.name} has too many entry files ({len(wanted)}).", next_step=step)
+    _check_sizes({path: tree[path].size for path in wanted}, repo.name, step)
+    files = repo.download(commit, wanted, tree, _PATTERNS, offline=offline)
     library = _load(files, f"{repo.name}@{commit[:7]}") if REGISTRY_FILE in files else None
     return Snapshot(commit, tree, files, library)
 
@@ -132,43 +133,21 @@ def _load(files: Mapping[str, bytes], name: str) -> Library:
             raise LibraryError(message, next_step=step) from None
 
 
-def wanted_files(tree: Tree, repo: str) -> frozenset[str]:
-    """Return the files of a commit that belong to its Library.
-
-    Raises:
-        LibraryError: If there are too many files or they are too large, according to the Hub.
-    """
-    wanted = frozenset(path for path in tree if _is_wanted(path))
-    step = "Choose another Library; this one exceeds the limits of the format."
-    if len(wanted) > 2 * MAX_ENTRIES + len(_ROOT):
-        raise LibraryError(f"{repo} has too many entry files ({len(wanted)}).", next_step=step)
-    for path in sorted(wanted):
-        limit = _limit(path)
-        if tree[path].size > limit:
-            message = f"{path} of {repo} has {tree[path].size} bytes; the limit is {limit}."
-            raise LibraryError(message, next_step=step)
-    total = sum(tree[path].size for path in wanted)
-    if total > MAX_TOTAL:
-        message = f"{repo} has {total} bytes; the limit is {MAX_TOTAL}."
-        raise LibraryError(message, next_step=step)
-    return wanted
-
-
 def _is_wanted(path: str) -> bool:
-    parts = path.split("/")
-    if len(parts) == 1:
-        return path in _ROOT
-    names = (ENTRY_FILE, RUBRIC_FILE)
-    return (
-        len(parts) == 3
-        and parts[0] in FOLDERS.values()
-        and parts[2] in names
-        and loadable_name_problem(parts[1]) is None
-    )
+    folder, name, file = (*path.split("/"), "", "")[:3]
+    inside = file in {ENTRY_FILE, RUBRIC_FILE} and path.count("/") == 2
+    return path in _ROOT or (inside and folder in FOLDERS.values() and loadable_name_problem(name) is None)
 
 
-def _limit(path: str) -> int:
-    return {REGISTRY_FILE: MAX_REGISTRY, LINEAGE_FILE: MAX_TOTAL}.get(path, MAX_BYTES)
+def _check_sizes(sizes: Mapping[str, int], name: str, step: str) -> None:
+    limits = {REGISTRY_FILE: MAX_REGISTRY, LINEAGE_FILE: MAX_TOTAL}
+    for path, size in sorted(sizes.items()):
+        limit = limits.get(path, MAX_BYTES)
+        if size > limit:
+            raise LibraryError(f"{shown(path)} of {name} has {size} bytes; the limit is {limit}.", next_step=step)
+    total = sum(sizes.values())
+    if total > MAX_TOTAL:
+        raise LibraryError(f"{name} has {total} bytes; the limit is {MAX_TOTAL}.", next_step=step)
 
 
 def read_draft(source: Library | Path | Upload) -> Upload:
@@ -181,32 +160,25 @@ def read_draft(source: Library | Path | Upload) -> Upload:
         LibraryError: If the Library is invalid, or the folder contains links, hidden files, code, or other files that
             cannot be published.
     """
-    if isinstance(source, Upload):
-        return source
-    if isinstance(source, Library):
-        return Upload(source)
+    if not isinstance(source, Path):
+        return Upload(source) if isinstance(source, Library) else source
     recover_folder(source)
     raise_errors(source, check_folder(source))
     library, folder = Library.load(source), Folder(source)
-    library_files = set(library.files())
+    unlisted = {*library.files(), *_IGNORED}
     texts = {}
     for path, _ in folder.list(SKIPPED_FOLDERS):
-        if path in library_files or path in _IGNORED:
+        if path in unlisted:
             continue
-        _check_kind(source, PurePosixPath(path))
+        name = f"{source}/{shown(path, 200)}"
+        if path.startswith(".") or "/." in path:
+            step = "Move it elsewhere; hidden files are not published."
+            raise LibraryError(f"{name} is a hidden file.", next_step=step)
+        if PurePosixPath(path).suffix.lower() not in _TEXTS and path not in DOCUMENTS:
+            step = f"Move it elsewhere. Published types: {', '.join(sorted(_TEXTS))}."
+            raise LibraryError(f"{name} has a file type that is not published.", next_step=step)
         texts[path] = folder.read(path, MAX_BYTES) or ""
     return Upload(library, texts, folder.read(CARD_FILE, MAX_BYTES), read_origin(source), source)
-
-
-def _check_kind(source: Path, path: PurePosixPath) -> None:
-    name = f"{source}/{shown(str(path), 200)}"
-    if any(part.startswith(".") for part in path.parts):
-        raise LibraryError(f"{name} is a hidden file.", next_step="Move it elsewhere; hidden files are not published.")
-    if path.suffix.lower() not in _TEXTS and str(path) not in DOCUMENTS:
-        kinds = ", ".join(sorted(_TEXTS))
-        raise LibraryError(
-            f"{name} has a file type that is not published.", next_step=f"Move it elsewhere. Published types: {kinds}."
-        )
 
 
 def check_outgoing(files: Mapping[str, bytes], secret: str | None = None) -> None:
@@ -219,18 +191,12 @@ def check_outgoing(files: Mapping[str, bytes], secret: str | None = None) -> Non
     Raises:
         LibraryError: If the check fails. The message never contains the secret.
     """
+    _check_sizes({path: len(data) for path, data in files.items()}, "the Library", "Shorten it.")
     for path, data in files.items():
-        if len(data) > _limit(path):
-            message = f"{shown(path)} has {len(data)} bytes; the limit is {_limit(path)}."
-            raise LibraryError(message, next_step="Shorten it.")
         leak = next(find_leaks(data.decode("utf-8", "replace"), secret), None)
         if leak is not None:
             message = f"{shown(path)}:{leak.line} seems to contain {leak.kind}; nothing was pushed."
             raise LibraryError(message, next_step="Remove it. If it is a real secret, revoke it.")
-    total = sum(map(len, files.values()))
-    if total > MAX_TOTAL:
-        message = f"The Library has {total} bytes; the limit is {MAX_TOTAL}."
-        raise LibraryError(message, next_step="Reduce the size of the Library.")
 
 
 def file_changes(tree: Tree, files: Mapping[str, bytes], owned: Collection[str] = ()) -> FileChanges:
@@ -247,12 +213,10 @@ def file_changes(tree: Tree, files: Mapping[str, bytes], owned: Collection[str] 
     def is_deleted(path: str) -> bool:
         if path in {LINEAGE_FILE, CHART_FILE} or path in owned:
             return True
-        folder, _, rest = path.partition("/")
-        name, slash, inside = rest.partition("/")
-        if folder not in FOLDERS.values() or not slash:
-            return False
+        folder, name, inside = (*path.split("/", 2), "", "")[:3]
         entry = f"{folder}/{name}/{ENTRY_FILE}"
-        return inside in {ENTRY_FILE, RUBRIC_FILE} or (entry in tree and entry not in files)
+        is_removed = entry in tree and entry not in files
+        return folder in FOLDERS.values() and (is_removed or inside in {ENTRY_FILE, RUBRIC_FILE})
 
     return pushing.file_changes(tree, files, is_deleted)
 
@@ -268,24 +232,26 @@ def tag_of(version: Version) -> str:
     return "v" + ".".join(map(str, version))
 
 
-def next_version(latest: Version | None, bump: str | None) -> Version:
+def version_commits(tags: Mapping[str, str]) -> dict[Version, str]:
+    """Return the commits of those tags that are versions."""
+    return {version: commit for tag, commit in tags.items() if (version := parse_version(tag))}
+
+
+def next_version(latest: Version | None, bump: str) -> Version:
     """Return the next version.
 
     Args:
         latest: The latest version; None if there is none.
-        bump: `patch`, `minor`, or `major`. None is `patch`, or 0.1.0 for the first version.
+        bump: `patch`, `minor`, or `major`. Empty is `patch`, or 0.1.0 for the first version.
 
     Raises:
         InputError: If `bump` has another value.
     """
-    if bump not in {None, "patch", "minor", "major"}:
-        raise InputError(f"{shown(str(bump))!r} is not a part of a version.", next_step="Use patch, minor, or major.")
-    if latest is None and bump is None:
-        return (0, 1, 0)
     major, minor, patch = latest or (0, 0, 0)
-    if bump == "major":
-        return (major + 1, 0, 0)
-    return (major, minor + 1, 0) if bump == "minor" else (major, minor, patch + 1)
+    following = {"": (major, minor, patch + 1), "minor": (major, minor + 1, 0), "major": (major + 1, 0, 0)}
+    if bump not in {*following, "patch"}:
+        raise InputError(f"{shown(bump)!r} is not a part of a version.", next_step="Use patch, minor, or major.")
+    return (0, 1, 0) if latest is None and not bump else following.get(bump, following[""])
 
 
 def read_origin(folder: Path) -> Origin | None:
@@ -314,9 +280,8 @@ def put_in_place(folder: Path, files: Mapping[str, bytes], origin: Origin) -> No
     Raises:
         LibraryError: If local changes would be lost, or the folder cannot be written.
     """
-    text = (json.dumps(to_json(origin), indent=2) + "\n").encode("utf-8")
-    kept = lambda: [name for name in _kept(folder, origin) if name not in files]  # noqa: E731
-    write_folder(folder, {**files, ORIGIN_FILE: text}, kept)
+    files = {**files, ORIGIN_FILE: (json.dumps(to_json(origin), indent=2) + "\n").encode("utf-8")}
+    write_folder(folder, files, lambda: [name for name in _kept(folder, origin) if name not in files])
 
 
 def _kept(folder: Path, origin: Origin) -> list[str]:

@@ -3,53 +3,26 @@
 A push is idempotent. After an interruption, running it again adds a missing tag and does not repeat a commit.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 from rewardharness.errors import InputError, LibraryError, shown
 from rewardharness.files import write_bytes
 from rewardharness.hub.errors import HubError
 from rewardharness.hub.pushing import FileChanges, Pushed, head_for_push, text_diffs
 from rewardharness.hub.repository import MAIN, Access, Repo, git_id
-from rewardharness.library.card import (
-    CardSubject,
-    Facts,
-    hand_written_text,
-    known_facts,
-    make_card,
-    make_chart,
-    make_config,
-    read_config,
-)
+from rewardharness.library import card as cards
+from rewardharness.library import hub_files
+from rewardharness.library.card import Facts
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.evolved import is_digest
-from rewardharness.library.hub_files import (
-    CARD_FILE,
-    CHART_FILE,
-    CONFIG_FILE,
-    DOCUMENTS,
-    Origin,
-    Snapshot,
-    Upload,
-    Version,
-    check_outgoing,
-    fetch_snapshot,
-    file_changes,
-    next_version,
-    parse_version,
-    read_draft,
-    sha_of,
-    tag_of,
-    write_origin,
-)
+from rewardharness.library.hub_files import Origin, Snapshot, Upload, Version, fetch_snapshot, file_changes, tag_of
 from rewardharness.library.merge import Conflict, merge_libraries, three_way
 from rewardharness.library.store import EMPTY, Library, check_replaceable
 
-_GENERATED = frozenset({CARD_FILE, CONFIG_FILE, CHART_FILE})
 MAX_LISTED_COMMITS = 5
 """Maximum number of newer commits that are listed in an error message."""
 MAX_TRIED = 5
@@ -116,21 +89,19 @@ class _Remote:
     """The parent commit of the push; an empty snapshot if the repository does not exist."""
     head: str
     """The commit of the main branch; empty if the repository does not exist."""
-    tags: Mapping[Version, str]
+    base: str | None
+    """The commit from which the draft was pulled; None if unknown."""
+    versions: Mapping[Version, str]
     """Commit of each version."""
 
-    @property
-    def latest(self) -> Version | None:
-        return max(self.tags, default=None)
 
-
-class _Target(NamedTuple):
+@dataclass(frozen=True)
+class _Target:
     """State of the Hub after a push."""
 
     version: Version
     files: Mapping[str, bytes]
     changes: FileChanges
-    before: Library  # which the push replaces
 
 
 def push(
@@ -154,133 +125,139 @@ def push(
     """
     options = options or PushOptions()
     hub = Repo(repo, access or Access())
-    _requested_version(options)  # reports contradicting options before anything is read
-    draft = read_draft(source)
-    hand_written_text(draft.card or "")  # reports an invalid card before anything is written
+    requested = _requested_version(options)
+    draft = hub_files.read_draft(source)
+    cards.hand_written_text(draft.card or "")  # reports an invalid card before anything is written
     if options.rebase and draft.folder is not None:
         check_replaceable(draft.folder)
-    check_outgoing(draft.files(), hub.secret)
+    hub_files.check_outgoing(draft.files(), hub.secret)
     head, created = head_for_push(hub, private=options.private, dry_run=options.dry_run)
-    remote, base = _Remote(Snapshot("", {}, {}, None), "", {}), None
-    if head is not None:
-        remote, base = _inspect(hub, head.commit, draft, options)
+    remote = _inspect(hub, head.commit, draft, options) if head else _Remote(Snapshot("", {}, {}, None), "", None, {})
     owned = frozenset(draft.origin.files if draft.origin is not None and draft.origin.repo == repo else ())
     taken: Mapping[str, str | None] = {}
-    rebased = options.rebase and base != remote.head and remote.parent.library is not None
+    rebased = options.rebase and remote.base != remote.head and remote.parent.library is not None
     if rebased:
-        draft, owned, taken = _rebase(hub.name, draft, fetch_snapshot(hub, base) if base else None, remote.parent)
-        base = remote.head
-    plan = _plan(hub, draft, remote, owned, options)
-    check_outgoing(plan.files, hub.secret)
+        draft, owned, taken = _rebase(hub, draft, remote)
+        remote = replace(remote, base=remote.head)
+    target = _target(hub, draft, remote, owned, options, requested)
+    hub_files.check_outgoing(target.files, hub.secret)
     # A pull request overwrites nothing: the owner reviews every change.
-    up_to_date = options.create_pr or remote.parent.library is None or base == remote.parent.commit
-    if plan.changes and not up_to_date and not _is_published(draft, remote.parent, owned):
-        raise _stale(hub, base, remote.head)
-    card = plan.files[CARD_FILE].decode("utf-8")
+    up_to_date = options.create_pr or remote.parent.library is None or remote.base == remote.parent.commit
+    if target.changes and not up_to_date and not _is_published(draft, remote.parent, owned):
+        raise _stale(hub, remote.base, remote.head)
+    card, tag = target.files[cards.CARD_FILE].decode("utf-8"), tag_of(target.version)
     commit = remote.parent.commit or None
-    pushed = Pushed(repo, hub.page, commit, plan.changes, card, tag_of(plan.version), draft.library.id, created=created)
+    pushed = Pushed(repo, hub.page, commit, target.changes, card, tag, draft.library.id, created=created)
     if options.dry_run:
-        changed = (*plan.changes.added, *plan.changes.changed, *plan.changes.deleted)
+        changed = (*target.changes.added, *target.changes.changed, *target.changes.deleted)
         before = {path: remote.parent.text(path) for path in changed}
-        after = {path: plan.files.get(path, b"").decode("utf-8", "replace") for path in changed}
-        commit = None if plan.changes else commit
+        after = {path: target.files.get(path, b"").decode("utf-8", "replace") for path in changed}
+        commit = None if target.changes else pushed.commit
         return replace(pushed, commit=commit, dry_run=True, diffs=text_diffs(before, after))
     if options.create_pr:
-        commit, url = _propose(hub, plan, remote, draft) if plan.changes else (remote.parent.commit, None)
+        commit, url = _propose(hub, target, remote, draft) if target.changes else (pushed.commit, None)
         return replace(pushed, commit=commit, pr_url=url)
-    commit = _commit(hub, plan, remote, draft)[0] if plan.changes else remote.parent.commit
-    tagged = remote.tags.get(plan.version) != commit and _tag(hub, plan.version, commit)
+    commit = _commit(hub, target, remote, draft)[0] if target.changes else remote.parent.commit
+    tagged = remote.versions.get(target.version) != commit and _tag(hub, target.version, commit)
     if draft.folder is not None:
-        _update_folder(draft, plan, taken, Origin(repo, commit, tag_of(plan.version)), rebased=rebased)
+        if rebased:
+            draft.library.save(draft.folder)
+        _update_folder(draft.folder, target, taken, Origin(repo, commit, pushed.version))
     return replace(pushed, commit=commit, tagged=tagged)
 
 
 def _requested_version(options: PushOptions) -> Version | None:
+    """Return the version that the options name, and report contradictions before anything is read."""
     if options.version and options.bump:
         raise InputError("`version` and `bump` exclude each other.", next_step="Specify one of them.")
-    next_version(None, options.bump or None)
-    version = parse_version(options.version)
+    hub_files.next_version(None, options.bump)
+    version = hub_files.parse_version(options.version)
     if options.version and version is None:
         raise InputError(f"Invalid version {shown(options.version)!r}.", next_step="Use the form 1.2.0.")
     return version
 
 
-def _inspect(hub: Repo, head: str, draft: Upload, options: PushOptions) -> tuple[_Remote, str | None]:
-    """Return the state of the Hub and the commit from which the draft was pulled."""
+def _inspect(hub: Repo, head: str, draft: Upload, options: PushOptions) -> _Remote:
     origin = draft.origin.commit if draft.origin is not None and draft.origin.repo == hub.name else None
     tree = hub.tree(head)
     if ".gitignore" in tree:
         step = "Remove this file from the repository first."
         raise HubError(f"{hub.name} contains a .gitignore, so the Hub may omit files.", next_step=step)
-    tags = {version: commit for tag, commit in hub.tags().items() if (version := parse_version(tag))}
+    versions = hub_files.version_commits(hub.tags())
     parent = fetch_snapshot(hub, head, tree)
     base = hub.head(options.base).commit if options.base else origin or _ancestor(hub, draft.library, parent)
     if base and base != head and options.create_pr and not options.rebase:
         parent = fetch_snapshot(hub, base)
-    return _Remote(parent, head, tags), base
+    return _Remote(parent, head, base, versions)
 
 
 def _is_published(draft: Upload, parent: Snapshot, owned: frozenset[str]) -> bool:
     """Whether a commit contains everything in the draft, apart from generated files."""
-    tree = {path: file for path, file in parent.tree.items() if path != CHART_FILE}
-    if file_changes(tree, draft.files(), owned - _GENERATED):
+    tree = {path: file for path, file in parent.tree.items() if path != cards.CHART_FILE}
+    if file_changes(tree, draft.files(), owned - cards.GENERATED):
         return False
-    return draft.card is None or hand_written_text(draft.card) == hand_written_text(parent.text(CARD_FILE))
+    return draft.card is None or cards.hand_written_text(draft.card) == cards.hand_written_text(
+        parent.text(cards.CARD_FILE)
+    )
 
 
-def _plan(hub: Repo, draft: Upload, remote: _Remote, owned: Collection[str], options: PushOptions) -> _Target:
-    """Determine the version and the files."""
-    requested = _requested_version(options)
-    config = read_config(remote.parent.text(CONFIG_FILE))
+def _target(
+    hub: Repo, draft: Upload, remote: _Remote, owned: frozenset[str], options: PushOptions, requested: Version | None
+) -> _Target:
+    """Determine the version and the files: the Library, its documents, and the generated files."""
+    config = cards.read_config(remote.parent.text(cards.CONFIG_FILE))
     # After a merge, facts about the local Library do not apply to the merged one.
     facts = tuple(row for row in options.facts if not options.rebase or row.library_id == draft.library.id)
-    facts = facts or known_facts(config, draft.library)
-    current = max((version for version, commit in remote.tags.items() if commit == remote.parent.commit), default=None)
+    facts = facts or cards.known_facts(config, draft.library)
 
-    def plan(version: Version) -> _Target:
-        files = _files(hub, draft, remote, version, facts)
-        changes = file_changes(remote.parent.tree, files, owned)
-        return _Target(version, files, changes, remote.parent.library or EMPTY)
+    def target(version: Version) -> _Target:
+        previous = _previous(hub, remote, version)
+        subject = cards.CardSubject(draft.library, hub.name, tag_of(version).removeprefix("v"), previous, facts)
+        card = remote.parent.text(cards.CARD_FILE) if draft.card is None else draft.card
+        files = {**draft.files(), **cards.card_files(subject, card)}
+        return _Target(version, files, file_changes(remote.parent.tree, files, owned))
 
-    latest = remote.latest
-    stated = parse_version(config.version)
+    latest, stated = max(remote.versions, default=None), hub_files.parse_version(config.version)
+    current = max(
+        (version for version, commit in remote.versions.items() if commit == remote.parent.commit), default=None
+    )
     untagged = stated if stated is not None and not options.bump and (latest is None or stated > latest) else None
     for existing in (current, untagged):
         if existing is not None and requested in (None, existing):
-            unchanged = plan(existing)
+            unchanged = target(existing)
             if not unchanged.changes:
                 return unchanged
     if requested is not None and latest is not None and requested <= latest:
-        example = tag_of(next_version(latest, None))
+        example = tag_of(hub_files.next_version(latest, ""))
         message = f"{tag_of(requested)} is not higher than {tag_of(latest)}, the latest version of {hub.name}."
         raise HubError(message, next_step=f"Choose a higher version, such as {example}.", status=409)
-    return plan(requested or next_version(latest, options.bump or None))
+    return target(requested or hub_files.next_version(latest, options.bump))
 
 
-def _files(hub: Repo, draft: Upload, remote: _Remote, version: Version, facts: tuple[Facts, ...]) -> dict[str, bytes]:
-    """Return all files of a version: the Library, its documents, and the generated files."""
-    earlier = max((tag for tag in remote.tags if tag < version), default=None)
-    previous = None
-    if earlier is not None:
-        try:
-            library = fetch_snapshot(hub, remote.tags[earlier]).library
-        except LibraryError as error:
-            if isinstance(error, HubError):
-                raise
-            library = None  # the earlier version is invalid, so there is no comparison
-        previous = (tag_of(earlier), library) if library is not None else None
-    subject = CardSubject(draft.library, hub.name, tag_of(version).removeprefix("v"), previous, facts)
-    card = make_card(subject, remote.parent.text(CARD_FILE) if draft.card is None else draft.card)
-    chart = make_chart(draft.library)
-    generated = {CARD_FILE: card, CONFIG_FILE: make_config(subject)} | ({CHART_FILE: chart} if chart else {})
-    return {**draft.files(), **{path: text.encode("utf-8") for path, text in generated.items()}}
+def _previous(hub: Repo, remote: _Remote, version: Version) -> tuple[str, Library] | None:
+    """Return the tag and the Library of the version before; None without one, or if it is invalid."""
+    earlier = max((other for other in remote.versions if other < version), default=None)
+    if earlier is None:
+        return None
+    try:
+        library = fetch_snapshot(hub, remote.versions[earlier]).library
+    except HubError:
+        raise
+    except LibraryError:
+        return None
+    return (tag_of(earlier), library) if library is not None else None
 
 
-def _commit(hub: Repo, plan: _Target, remote: _Remote, draft: Upload, *, pull: bool = False) -> tuple[str, str | None]:
+def _commit(
+    hub: Repo, target: _Target, remote: _Remote, draft: Upload, *, pull: bool = False
+) -> tuple[str, str | None]:
     """Create the commit and verify its content."""
-    changes = plan.changes
-    added = {path: plan.files[path] for path in (*changes.added, *changes.changed)}
-    message = _title(plan, draft), _body(plan, draft)
+    changes = target.changes
+    added = {path: target.files[path] for path in (*changes.added, *changes.changed)}
+    diff = diff_libraries(remote.parent.library or EMPTY, draft.library)
+    lines = [f"{sign} {entry.kind} {entry.name}" for sign, entry in diff.signed]
+    body = "\n".join([*lines[:50], *(["..."] if len(lines) > 50 else []), f"Library id: {draft.library.id}"])
+    message = _title(target, draft), body
     try:
         commit, url = hub.commit(added, changes.deleted, remote.parent.commit, message, pull=pull)
     except HubError as error:
@@ -288,22 +265,21 @@ def _commit(hub: Repo, plan: _Target, remote: _Remote, draft: Upload, *, pull: b
             raise
         raise _stale(hub, remote.parent.commit, hub.head().commit) from None
     tree = hub.tree(commit)
-    differences = file_changes(tree, plan.files)
-    wrong = [*differences.added, *differences.changed, *(path for path in changes.deleted if path in tree)]
-    if wrong:
+    differences = file_changes(tree, target.files)
+    if differences.added or differences.changed or tree.keys() & set(changes.deleted):
         # The client creates no commit if the same files were pushed concurrently; that commit may contain more.
         raise _stale(hub, remote.parent.commit, commit)
     return commit, url
 
 
-def _propose(hub: Repo, plan: _Target, remote: _Remote, draft: Upload) -> tuple[str, str | None]:
+def _propose(hub: Repo, target: _Target, remote: _Remote, draft: Upload) -> tuple[str, str | None]:
     """Create a pull request, or return an identical open one."""
     for title, revision, url in hub.open_pulls():
-        if title == _title(plan, draft):
+        if title == _title(target, draft):
             commit = hub.head(revision).commit
-            if not file_changes(hub.tree(commit), plan.files):
+            if not file_changes(hub.tree(commit), target.files):
                 return commit, url
-    return _commit(hub, plan, remote, draft, pull=True)
+    return _commit(hub, target, remote, draft, pull=True)
 
 
 def _tag(hub: Repo, version: Version, commit: str) -> bool:
@@ -322,16 +298,8 @@ def _tag(hub: Repo, version: Version, commit: str) -> bool:
     return True
 
 
-def _title(plan: _Target, draft: Upload) -> str:
-    return f"Library {tag_of(plan.version).removeprefix('v')} (id {draft.library.id[:12]})"
-
-
-def _body(plan: _Target, draft: Upload) -> str:
-    diff = diff_libraries(plan.before, draft.library)
-    lines = [f"+ {entry.kind} {entry.name}" for entry in diff.added]
-    lines += [f"~ {entry.after.kind} {entry.name}" for entry in diff.changed]
-    lines += [f"- {entry.kind} {entry.name}" for entry in diff.removed]
-    return "\n".join([*lines[:50], *(["..."] if len(lines) > 50 else []), f"Library id: {draft.library.id}"])
+def _title(target: _Target, draft: Upload) -> str:
+    return f"Library {tag_of(target.version).removeprefix('v')} (id {draft.library.id[:12]})"
 
 
 def _stale(hub: Repo, base: str | None, head: str) -> StaleError:
@@ -344,40 +312,26 @@ def _stale(hub: Repo, base: str | None, head: str) -> StaleError:
     commits = "; ".join(f"{shown(commit.title)!r} by {shown(', '.join(commit.authors), 40)}" for commit in newer)
     message = f"{hub.name} has newer commits: yours is based on {base[:7]}, the Hub is at {head[:7]}."
     step = "Run the command again with --rebase to merge both, or with --create-pr to create a pull request."
-    message = f"{message} Newer commits: {commits}." if commits else message
-    return StaleError(message, next_step=step, base=base, head=head)
+    return StaleError(
+        message + (f" Newer commits: {commits}." if commits else ""), next_step=step, base=base, head=head
+    )
 
 
-def _update_folder(
-    draft: Upload, plan: _Target, taken: Mapping[str, str | None], origin: Origin, *, rebased: bool
-) -> None:
+def _update_folder(folder: Path, target: _Target, taken: Mapping[str, str | None], origin: Origin) -> None:
     """Update the folder to what was pushed. The origin is written last."""
-    folder = draft.folder
-    assert folder is not None
-    if rebased:
-        draft.library.save(folder)
-    for path, text in taken.items():
-        if text is None:
-            (folder / path).unlink(missing_ok=True)
-        else:
-            write_bytes(folder / path, text.encode("utf-8"))
-    for path in _GENERATED & plan.files.keys():
-        write_bytes(folder / path, plan.files[path])
-    paths = sorted({*plan.files, *taken})
-    digests = {path: digest for path in paths if (digest := sha_of(folder, path)) is not None}
-    write_origin(folder, replace(origin, files=digests))
+    for path in (path for path, text in taken.items() if text is None):
+        (folder / path).unlink(missing_ok=True)
+    written = {path: text.encode("utf-8") for path, text in taken.items() if text is not None}
+    written |= {path: target.files[path] for path in cards.GENERATED & target.files.keys()}
+    for path, data in written.items():
+        write_bytes(folder / path, data)
+    digests = {path: hub_files.sha_of(folder, path) for path in sorted({*target.files, *taken})}
+    origin = replace(origin, files={path: digest for path, digest in digests.items() if digest is not None})
+    hub_files.write_origin(folder, origin)
 
 
-def _rebase(
-    repo: str, draft: Upload, base: Snapshot | None, theirs: Snapshot
-) -> tuple[Upload, frozenset[str], dict[str, str | None]]:
+def _rebase(hub: Repo, draft: Upload, remote: _Remote) -> tuple[Upload, frozenset[str], dict[str, str | None]]:
     """Merge a draft with the state of the Hub, entry by entry and document by document.
-
-    Args:
-        repo: Name of the repository.
-        draft: The local side.
-        base: The common ancestor; None (unknown) is treated as empty.
-        theirs: The state of the Hub.
 
     Returns:
         The merged draft, without documents that are unchanged on the Hub; the documents that only the local side
@@ -386,30 +340,31 @@ def _rebase(
     Raises:
         ConflictError: If both sides changed an item differently.
     """
-    ancestor = base.library if base is not None and base.library is not None else EMPTY
-    merge = merge_libraries(ancestor, draft.library, theirs.library or EMPTY)
+    theirs = remote.parent
+    base = fetch_snapshot(hub, remote.base) if remote.base else Snapshot("", {}, {}, None)
+    library, entry_conflicts = merge_libraries(base.library or EMPTY, draft.library, theirs.library or EMPTY)
     card, conflicts = _merged_card(draft, base, theirs)
+    known = {*draft.texts, *(draft.origin.files if draft.origin is not None else ()), *theirs.files}
     paths = {
-        path
-        for path in {*draft.texts, *(draft.origin.files if draft.origin is not None else ()), *theirs.files}
-        if path in DOCUMENTS or (path in draft.texts and path not in _GENERATED)
+        path for path in known if path in hub_files.DOCUMENTS or (path in draft.texts and path not in cards.GENERATED)
     }
     ours = {path: git_id(text.encode("utf-8")) for path, text in draft.texts.items()}
-    trees = (base.tree if base is not None else {}, theirs.tree)
-    original, current = ({path: tree[path].oid for path in paths if path in tree} for tree in trees)
+    original, current = ({path: tree[path].oid for path in paths & tree.keys()} for tree in (base.tree, theirs.tree))
     merged, changed_by_both = three_way(original, ours, current)
     taken = {path for path in paths if merged.get(path) != ours.get(path)}
-    missing = sorted(path for path in taken if path in theirs.tree and path not in theirs.files)
     conflicts = [
-        *(*merge.conflicts, *conflicts),
+        *(*entry_conflicts, *conflicts),
         *(Conflict(path, "both sides changed this document.") for path in changed_by_both),
-        *(Conflict(path, "the other side changed this document, which is not downloaded.") for path in missing),
+        *(
+            Conflict(path, "the other side changed this document, which is not downloaded.")
+            for path in sorted(taken & theirs.tree.keys() - theirs.files.keys())
+        ),
     ]
     if conflicts:
-        raise ConflictError(repo, tuple(conflicts))
+        raise ConflictError(hub.name, tuple(conflicts))
     texts = {path: text for path, text in draft.texts.items() if path not in taken}
     return (
-        replace(draft, library=merge.library, texts=texts, card=card),
+        replace(draft, library=library, texts=texts, card=card),
         frozenset(path for path in paths if path not in merged and path in current),
         {path: theirs.text(path) if path in theirs.files else None for path in taken},
     )
@@ -436,15 +391,13 @@ def _ancestor(hub: Repo, library: Library, head: Snapshot) -> str | None:
     return None
 
 
-def _merged_card(draft: Upload, base: Snapshot | None, theirs: Snapshot) -> tuple[str, list[Conflict]]:
+def _merged_card(draft: Upload, base: Snapshot, theirs: Snapshot) -> tuple[str, list[Conflict]]:
     """Return the card whose hand-written text was changed."""
-    their_card = theirs.text(CARD_FILE)
+    their_card = theirs.text(cards.CARD_FILE)
     if draft.card is None:
         return their_card, []
-    original = hand_written_text(base.text(CARD_FILE) if base is not None else "")
-    ours, current = hand_written_text(draft.card), hand_written_text(their_card)
-    if ours in (original, current):
-        return their_card, []
-    if current == original:
+    original, ours, current = map(cards.hand_written_text, (base.text(cards.CARD_FILE), draft.card, their_card))
+    if current == original != ours:
         return draft.card, []
-    return their_card, [Conflict(CARD_FILE, "both sides changed its hand-written text.")]
+    conflict = Conflict(cards.CARD_FILE, "both sides changed its hand-written text.")
+    return their_card, [] if ours in (original, current) else [conflict]

@@ -6,6 +6,7 @@ only an unknown measure is an error.
 
 import json
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from typing import Any
 
 from rewardharness.errors import shown
 from rewardharness.library.entry import RUBRIC_FILE, Entry
-from rewardharness.library.plaintext import code_point, invisible, unix_lines
+from rewardharness.library.plaintext import invisible, unix_lines
 from rewardharness.library.problems import Findings
 from rewardharness.library.reader import ReadEntry
 
@@ -48,8 +49,8 @@ _LITERAL = re.compile(
 )
 _PLACEHOLDER = re.compile(r"\d|bool|true|false|int|num|float|list|array|object", re.IGNORECASE)
 _KINDS = {"string": "str", "boolean": "bool", "integer": "int", "number": "float", "array": "list", "object": "dict"}
-_ACCEPTED = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "float"}, "float": {"float"}, "list": {"list"}}
-"""Schema types that match the type of a literal in a prompt."""
+_ACCEPTED = {kind: {kind} for kind in ("str", "bool", "float", "list", "dict")} | {"int": {"int", "float"}}
+"""Schema types, with those that match a literal of this type in a prompt."""
 _RUBRIC_ID = re.compile(r"^[ \-{]*[\"']?id[\"']?[ ]*:[ ]*[\"']?([A-Za-z0-9_.-]+)", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]+")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
@@ -76,13 +77,14 @@ def lint_entry(read: ReadEntry, context: LintContext, findings: Findings) -> Non
         context: Names that the entry may refer to.
         findings: Collector for its `SKILL.md`.
     """
+    entry, folder = read.entry, findings.where.rsplit("/", 1)[0]
     _check_body(read, context, findings)
     _check_front(read, findings)
-    if read.entry.kind == "tool":
+    if entry.kind == "tool":
         _check_tool(read, context, findings)
-    _check_rubric(read.entry, context, findings.at(findings.where.rsplit("/", 1)[0] + "/" + RUBRIC_FILE))
-    for name, text in read.entry.documents.items():
-        _check_characters(text, findings.at(findings.where.rsplit("/", 1)[0] + "/" + name))
+    _check_rubric(entry, context, findings.at(f"{folder}/{RUBRIC_FILE}"))
+    for name, text in entry.documents.items():
+        _check_characters(text, findings.at(f"{folder}/{name}"))
     _check_escapes(read, findings)
 
 
@@ -101,9 +103,8 @@ def _check_body(read: ReadEntry, context: LintContext, findings: Findings) -> No
         if name not in context.names:
             close = get_close_matches(name, context.names, 1)
             remedy = f"Did you mean `{close[0]}`?" if close else "Remove the mention, or add the entry."
-            findings.warning(
-                f"The body mentions `{shown(name)}`, which this Library does not have.", line(offset), remedy
-            )
+            message = f"The body mentions `{shown(name)}`, which this Library does not have."
+            findings.warning(message, line(offset), remedy)
     positions = list(_POSITIONS.finditer(body)) if entry.kind == "skill" else []
     if positions:
         words = ", ".join(dict.fromkeys(f"'{shown(match.group())}'" for match in positions))
@@ -118,84 +119,71 @@ def _check_body(read: ReadEntry, context: LintContext, findings: Findings) -> No
 
 def _mentioned(entry: Entry) -> Iterator[tuple[int, str]]:
     """Yield each distinct name that the body refers to as a tool or skill, with its offset."""
-    own = {*(entry.input_schema or {}), *(entry.output_schema or {})}
-    seen: set[str] = set()
+    seen = {*(entry.input_schema or {}), *(entry.output_schema or {})}
     for match in _MENTIONS.finditer(entry.body):
         name = next(filter(None, match.groups()))
-        if name not in own and name not in seen:
+        if name not in seen:
             seen.add(name)
             yield match.start(), name
 
 
 def _check_front(read: ReadEntry, findings: Findings) -> None:
-    entry = read.entry
+    entry, line = read.entry, read.places.line
     if "triggers" in entry.extra:
         message = "`triggers` is outside `metadata` and is not read."
-        findings.warning(message, read.places.line("triggers"), "Move it under `metadata:`.")
-    if entry.kind == "skill":
-        for key in ("system_prompt", "measure", "input_schema", "output_schema"):
-            if getattr(entry, key) is not None:
-                message = f"A Skill does not use `{key}`."
-                findings.warning(message, read.places.line(key), "Remove it, or convert the entry to a Tool.")
+        findings.warning(message, line("triggers"), "Move it under `metadata:`.")
+    for key in ("system_prompt", "measure", "input_schema", "output_schema"):
+        value = getattr(entry, key)
+        if entry.kind == "skill" and value is not None:
+            remedy = "Remove it, or convert the entry to a Tool."
+            findings.warning(f"A Skill does not use `{key}`.", line(key), remedy)
+        text = value if isinstance(value, str) else json.dumps(value)
+        match = _TOOL_POSITIONS.search(text) if entry.kind == "tool" and value and key != "measure" else None
+        if match:
+            message = f"`{key}` refers to candidates by position: '{shown(match.group())}'."
+            findings.warning(message, line(key), _NO_POSITIONS)
     position = (_POSITIONS if entry.kind == "skill" else _TOOL_POSITIONS).search(entry.description)
     if position:
         message = f"The description refers to candidates by position: '{shown(position.group())}'."
-        findings.warning(message, read.places.line("description"), _NO_POSITIONS)
+        findings.warning(message, line("description"), _NO_POSITIONS)
     if _CHAIN_TAG.search(entry.description):
         message = "The description contains tags of the reasoning chain."
-        findings.warning(message, read.places.line("description"), "Describe them in words.")
+        findings.warning(message, line("description"), "Describe them in words.")
 
 
 def _check_tool(read: ReadEntry, context: LintContext, findings: Findings) -> None:
-    entry = read.entry
+    entry, prompt, line = read.entry, read.entry.system_prompt, read.places.line("system_prompt")
     if entry.measure is not None:
         _check_measure(entry.measure, context, findings, read.places.line("measure"))
-        if entry.system_prompt is not None:
+        if prompt is not None:
             message = "This Tool has both `measure` and `system_prompt`; the prompt is not used."
-            findings.warning(message, read.places.line("system_prompt"), "Remove one of them.")
-    prompt = entry.system_prompt
-    _check_tool_positions(read, findings)
-    if prompt is None or entry.measure is not None:
+            findings.warning(message, line, "Remove one of them.")
         return
-    line = read.places.line("system_prompt")
+    prompt, schema = prompt or "", entry.output_schema or {}
     ending = _cut_off(prompt)
     if ending:
         findings.warning(f"The system prompt seems truncated: it ends with {ending!r}.", line, "Complete it.")
-    keys = _schema_keys(entry.output_schema)
-    if not keys:
+    expected = schema["properties"] if isinstance(schema.get("properties"), dict) else schema  # or the informal form
+    if not expected:
         return
     if "json" not in prompt.lower():
         message = "The system prompt does not request JSON, but `output_schema` requires a JSON reply."
         findings.warning(message, line, "Request one JSON object with the keys of `output_schema`.")
-    _check_keys(prompt, keys, findings, line)
-    _check_types(prompt, entry.output_schema or {}, findings, line)
+    _check_keys(prompt, expected, findings, line)
+    _check_types(prompt, expected, findings, line)
 
 
-def _check_tool_positions(read: ReadEntry, findings: Findings) -> None:
-    """Report prompts and schemas that refer to a candidate by position, which is unknown to a Tool."""
-    entry = read.entry
-    for key in ("system_prompt", "input_schema", "output_schema"):
-        value = getattr(entry, key)
-        match = _TOOL_POSITIONS.search(value if isinstance(value, str) else json.dumps(value)) if value else None
-        if match:
-            message = f"`{key}` refers to candidates by position: '{shown(match.group())}'."
-            findings.warning(message, read.places.line(key), _NO_POSITIONS)
-
-
-def _check_types(prompt: str, schema: Mapping[str, Any], findings: Findings, line: int | None) -> None:
+def _check_types(prompt: str, expected: Mapping[str, Any], findings: Findings, line: int | None) -> None:
     """Compare the types in the example reply of a prompt with those in its output schema."""
-    expected = schema["properties"] if isinstance(schema.get("properties"), dict) else schema
     for match in _REPLY_KEY.finditer(prompt):
         kind, literal = _kind(expected.get(match[1])), _LITERAL.match(prompt, match.end())
-        literal_kind = literal.lastgroup if literal else None
-        if literal is None or literal_kind is None or kind not in {"str", "bool", "int", "float", "list", "dict"}:
+        literal_kind = (literal and literal.lastgroup) or ""
+        if not literal or kind not in _ACCEPTED or kind in _ACCEPTED.get(literal_kind, _ACCEPTED):
             continue
-        if literal_kind == "str" and kind != "str" and _PLACEHOLDER.search(literal["str"]):
+        if literal_kind == "str" and _PLACEHOLDER.search(literal["str"]):
             continue  # a description of the value, such as "0 to 1"
-        if kind not in _ACCEPTED[literal_kind]:
-            key = shown(match[1])
-            message = f"`{key}` is of type {literal_kind} in the system prompt and {kind} in `output_schema`."
-            findings.warning(message, line, "Use the same type in both.")
+        message = f"`{shown(match[1])}` is of type {literal_kind} in the system prompt and {kind} in `output_schema`."
+        findings.warning(message, line, "Use the same type in both.")
 
 
 def _kind(value: Any) -> str:
@@ -205,43 +193,28 @@ def _kind(value: Any) -> str:
     return _KINDS.get(name, name)
 
 
-def _top_keys(prompt: str) -> list[str]:
-    """Return the top-level keys that a prompt requests in a reply."""
-    top = 2 if "{{" in prompt else 1
-    keys: dict[str, None] = {}
-    for match in _REPLY_KEY.finditer(prompt):
-        if prompt.count("{", 0, match.start()) - prompt.count("}", 0, match.start()) <= top:
-            keys[match[1]] = None
-    return list(keys)
-
-
 def _check_keys(prompt: str, keys: Collection[str], findings: Findings, line: int | None) -> None:
     """Compare the keys that a prompt requests with those in its output schema."""
-    requested = dict.fromkeys(_REPLY_KEY.findall(prompt))
-    unknown = [key for key in _top_keys(prompt) if key not in keys]
+    requested, top = dict.fromkeys(_REPLY_KEY.findall(prompt)), 2 if "{{" in prompt else 1
+    unknown = dict.fromkeys(
+        match[1]
+        for match in _REPLY_KEY.finditer(prompt)
+        if match[1] not in keys and prompt.count("{", 0, match.start()) - prompt.count("}", 0, match.start()) <= top
+    )
     words = _words(prompt)
-    missing = [key for key in keys if key not in requested] if unknown else [k for k in keys if _words(k) not in words]
-    missing_names = ", ".join(f"`{shown(key)}`" for key in missing)
-    unknown_names = ", ".join(f"`{shown(key)}`" for key in unknown)
-    remedy = "Use the same keys in the prompt and in `output_schema`."
+    missing = [key for key in keys if (key not in requested if unknown else _words(key) not in words)]
+    missing_names, unknown_names = (", ".join(f"`{shown(key)}`" for key in names) for names in (missing, unknown))
+    message = f"The system prompt requests {unknown_names}, which `output_schema` does not contain."
     if missing and unknown:
         message = f"The system prompt requests {unknown_names}, but `output_schema` requires {missing_names}."
-        findings.warning(message, line, remedy)
     elif missing:
-        findings.warning(f"The system prompt does not mention {missing_names} of `output_schema`.", line, remedy)
-    elif unknown:
-        message = f"The system prompt requests {unknown_names}, which `output_schema` does not contain."
-        findings.warning(message, line, remedy)
+        message = f"The system prompt does not mention {missing_names} of `output_schema`."
+    if missing or unknown:
+        findings.warning(message, line, "Use the same keys in the prompt and in `output_schema`.")
 
 
 def _words(text: str) -> str:
     return " " + " ".join(_WORD.findall(text.lower())) + " "
-
-
-def _schema_keys(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the keys of a schema in the informal form or in JSON Schema."""
-    properties = (schema or {}).get("properties")
-    return tuple(properties if isinstance(properties, dict) else schema or {})
 
 
 def _cut_off(prompt: str) -> str | None:
@@ -291,19 +264,20 @@ def _check_characters(text: str, findings: Findings) -> None:
 
 def _check_escapes(read: ReadEntry, findings: Findings) -> None:
     """Report invisible characters that are written as escape sequences."""
-    entry, places = read.entry, read.places
-    texts = {"description": entry.description, "system_prompt": entry.system_prompt or ""}
-    texts |= {"metadata": "".join(entry.metadata.values())}
-    if entry.rubric is not None:
-        texts |= {"rubric": "".join(criterion.text for criterion in entry.rubric.criteria)}
-    written = "".join(entry.documents.values())
+    entry, written = read.entry, "".join(read.entry.documents.values())
+    texts = {
+        "description": entry.description,
+        "system_prompt": entry.system_prompt or "",
+        "metadata": "".join(entry.metadata.values()),
+        "rubric": "".join(criterion.text for criterion in entry.rubric.criteria) if entry.rubric else "",
+    }
     for key, text in texts.items():
         escaped = [char for _, char in invisible(text) if char not in written]
         if escaped:
             message = f"`{key}` contains escape sequences for invisible characters: {_names(escaped)}."
-            findings.warning(message, places.line(key), "Remove them.")
+            findings.warning(message, read.places.line(key), "Remove them.")
 
 
 def _names(chars: Iterable[str]) -> str:
-    names = list(dict.fromkeys(map(code_point, chars)))
+    names = [f"U+{ord(char):04X} {unicodedata.name(char, '')}".strip() for char in dict.fromkeys(chars)]
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from rewardharness.errors import shown
 from rewardharness.library.entry import Entry
+from rewardharness.library.reader import json_object
 from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry
 
 T = TypeVar("T")
@@ -25,17 +26,7 @@ class Conflict:
         return f"{self.name}: {self.what}"
 
 
-@dataclass(frozen=True)
-class Merge:
-    """Result of merging two Libraries."""
-
-    library: Library
-    """The merged Library. Conflicting items have the value of the other side."""
-    conflicts: tuple[Conflict, ...]
-    """Sorted by name. The merged Library is usable only if there are no conflicts."""
-
-
-def merge_libraries(base: Library, ours: Library, theirs: Library) -> Merge:
+def merge_libraries(base: Library, ours: Library, theirs: Library) -> tuple[Library, tuple[Conflict, ...]]:
     """Apply the changes between `base` and `ours` to `theirs`.
 
     If only one side changed an entry, its version is used. If both sides changed it differently, the entry is a
@@ -45,16 +36,26 @@ def merge_libraries(base: Library, ours: Library, theirs: Library) -> Merge:
         base: The common ancestor.
         ours: The local Library.
         theirs: The other Library.
+
+    Returns:
+        The merged Library, in which conflicting items have the value of the other side, and the conflicts, sorted by
+        name. It is usable only if there are none.
     """
-    entries, entry_conflicts = three_way(_entries(base), _entries(ours), _entries(theirs))
+    sides = [{entry.name: entry for entry in library.entries} for library in (base, ours, theirs)]
+    entries, entry_conflicts = three_way(*sides)
     meta, meta_conflicts = three_way(base.meta, ours.meta, theirs.meta)
-    conflicts = [Conflict(name, _explain(base.get(name), ours.get(name), theirs.get(name))) for name in entry_conflicts]
+    conflicts = [Conflict(name, _explain(*(side.get(name) for side in sides))) for name in entry_conflicts]
     conflicts += [Conflict(f"library.{shown(key)} of the registry", "both sides changed it.") for key in meta_conflicts]
     merged = theirs
-    for name in sorted({*_entries(theirs), *entries}):
-        merged = _with_entry(merged, merged.get(name), entries.get(name))
+    for name in sorted({*sides[2], *entries}):
+        current, new = merged.get(name), entries.get(name)
+        if current is not None and new is not None and current != new and current.kind == new.kind:
+            merged = merged.apply(ReplaceEntry(new))
+        elif current != new:
+            merged = merged if current is None else merged.apply(RemoveEntry(name))
+            merged = merged if new is None else merged.apply(AddEntry(new))
     merged = replace(merged, meta=meta, lineage_text=_lineage(ours.lineage_text, theirs.lineage_text))
-    return Merge(merged, tuple(conflicts))
+    return merged, tuple(conflicts)
 
 
 def three_way(base: Mapping[str, T], ours: Mapping[str, T], theirs: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
@@ -75,21 +76,6 @@ def three_way(base: Mapping[str, T], ours: Mapping[str, T], theirs: Mapping[str,
     return merged, conflicts
 
 
-def _entries(library: Library) -> dict[str, Entry]:
-    return {entry.name: entry for entry in library.entries}
-
-
-def _with_entry(library: Library, current: Entry | None, new: Entry | None) -> Library:
-    """Return the Library with `current` replaced by `new`."""
-    if current == new:
-        return library
-    if current is not None and new is not None and current.kind == new.kind:
-        return library.apply(ReplaceEntry(new))
-    if current is not None:
-        library = library.apply(RemoveEntry(current.name))
-    return library if new is None else library.apply(AddEntry(new))
-
-
 def _explain(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> str:
     if base is None:
         return "both sides added it, with different content."
@@ -102,15 +88,12 @@ def _explain(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> st
 
 def _lineage(ours: str, theirs: str) -> str:
     """Append the records of `ours` that `theirs` does not contain."""
-    existing = set(map(_normal, theirs.split("\n")))
-    new = [line for line in ours.split("\n") if line.strip() and _normal(line) not in existing]
-    if not new:
-        return theirs
-    return theirs + ("\n" if theirs and not theirs.endswith("\n") else "") + "\n".join(new) + "\n"
 
+    def content(line: str) -> object:
+        record = json_object(line)
+        return line.strip() if record is None else json.dumps(record, sort_keys=True)
 
-def _normal(line: str) -> str:
-    try:
-        return json.dumps(json.loads(line), sort_keys=True)
-    except (ValueError, RecursionError):
-        return line.strip()
+    existing = set(map(content, theirs.split("\n")))
+    new = [line for line in ours.split("\n") if line.strip() and content(line) not in existing]
+    gap = "\n" if new and theirs and not theirs.endswith("\n") else ""
+    return theirs + gap + "".join(f"{line}\n" for line in new)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rewardharness.errors import LibraryError
 from rewardharness.library.card_parts import fill_template
-from rewardharness.library.entry import ENTRY_FILE, FOLDERS, Kind, loadable_name_problem, name_problem, parse_entry
+from rewardharness.library.entry import ENTRY_FILE, FOLDERS, Kind, check_name, loadable_name_problem, parse_entry
 from rewardharness.library.folder import Folder
 from rewardharness.library.opening import BUILTIN, open_library
 from rewardharness.library.problems import Findings
@@ -33,7 +33,7 @@ def new_library(path: Path | str, name: str, start: Library = EMPTY) -> Library:
         LibraryError: If the name is invalid or the folder is not empty.
     """
     path = Path(path)
-    _check_name(name)
+    check_name(name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise LibraryError(f"{path} is not an empty folder.", next_step="Choose an empty folder or a new one.")
     replace(start, meta={"id": name, "status": "active"}, lineage_text="").save(path)
@@ -59,7 +59,7 @@ def new_entry(
     Raises:
         LibraryError: If the name is invalid or already used, or another value is invalid.
     """
-    _check_name(name)
+    check_name(name)
     if kind == "skill" and measure is not None:
         raise LibraryError("A Skill cannot run a measure.", next_step="Create a Tool, or omit the measure.")
     template = "entry_skill.md" if kind == "skill" else "entry_tool.md" if measure is None else "entry_tool_measured.md"
@@ -72,12 +72,6 @@ def new_entry(
     }
     entry = parse_entry(fill_template(template, values), name=name, kind=kind, where=f"{name}/{ENTRY_FILE}")
     return library.apply(AddEntry(entry, "created from a template"))
-
-
-def _check_name(name: str) -> None:
-    problem = name_problem(name)
-    if problem:
-        raise LibraryError(problem, next_step="Choose a name such as `text-rendering`.")
 
 
 def _quoted(text: str) -> str:

@@ -43,8 +43,3 @@ def invisible(text: str) -> Iterator[tuple[int, str]]:
         if char in _JOINERS and len(neighbors) == 2 and not any(neighbor.isascii() for neighbor in neighbors):
             continue
         yield offset, char
-
-
-def code_point(char: str) -> str:
-    """Return the code point and name of a character, such as `U+202E RIGHT-TO-LEFT OVERRIDE`."""
-    return f"U+{ord(char):04X} {unicodedata.name(char, '')}".strip()

@@ -50,19 +50,17 @@ def read_presets(path: Path, instructions: Mapping[str, str] | None = None) -> L
         rubric = _rubric(value, f"{path.name}, rubric of {shown(prompt, 40)}")
         if prompt == DEFAULT:
             entries.append(_skill("preset", "Criteria for every edit.", "always", rubric))
-        elif instructions is None or prompt not in instructions:
+        elif (instruction := (instructions or {}).get(prompt)) is None:
             unknown.append(prompt)
         else:
-            instruction = instructions[prompt]
-            trigger = str(instruction_trigger(instruction))
             about = f"Criteria for the instruction: {shown(instruction, 200)}"
-            entries.append(_skill(_name(prompt, {entry.name for entry in entries}), about, trigger, rubric))
+            trigger, name = str(instruction_trigger(instruction)), _name(prompt, {entry.name for entry in entries})
+            entries.append(_skill(name, about, trigger, rubric))
     if unknown and (instructions is None or not entries):
-        raise LibraryError(
-            f"{path.name} has a rubric of the prompt {shown(unknown[0], 40)!r}, whose instruction is unknown.",
-            next_step=f"Use it with data that have this id: rh evolve --data DATA. Or name the rubric {DEFAULT!r}.",
-        )
-    return Library(tuple(sorted(entries, key=lambda entry: entry.name)))
+        message = f"{path.name} has a rubric of the prompt {shown(unknown[0], 40)!r}, whose instruction is unknown."
+        step = f"Use it with data that have this id: rh evolve --data DATA. Or name the rubric {DEFAULT!r}."
+        raise LibraryError(message, next_step=step)
+    return Library(tuple(entries))
 
 
 def _document(path: Path) -> Any:
@@ -79,8 +77,9 @@ def _document(path: Path) -> Any:
 
 def _rubrics(document: Any, path: Path) -> Iterator[tuple[str, Any]]:
     """Find the rubrics of a file, with their prompt ids."""
+    step = "See `Rubric presets` in docs/library.md."
     if not isinstance(document, dict):
-        raise LibraryError(f"{path.name} is not a mapping.", next_step="See `Rubric presets` in docs/library.md.")
+        raise LibraryError(f"{path.name} is not a mapping.", next_step=step)
     if "criteria" in document:
         yield DEFAULT, document
         return
@@ -89,15 +88,12 @@ def _rubrics(document: Any, path: Path) -> Iterator[tuple[str, Any]]:
         rows = [row for row in rubrics if isinstance(row, dict) and isinstance(row.get("prompt_id"), str)]
         pairs = {row["prompt_id"]: row.get("rubric", row) for row in rows}
         if len(pairs) < len(rubrics):
-            raise LibraryError(
-                f"{path.name} has {len(rubrics)} rubrics and {len(pairs)} different prompt ids.",
-                next_step="Give each rubric a `prompt_id` of its own.",
-            )
-    else:
-        pairs = rubrics if isinstance(rubrics, dict) else {}
-    if not pairs:
-        raise LibraryError(f"{path.name} has no rubrics.", next_step="See `Rubric presets` in docs/library.md.")
-    yield from pairs.items()
+            message = f"{path.name} has {len(rubrics)} rubrics and {len(pairs)} different prompt ids."
+            raise LibraryError(message, next_step="Give each rubric a `prompt_id` of its own.")
+        rubrics = pairs
+    if not rubrics or not isinstance(rubrics, dict):
+        raise LibraryError(f"{path.name} has no rubrics.", next_step=step)
+    yield from rubrics.items()
 
 
 def _rubric(value: Any, where: str) -> Rubric:

@@ -2,13 +2,13 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 
 from rewardharness.errors import shown
-from rewardharness.library.entry import ENTRY_FILE, FOLDERS, SCHEMA, Kind, loadable_name_problem
+from rewardharness.library.entry import ENTRY_FILE, FOLDERS, SCHEMA, Entry, Kind, loadable_name_problem
 from rewardharness.library.plaintext import tidy
 from rewardharness.library.problems import Findings
 
@@ -49,6 +49,11 @@ class Registry:
         """All records by name, including those of entries that cannot be loaded."""
         return cast(Mapping[str, Any], self.document.get("entries", {}))
 
+    def describes(self, entry: Entry) -> bool:
+        """Return whether an entry has the description of its record."""
+        stated = self.record(entry.name).get("description")
+        return isinstance(stated, str) and tidy(stated).strip() == entry.description
+
     def line(self, name: str) -> int | None:
         """Return the line on which an entry is registered, found by text search, or None."""
         return _line(self.source, name)
@@ -65,14 +70,18 @@ def read_registry(text: str, findings: Findings) -> Registry:
     Returns:
         The registry without entries that cannot be loaded; empty if the text is not a JSON object.
     """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for key in (key for key, count in Counter(key for key, _ in pairs).items() if count > 1):
+            message = f"The key {shown(key)!r} occurs twice in one object."
+            findings.error(message, _line(text, key), "Remove one of them.")
+        return dict(pairs)
+
     try:
-        document = json.loads(
-            text.removeprefix("\ufeff"), object_pairs_hook=_Pairs(text, findings).mapping, parse_constant=_no_constant
-        )
+        document = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=unique, parse_constant=_no_constant)
         escaped_text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        line, reason = (error.lineno, error.msg) if isinstance(error, json.JSONDecodeError) else (None, str(error))
         findings.error(f"This is not valid JSON: {shown(reason)}.", line, "Correct the file.")
         return Registry()
     if not isinstance(document, dict):
@@ -95,7 +104,12 @@ def _as_schema_2(document: dict[str, Any], text: str, findings: Findings) -> dic
         findings.warning("There is no `schema_version`.", 1, 'Add "schema_version": 2.')
         version = SCHEMA
     if version is None or isinstance(version, dict):
-        flat = {name: _upgraded(record) for name, record in document.items()}
+        flat = {
+            name: {"kind" if key == "type" and "kind" not in record else key: value for key, value in record.items()}
+            if isinstance(record, dict)
+            else record
+            for name, record in document.items()
+        }
         return {"schema_version": SCHEMA, "library": {}, "entries": flat}
     if version != SCHEMA or isinstance(version, bool):
         message = f"schema_version is {shown(json.dumps(version), 20)}; this version supports {SCHEMA} and 1."
@@ -110,55 +124,42 @@ def _as_schema_2(document: dict[str, Any], text: str, findings: Findings) -> dic
     return document
 
 
-def _upgraded(record: Any) -> Any:
-    """Convert a record from schema 1 to schema 2 by renaming `type` to `kind`."""
-    if not isinstance(record, dict) or "kind" in record:
-        return record
-    return {"kind" if key == "type" else key: value for key, value in record.items()}
-
-
 def _kinds(entries: Mapping[str, Any], text: str, findings: Findings) -> dict[str, Kind]:
-    """Return the kinds of the entries that can be loaded."""
+    """Return the kinds of the entries that can be loaded. Their paths are derived, never read."""
     kinds: dict[str, Kind] = {}
     folded: dict[str, str] = {}
     if len(entries) > MAX_ENTRIES:
         findings.error(f"There are {len(entries)} entries; the limit is {MAX_ENTRIES}.", remedy="Remove entries.")
         return kinds
+
+    def report(add: Callable[..., None], message: str, remedy: str) -> None:
+        add(message, _line(text, name), remedy)
+
     for name, record in entries.items():
-        at = partial(_line, text, name)
+        fields = record if isinstance(record, dict) else {}
+        kind, path = fields.get("kind"), fields.get("path")
         problem = loadable_name_problem(name)
         if problem:
-            findings.error(problem, at(), "Rename the entry and its folder.")
+            report(findings.error, problem, "Rename the entry and its folder.")
             continue
-        kind = record.get("kind") if isinstance(record, dict) else None
         if not isinstance(kind, str) or kind not in FOLDERS:
-            findings.error(f"The `kind` of `{name}` is not skill or tool.", at(), 'Add "kind": "skill" or "tool".')
+            report(findings.error, f"The `kind` of `{name}` is not skill or tool.", 'Add "kind": "skill" or "tool".')
             continue
+        kinds[name] = cast(Kind, kind)
         twin = folded.setdefault(name.casefold(), name)
         if twin != name:
             message = f"`{name}` and `{twin}` differ only in case, which some file systems ignore."
-            findings.error(message, at(), "Rename one of them.")
-        _check_path(name, cast(Kind, kind), record.get("path"), at, findings)
-        kinds[name] = cast(Kind, kind)
+            report(findings.error, message, "Rename one of them.")
+        expected = f"{FOLDERS[kinds[name]]}/{name}/{ENTRY_FILE}"
+        remedy = f'Set "path" to "{expected}".'
+        if not isinstance(path, str):
+            report(findings.warning, f"`{name}` has no `path`; {expected} is read.", remedy)
+        elif _ESCAPES.search(path):
+            report(findings.error, f"The path {shown(path)!r} of `{name}` is outside the Library.", remedy)
+        elif path != expected:
+            message = f"The path {shown(path)!r} of `{name}` is ignored; {expected} is read."
+            report(findings.warning, message, remedy)
     return kinds
-
-
-def _check_path(name: str, kind: Kind, path: Any, at: Callable[[], int | None], findings: Findings) -> None:
-    """Compare the registered path with the path derived from kind and name. Only the latter is used."""
-    expected = f"{FOLDERS[kind]}/{name}/{ENTRY_FILE}"
-    remedy = f'Set "path" to "{expected}".'
-    if not isinstance(path, str):
-        findings.warning(f"`{name}` has no `path`; {expected} is read.", at(), remedy)
-    elif _ESCAPES.search(path):
-        findings.error(f"The path {shown(path)!r} of `{name}` is outside the Library.", at(), remedy)
-    elif path != expected:
-        findings.warning(f"The path {shown(path)!r} of `{name}` is ignored; {expected} is read.", at(), remedy)
-
-
-def description_differs(record: Mapping[str, Any], description: str) -> bool:
-    """Whether the description in a record differs from the description of the entry."""
-    stated = record.get("description")
-    return not isinstance(stated, str) or tidy(stated).strip() != description
 
 
 def _line(text: str, key: str) -> int | None:
@@ -169,20 +170,3 @@ def _line(text: str, key: str) -> int | None:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON value")
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Builds JSON objects and reports duplicate keys."""
-
-    text: str
-    findings: Findings
-
-    def mapping(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        mapping: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in mapping:
-                message = f"The key {shown(key)!r} occurs twice in one object."
-                self.findings.error(message, _line(self.text, key), "Remove one of them.")
-            mapping[key] = value
-        return mapping

@@ -79,18 +79,11 @@ class Rubric:
 
     def canonical(self) -> list[dict[str, Any]]:
         """Return the content of the rubric as JSON values, without formatting and unknown keys."""
-        return [
-            {
-                "id": item.id,
-                "text": item.text,
-                "weight": float(item.weight),
-                "scale": [float(item.scale[0]), float(item.scale[1])],
-                "dimension": item.dimension,
-                "measure": item.measure,
-                "applies": sorted(set(item.applies)),
-            }
-            for item in self.criteria
-        ]
+        rows: list[dict[str, Any]] = [{key: getattr(item, key) for key in _KEYS} for item in self.criteria]
+        for row in rows:
+            row |= {"weight": float(row["weight"]), "scale": [float(bound) for bound in row["scale"]]}
+            row["applies"] = sorted(set(row["applies"]))
+        return rows
 
 
 def grade(criterion: Criterion, value: float) -> float:
@@ -134,10 +127,10 @@ def read_rubric(text: str, findings: Findings) -> Rubric | None:
     Returns:
         The rubric, or None if there is an error.
     """
-    rubric_findings = Findings(findings.where)
-    rubric = _read_rubric(text, rubric_findings)
-    findings.found.extend(rubric_findings.found)
-    return None if rubric_findings.failed else rubric
+    here = Findings(findings.where)
+    rubric = _read_rubric(text, here)
+    findings.found.extend(here.found)
+    return None if here.failed else rubric
 
 
 def _read_rubric(text: str, findings: Findings) -> Rubric | None:
@@ -150,19 +143,20 @@ def _read_rubric(text: str, findings: Findings) -> Rubric | None:
     except FormatError as error:
         findings.found.append(error.problem)
         return None
-    rows = document.value.get("criteria")
-    line = document.line("criteria")
+    rows, line = document.value.get("criteria"), document.line("criteria")
     if not isinstance(rows, list) or not rows:
         findings.error("`criteria` is not a non-empty list.", line, "Add `criteria: [{id, text}]`.")
         return None
     if len(rows) > MAX_CRITERIA:
         findings.error(f"There are {len(rows)} criteria; the limit is {MAX_CRITERIA}.", line, "Merge some.")
         return None
-    criteria = [_Row(document, index, findings).criterion() for index in range(len(rows))]
-    for index, criterion in enumerate(criteria):
-        if criterion.id and any(criterion.id == earlier.id for earlier in criteria[:index]):
-            line_of_id = document.line("criteria", index)
-            findings.error(f"The id `{criterion.id}` is used twice.", line_of_id, "Rename one of the criteria.")
+    criteria: list[Criterion] = []
+    for index in range(len(rows)):
+        criterion = _criterion(document, index, findings)
+        if criterion.id and any(criterion.id == earlier.id for earlier in criteria):
+            message = f"The id `{criterion.id}` is used twice."
+            findings.error(message, document.line("criteria", index), "Rename one of the criteria.")
+        criteria.append(criterion)
     if not any(criterion.weight > 0 for criterion in criteria):
         findings.error("No criterion has a weight above 0.", line, "Set the weight of at least one criterion.")
     return Rubric(tuple(criteria), {key: value for key, value in document.value.items() if key != "criteria"})
@@ -175,12 +169,9 @@ def print_rubric(rubric: Rubric) -> str:
 
 def _row(criterion: Criterion) -> dict[str, Any]:
     row: dict[str, Any] = {"id": criterion.id, "text": criterion.text, "weight": _number(criterion.weight)}
-    row["scale"] = [_number(criterion.scale[0]), _number(criterion.scale[1])]
-    row["dimension"] = criterion.dimension
-    if criterion.measure is not None:
-        row["measure"] = criterion.measure
-    if criterion.applies:
-        row["applies"] = list(criterion.applies)
+    row |= {"scale": list(map(_number, criterion.scale)), "dimension": criterion.dimension}
+    row |= {"measure": criterion.measure} if criterion.measure is not None else {}
+    row |= {"applies": list(criterion.applies)} if criterion.applies else {}
     return {**row, **criterion.extra}
 
 
@@ -188,88 +179,52 @@ def _number(value: float) -> int | float:
     return int(value) if value == int(value) and abs(value) < 1e15 else value
 
 
-@dataclass(frozen=True)
-class _Row:
-    """Parses one criterion. Invalid values are reported and replaced with defaults."""
+def _criterion(document: Document, index: int, findings: Findings) -> Criterion:
+    """Parse one criterion. The id of an invalid one is empty."""
+    row = document.value["criteria"][index]
+    correct = True
 
-    document: Document
-    index: int
-    findings: Findings
+    def error(message: str, key: str, remedy: str) -> None:
+        nonlocal correct
+        correct = False
+        line = document.line("criteria", index, key) or document.line("criteria", index)
+        findings.error(f"Criterion {index + 1}: {message}", line, remedy)
 
-    def criterion(self) -> Criterion:
-        row = self.document.value["criteria"][self.index]
-        if not isinstance(row, dict):
-            self._error("this is not a mapping.", remedy="Write `- id: ...` and `text: ...` below it.")
-            return Criterion("", "")
-        return Criterion(
-            id=self._id(),
-            text=self._text(),
-            weight=self._weight(row.get("weight", 1.0)),
-            scale=self._scale(row.get("scale", list(SCALE))),
-            dimension=self._dimension(row.get("dimension", "instruction")),
-            measure=self._measure(row.get("measure")),
-            applies=self._applies(row.get("applies", [])),
-            extra={key: value for key, value in row.items() if key not in _KEYS},
+    if not isinstance(row, dict):
+        error("this is not a mapping.", "", "Write `- id: ...` and `text: ...` below it.")
+        return Criterion("", "")
+    id_, text = (tidy(document.text("criteria", index, key) or "").strip() for key in ("id", "text"))
+    if not _ID.fullmatch(id_):
+        error("`id` is missing or invalid.", "id", "Use letters, digits, `-`, `_`, and `.`.")
+    if not text:
+        error("there is no `text`.", "text", "Describe the aspect to grade in one sentence.")
+    elif len(text) > MAX_TEXT:
+        error(f"the text is longer than {MAX_TEXT} characters.", "text", "Shorten it.")
+    weight = finite(row.get("weight", 1.0))
+    if weight is None or weight < 0:
+        error("the weight is not a number of at least 0.", "weight", "Write one, such as 1 or 0.5.")
+    scale = row.get("scale", list(SCALE))
+    low, high = map(finite, scale) if isinstance(scale, list) and len(scale) == 2 else (None, None)
+    if low is None or high is None or low >= high:
+        error(
+            "the scale is not a pair of increasing numbers.",
+            "scale",
+            "Write the worst and the best grade, as in [1, 4].",
         )
-
-    def _error(self, message: str, *keys: str, remedy: str = "") -> None:
-        place = ("criteria", self.index)
-        line = self.document.line(*place, *keys) or self.document.line(*place)
-        self.findings.error(f"Criterion {self.index + 1}: {message}", line, remedy)
-
-    def _raw(self, key: str) -> str | None:
-        text = self.document.text("criteria", self.index, key)
-        return None if text is None else tidy(text).strip()
-
-    def _id(self) -> str:
-        text = self._raw("id")
-        if text is None or not _ID.fullmatch(text):
-            self._error("`id` is missing or invalid.", "id", remedy="Use letters, digits, `-`, `_`, and `.`.")
-            return ""
-        return text
-
-    def _text(self) -> str:
-        text = self._raw("text")
-        if not text:
-            self._error("there is no `text`.", "text", remedy="Describe the aspect to grade in one sentence.")
-        elif len(text) > MAX_TEXT:
-            self._error(f"the text is longer than {MAX_TEXT} characters.", "text", remedy="Shorten it.")
-        return text or ""
-
-    def _weight(self, value: Any) -> float:
-        number = finite(value)
-        if number is not None and number >= 0:
-            return number + 0.0  # adding 0 turns -0.0 into 0.0
-        self._error("the weight is not a number of at least 0.", "weight", remedy="Write one, such as 1 or 0.5.")
-        return 1.0
-
-    def _scale(self, value: Any) -> tuple[float, float]:
-        low, high = map(finite, value) if isinstance(value, list) and len(value) == 2 else (None, None)
-        if low is not None and high is not None and low < high:
-            return (low + 0.0, high + 0.0)
-        remedy = "Write the worst and the best grade, as in [1, 4]."
-        self._error("the scale is not a pair of increasing numbers.", "scale", remedy=remedy)
-        return SCALE
-
-    def _dimension(self, value: Any) -> Dimension:
-        if value in get_args(Dimension):
-            return cast(Dimension, value)
-        self._error("the dimension is unknown.", "dimension", remedy="Write `instruction` or `quality`.")
-        return "instruction"
-
-    def _measure(self, value: Any) -> str | None:
-        if value is None or (isinstance(value, str) and value.strip()):
-            return value.strip() if value else None
-        self._error("`measure` is not the name of a measure.", "measure", remedy="Name a measure, or remove the key.")
-        return None
-
-    def _applies(self, value: Any) -> tuple[str, ...]:
-        if not isinstance(value, list):
-            self._error("`applies` is not a list.", "applies", remedy="Write one, such as [add, text].")
-            return ()
-        for kind in value:
-            if kind not in EDIT_KINDS:
-                close = get_close_matches(str(kind), EDIT_KINDS, 1)
-                remedy = f"Did you mean `{close[0]}`?" if close else f"Choose one of: {', '.join(EDIT_KINDS)}."
-                self._error(f"`{shown(str(kind), 40)}` is not a kind of edit.", "applies", remedy=remedy)
-        return tuple(kind for kind in value if kind in EDIT_KINDS)
+    dimension, measure, applies = row.get("dimension", "instruction"), row.get("measure"), row.get("applies", [])
+    if dimension not in get_args(Dimension):
+        error("the dimension is unknown.", "dimension", "Write `instruction` or `quality`.")
+    if measure is not None and not (isinstance(measure, str) and measure.strip()):
+        error("`measure` is not the name of a measure.", "measure", "Name a measure, or remove the key.")
+    if not isinstance(applies, list):
+        error("`applies` is not a list.", "applies", "Write one, such as [add, text].")
+    for kind in applies if isinstance(applies, list) else []:
+        if kind not in EDIT_KINDS:
+            close = get_close_matches(str(kind), EDIT_KINDS, 1)
+            remedy = f"Did you mean `{close[0]}`?" if close else f"Choose one of: {', '.join(EDIT_KINDS)}."
+            error(f"`{shown(str(kind), 40)}` is not a kind of edit.", "applies", remedy)
+    if not correct or weight is None or low is None or high is None:
+        return Criterion(id_ if _ID.fullmatch(id_) else "", "")
+    # Adding 0 turns -0.0 into 0.0.
+    values = weight + 0.0, (low + 0.0, high + 0.0), dimension, measure and measure.strip(), tuple(applies)
+    return Criterion(id_, text, *values, {key: value for key, value in row.items() if key not in _KEYS})

@@ -16,7 +16,7 @@ from rewardharness.hub.errors import HubError
 from rewardharness.hub.pushing import Pushed, file_changes, head_for_push, text_diffs
 from rewardharness.hub.repository import Access, Repo, Tree, split_spec
 from rewardharness.leaks import find_leaks
-from rewardharness.library.card_parts import combine, fill_template, foreign, print_card, read_card
+from rewardharness.library.card_parts import fill_template, foreign, update_card
 from rewardharness.library.hub import pull
 from rewardharness.library.yamlsafe import print_yaml
 
@@ -87,12 +87,7 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     if spec is None:
         message = f"{shown(options.library)!r} is not the name of a Library on the Hub."
         raise InputError(message, next_step="Push the Library first, then specify org/name or org/name@v1.0.0.")
-    if not _JUDGE.fullmatch(options.judge):
-        raise InputError(f"Invalid judge {shown(options.judge)!r}.", next_step="Use a form such as vllm:NAME@URL.")
-    leak = next(find_leaks(options.judge), None)
-    if leak is not None:
-        step = "Store it as a secret of the Space: RH_API_KEY or GEMINI_API_KEY."
-        raise InputError(f"The judge seems to contain {leak.kind}; nothing was pushed.", next_step=step)
+    _check_judge(options.judge)
     space, library = Repo(name, access, "space"), Repo(spec[0], access)
     pull(*spec, access=access)  # validates the Library
     private = library.head(spec[1] or "main").private
@@ -102,7 +97,12 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     before = _read(space, head, tree)
     if _APP in tree and not any(mark in before.get(_APP, "") for mark in _MARKS):
         raise HubError(f"{name} contains another app.", next_step="Choose another name for the Space.")
-    texts = _generated_files(name, options, before, private=private)
+    # The Hub creates a default README in a new Space; it is replaced.
+    texts = {
+        _CARD: update_card(_card(name, options, private=private), before.get(_CARD, "") if _APP in before else ""),
+        _APP: _START.format(mark=_MARK, library=options.library, judge=options.judge),
+        _REQUIREMENTS: fill_template("space_requirements.txt", {}),
+    }
     new = {**source_files(), **{path: text.encode("utf-8") for path, text in texts.items()}}
     # Outdated source code is deleted; other files are kept.
     source_folders = tuple(f"{package}/" for package in PACKAGES)
@@ -116,9 +116,17 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     if not changes:
         return pushed
     added = {path: new[path] for path in (*changes.added, *changes.changed)}
-    title = f"RewardHarness {__version__} with {options.library}"
-    commit, _ = space.commit(added, changes.deleted, head, (title, f"Judge: {options.judge}"), pull=False)
-    return replace(pushed, commit=commit)
+    message = f"RewardHarness {__version__} with {options.library}", f"Judge: {options.judge}"
+    return replace(pushed, commit=space.commit(added, changes.deleted, head, message)[0])
+
+
+def _check_judge(judge: str) -> None:
+    if not _JUDGE.fullmatch(judge):
+        raise InputError(f"Invalid judge {shown(judge)!r}.", next_step="Use a form such as vllm:NAME@URL.")
+    leak = next(find_leaks(judge), None)
+    if leak is not None:
+        step = "Store it as a secret of the Space: RH_API_KEY or GEMINI_API_KEY."
+        raise InputError(f"The judge seems to contain {leak.kind}; nothing was pushed.", next_step=step)
 
 
 def _read(space: Repo, head: str, tree: Tree) -> Mapping[str, str]:
@@ -127,25 +135,12 @@ def _read(space: Repo, head: str, tree: Tree) -> Mapping[str, str]:
     large = next((path for path in wanted if tree[path].size > 1024 * 1024), None)
     if large is not None:
         raise HubError(f"{large} of {space.name} is too large.", next_step="Choose another name for the Space.")
-    contents = space.download(head, wanted, tree, wanted) if wanted else {}
+    contents = space.download(head, wanted, tree, wanted)
     return {path: data.decode("utf-8", "replace") for path, data in contents.items()}
 
 
-def _generated_files(name: str, options: SpaceOptions, before: Mapping[str, str], *, private: bool) -> dict[str, str]:
-    """Return the files that are specific to one Space."""
-    card = read_card(_card(name, options, private=private))
-    # The Hub creates a default README in a new Space; it is replaced.
-    existing = before.get(_CARD, "") if _APP in before else ""
-    return {
-        _CARD: print_card(combine(card, read_card(existing)) if existing.strip() else card),
-        _APP: _START.format(mark=_MARK, library=options.library, judge=options.judge),
-        _REQUIREMENTS: fill_template("space_requirements.txt", {}),
-    }
-
-
 def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
-    repo = options.library.partition("@")[0]
-    title = name.rpartition("/")[2]
+    repo, title = options.library.partition("@")[0], name.rpartition("/")[2]
     header = {
         "title": title,
         "emoji": "⚖️",
@@ -162,9 +157,14 @@ def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
         "models": [repo],
         "tags": ["rewardharness", "image-editing", "reward-model"],
     }
-    about = "The pixel-based judge requires no model and no key."
-    if options.judge != MEASURED:
-        about = "This judge is a model. All inputs, including images, are sent to its server."
+    measured = options.judge == MEASURED
+    about = "This judge is a model. All inputs, including images, are sent to its server."
+    secrets = {
+        "`GEMINI_API_KEY`: API key for Gemini.": options.judge.startswith("gemini:"),
+        "`RH_API_KEY`: API key of the endpoint, if required.": not measured and not options.judge.startswith("gemini:"),
+        "`HF_TOKEN`: a token with read access only to the private Library.": private,
+    }
+    needed = [f"- {secret}" for secret, is_needed in secrets.items() if is_needed]
     values = {
         "header": print_yaml(header),
         "title": foreign(title),
@@ -172,26 +172,14 @@ def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
         "repo": repo,
         "space": name,
         "judge": foreign(options.judge),
-        "about_judge": about,
-        "judge_option": f" --judge {foreign(options.judge)}" if options.judge != MEASURED else "",
-        "secrets": _secrets(options, private=private),
+        "about_judge": "The pixel-based judge requires no model and no key." if measured else about,
+        "judge_option": "" if measured else f" --judge {foreign(options.judge)}",
+        "secrets": "\n".join(["Set these secrets in the settings of the Space:", "", *needed])
+        if needed
+        else "The Space requires no secrets.",
         "version": __version__,
     }
     return fill_template("space_readme.md", values)
-
-
-def _secrets(options: SpaceOptions, *, private: bool) -> str:
-    """Return the list of secrets that the user must set. Secrets are never pushed."""
-    needed = []
-    if options.judge.startswith("gemini:"):
-        needed.append("- `GEMINI_API_KEY`: API key for Gemini.")
-    elif options.judge != MEASURED:
-        needed.append("- `RH_API_KEY`: API key of the endpoint, if required.")
-    if private:
-        needed.append("- `HF_TOKEN`: a token with read access only to the private Library.")
-    if not needed:
-        return "The Space requires no secrets."
-    return "\n".join(["Set these secrets in the settings of the Space:", "", *needed])
 
 
 def source_files() -> dict[str, bytes]:

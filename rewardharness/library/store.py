@@ -19,12 +19,12 @@ from rewardharness.library.entry import (
     SCHEMA,
     Entry,
     check_entry,
+    check_name,
     entry_files,
-    name_problem,
 )
 from rewardharness.library.folder import Folder, special_kind
 from rewardharness.library.problems import Findings, FormatError, Problem, raise_errors
-from rewardharness.library.reader import LINEAGE_FILE, read_folder
+from rewardharness.library.reader import LINEAGE_FILE, json_object, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry
 from rewardharness.report import Table
@@ -116,10 +116,8 @@ class Library:
 
         The text is untrusted. A Library that was evolved from the included one is unnamed until it gets its own name.
         """
-        library_id = self.meta.get("id")
-        if not isinstance(library_id, str):
-            return ""
-        line = one_line(library_id, MAX_NAME).strip()
+        name = self.meta.get("id")
+        line = one_line(name, MAX_NAME).strip() if isinstance(name, str) else ""
         return "" if line == BUILTIN_NAME else line
 
     @property
@@ -135,7 +133,7 @@ class Library:
     @property
     def lineage(self) -> tuple[Mapping[str, Any], ...]:
         """The records of the lineage, oldest first. Lines that are not JSON objects are ignored."""
-        return tuple(record for line in self.lineage_text.split("\n") if isinstance(record := _json(line), dict))
+        return tuple(record for line in self.lineage_text.split("\n") if (record := json_object(line)) is not None)
 
     def __repr__(self) -> str:
         counts = f"{len(self.skills)} Skills, {len(self.tools)} Tools"
@@ -170,17 +168,17 @@ class Library:
             raise LibraryError(f"The Library has no entry {shown(name)!r}.", next_step=f"Entries: {names}.")
         elif isinstance(change, ReplaceEntry) and old.kind != change.entry.kind:
             raise LibraryError(f"{name!r} is a {old.kind}, not a {change.entry.kind}.", next_step="Use another name.")
+        new = () if isinstance(change, RemoveEntry) else (change.entry,)
+        records = {other: record for other, record in self.registry.records.items() if new or other != name}
+        for entry in new:
+            check_entry(entry)
+            records[name] = {**self.registry.record(name), **_record(entry)}
+        registry = replace(self.registry, document={**self.registry.document, "entries": records})
         kept = tuple(entry for entry in self.entries if entry is not old)
-        if isinstance(change, RemoveEntry):
-            return replace(self, entries=kept, registry=_registered(self.registry, name, None))
-        check_entry(change.entry)
-        registry = _registered(self.registry, name, change.entry)
-        return replace(self, entries=(*kept, change.entry), registry=registry)
+        return replace(self, entries=(*kept, *new), registry=registry)
 
     def _check_new(self, entry: Entry) -> None:
-        problem = name_problem(entry.name)
-        if problem:
-            raise LibraryError(problem, next_step="Choose a name such as `text-rendering`.")
+        check_name(entry.name)
         if any(name.casefold() == entry.name for name in self._by_name):
             raise LibraryError(f"An entry named {entry.name!r} already exists.", next_step="Replace or rename it.")
         if len(self) >= MAX_ENTRIES:
@@ -192,11 +190,9 @@ class Library:
         Args:
             record: A JSON object with the id of the parent, the change, and the evidence for it.
         """
-        text = self.lineage_text
-        if text and not text.endswith("\n"):
-            text += "\n"
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-        return replace(self, lineage_text=text + line)
+        gap = "" if self.lineage_text.endswith("\n") or not self.lineage_text else "\n"
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        return replace(self, lineage_text=f"{self.lineage_text}{gap}{line}\n")
 
     @classmethod
     def load(cls, path: Path | str) -> "Library":
@@ -287,28 +283,25 @@ class Library:
         """
         texts = {REGISTRY_FILE: self._registry_text()}
         for entry in self.entries:
-            for name, text in entry_files(entry).items():
-                texts[f"{FOLDERS[entry.kind]}/{entry.name}/{name}"] = text
-        if self.lineage_text:
-            texts[LINEAGE_FILE] = self.lineage_text
-        return texts
+            texts |= {f"{FOLDERS[entry.kind]}/{entry.name}/{name}": text for name, text in entry_files(entry).items()}
+        return texts | ({LINEAGE_FILE: self.lineage_text} if self.lineage_text else {})
 
     def _registry_text(self) -> str:
-        records = self.registry.records
-        names = [name for name in records if name in self] + [e.name for e in self.entries if e.name not in records]
+        source = self.registry
         document: dict[str, Any] = {"schema_version": SCHEMA, "library": dict(self.meta)}
-        if self.registry.schema == SCHEMA:
-            document = {**self.registry.document, **document}
-            if not self.meta and "library" not in self.registry.document:
+        if source.schema == SCHEMA:
+            document = {**source.document, **document}
+            if not self.meta and "library" not in source.document:
                 del document["library"]
-        document["entries"] = {name: self._record(name) for name in names}
-        if self.registry.schema == SCHEMA and self.registry.source and _reads_as(self.registry.source, document):
-            return self.registry.source
-        return print_registry(document)
-
-    def _record(self, name: str) -> Mapping[str, Any]:
-        entry, record = self._by_name[name], self.registry.record(name)
-        return record if record.get("kind") == entry.kind else _record(entry)
+        records = {}
+        for name in dict.fromkeys([*(name for name in source.records if name in self), *self._by_name]):
+            entry, record = self._by_name[name], source.record(name)
+            records[name] = record if record.get("kind") == entry.kind else _record(entry)
+        document["entries"] = records
+        old = (
+            read_registry(source.source, Findings(REGISTRY_FILE)) if source.schema == SCHEMA and source.source else None
+        )
+        return source.source if old is not None and old.document == document else print_registry(document)
 
     def save(self, path: Path | str) -> None:
         """Save the Library to a folder atomically: a reader sees either the old Library or the new one.
@@ -332,28 +325,6 @@ EMPTY = Library()
 
 def _record(entry: Entry) -> dict[str, Any]:
     return {"kind": entry.kind, "description": entry.description, "path": entry.path}
-
-
-def _registered(registry: Registry, name: str, entry: Entry | None) -> Registry:
-    """Return the registry with the record of one entry updated, or removed if `entry` is None."""
-    records = dict(registry.records)
-    if entry is None:
-        records.pop(name, None)
-    else:
-        records[name] = {**registry.record(name), **_record(entry)}
-    return replace(registry, document={**registry.document, "entries": records})
-
-
-def _reads_as(source: str, document: Mapping[str, Any]) -> bool:
-    """Whether the text of a registry parses to a document."""
-    return read_registry(source, Findings(REGISTRY_FILE)).document == document
-
-
-def _json(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _kept_files(target: Path, texts: Mapping[str, str]) -> list[str]:

@@ -17,16 +17,8 @@ from textwrap import shorten
 from typing import Literal
 
 from rewardharness.errors import InputError
-from rewardharness.lineage.records import (
-    DifferenceVerdict,
-    Direction,
-    EvalComparison,
-    Evaluation,
-    Items,
-    Method,
-    MetricDifference,
-    MetricValue,
-)
+from rewardharness.lineage import records
+from rewardharness.lineage.records import Direction, EvalComparison, Evaluation, Items, MetricDifference, MetricValue
 from rewardharness.lineage.store import LineageError, Record
 
 Z95 = NormalDist().inv_cdf(0.975)
@@ -35,6 +27,8 @@ Z95 = NormalDist().inv_cdf(0.975)
 FEW = 30
 """Below this number of items outside [0, 1] there is no interval."""
 
+Interval = tuple[float, float] | None
+"""95% CI; None if unknown."""
 Rule = Literal["drop", "proven", "ruled-out"]
 """When a metric regressed: `drop`: the loss exceeds the tolerance; `proven`: its whole interval does; `ruled-out`: its
 interval is not wholly within the tolerance."""
@@ -55,7 +49,7 @@ class RegressionCheck:
     interval: tuple[float, float] | None
     """95% CI of the loss; None if unknown."""
     tolerance: float
-    method: Method
+    method: records.Method
     regressed: bool
     certain: bool | None
     """Whether the interval is wholly on one side of the tolerance; None without an interval."""
@@ -80,19 +74,15 @@ def compare(base: Record, new: Record, items: tuple[Items, Items], *, different_
     if base.id == new.id:
         raise LineageError(f"The {base.title} cannot be compared with itself.", next_step="Name two different evals.")
     _check_comparable(base, new, before, after, different_judges)
-    differences = []
-    for metric in before.metrics:
-        other = after.metric(metric.name)
-        if other is not None:
-            differences.append(_difference(metric, other, *(each.get(metric.name, {}) for each in items)))
-    if not differences:
+    pairs = [(metric, other) for metric in before.metrics if (other := after.metric(metric.name)) is not None]
+    if not pairs:
         raise LineageError(f"{base.title} and {new.title} have no metric in common.", next_step="Choose other evals.")
     return EvalComparison(
         base=base.id,
         new=new.id,
-        metrics=tuple(differences),
-        only_base=tuple(each.name for each in before.metrics if after.metric(each.name) is None),
-        only_new=tuple(each.name for each in after.metrics if before.metric(each.name) is None),
+        metrics=tuple(_difference(*pair, *(side.get(pair[0].name, {}) for side in items)) for pair in pairs),
+        only_base=tuple(metric.name for metric in before.metrics if after.metric(metric.name) is None),
+        only_new=tuple(metric.name for metric in after.metrics if before.metric(metric.name) is None),
         different_judges=before.judge != after.judge,
     )
 
@@ -119,22 +109,17 @@ def check_regression(
         InputError: If a tolerance is negative or for an unknown metric.
     """
     known = {metric.name: metric for metric in comparison.metrics}
-    missing = [name for name in metrics if name not in known] if metrics else list(comparison.only_base)
+    missing = [name for name in metrics if name not in known] if metrics else comparison.only_base
     if missing:
-        raise LineageError(
-            f"The new eval has no {', '.join(missing)}; a missing metric is not a pass.",
-            next_step="Measure it, or choose the metrics to check with --metric.",
-        )
-    invalid = [name for name, value in tolerances.items() if not value >= 0 or (name and name not in known)]
-    if invalid:
-        raise InputError(
-            f"The tolerance for {invalid[0] or 'all metrics'} is negative, or there is no such metric.",
-            next_step=f"Metrics: {', '.join(known)}.",
-        )
+        step = "Measure it, or choose the metrics to check with --metric."
+        raise LineageError(f"The new eval has no {', '.join(missing)}; a missing metric is not a pass.", next_step=step)
+    for name, value in tolerances.items():
+        if not value >= 0 or (name and name not in known):
+            message = f"The tolerance for {name or 'all metrics'} is negative, or there is no such metric."
+            raise InputError(message, next_step=f"Metrics: {', '.join(known)}.")
     checks: list[RegressionCheck] = []
     for name in metrics or known:
-        tolerance = tolerances.get(name, tolerances.get("", 0.0))
-        checks.append(_check(known[name], tolerance, rule))
+        checks.append(_check(known[name], tolerances.get(name, tolerances.get("", 0.0)), rule))
         checks += _coverage(name, known[name].coverage, coverage_tolerance)
     return checks
 
@@ -149,7 +134,7 @@ def paired_interval(differences: Sequence[float], *, shares: bool) -> tuple[floa
     n = len(differences)
     if shares:
         mean = math.fsum(differences) / (n + 2)
-        square = (math.fsum(each * each for each in differences) + 1) / (n + 2)
+        square = (math.fsum(value * value for value in differences) + 1) / (n + 2)
         half = Z95 * math.sqrt(max(0.0, square - mean * mean) / (n + 2))
         return max(-1.0, mean - half), min(1.0, mean + half)
     if n < FEW:
@@ -160,41 +145,35 @@ def paired_interval(differences: Sequence[float], *, shares: bool) -> tuple[floa
 
 
 def _check_comparable(base: Record, new: Record, before: Evaluation, after: Evaluation, different_judges: bool) -> None:
-    sides = [
-        ("benchmark", before.benchmark, after.benchmark),
-        ("protocol", before.protocol or "unknown", after.protocol or "unknown"),
-        *([] if different_judges else [("judge", before.judge or "unknown", after.judge or "unknown")]),
-    ]
-    for what, one, other in sides:
+    titles = f"{base.title} and {new.title}"
+    for what in ("benchmark", "protocol", *(() if different_judges else ("judge",))):
+        one, other = (getattr(side, what) or "unknown" for side in (before, after))
         if one != other:
             step = "Measure both with the same benchmark, data and protocol."
             if what == "judge":
                 step = "Measure both with the same judge, or add --different-judges to compare judges."
-            raise LineageError(
-                f"{base.title} and {new.title} are not comparable: they differ in the {what}, {_shown(one)} and "
-                f"{_shown(other)}.",
-                next_step=step,
-            )
+            sides = f"{_shown(one)} and {_shown(other)}"
+            message = f"{titles} are not comparable: they differ in the {what}, {sides}."
+            raise LineageError(message, next_step=step)
     for metric in before.metrics:
         other_metric = after.metric(metric.name)
         if other_metric is not None and other_metric.direction != metric.direction:
-            raise LineageError(
-                f"{metric.name} is better {metric.direction} in {base.title}, {other_metric.direction} in {new.title}.",
-                next_step="Record one of them again under another name, with the right direction.",
-            )
+            sides = f"{metric.direction} in {base.title}, {other_metric.direction} in {new.title}"
+            step = "Record one of them again under another name, with the right direction."
+            raise LineageError(f"{metric.name} is better {sides}.", next_step=step)
 
 
 def _shown(value: object) -> str:
-    parts = [str(part) for part in vars(value).values() if part] if hasattr(value, "__dict__") else [str(value)]
-    return shorten("/".join(parts), 80, placeholder="…")
+    parts = vars(value).values() if isinstance(value, records.BenchmarkRef) else [value]
+    return shorten("/".join(str(part) for part in parts if part), 80, placeholder="…")
 
 
 def _difference(
     base: MetricValue, new: MetricValue, before: Mapping[str, float], after: Mapping[str, float]
 ) -> MetricDifference:
     common = sorted(before.keys() & after.keys())
-    method: Method
-    interval: tuple[float, float] | None = None
+    method: records.Method = "two values"
+    difference, interval = new.value - base.value, None
     if common:
         method = "paired items"
         differences = [after[name] - before[name] for name in common]
@@ -203,29 +182,17 @@ def _difference(
         interval = paired_interval(differences, shares=shares)
     elif base.interval is not None and new.interval is not None:
         method = "two intervals"
-        difference = new.value - base.value
         (low_b, high_b), (low_n, high_n) = base.interval, new.interval
-        interval = (
-            difference - math.hypot(new.value - low_n, high_b - base.value),
-            difference + math.hypot(high_n - new.value, base.value - low_b),
-        )
-    else:
-        method, difference = "two values", new.value - base.value
-    return MetricDifference(
-        name=base.name,
-        direction=base.direction,
-        base=base.value,
-        new=new.value,
-        difference=difference,
-        interval=interval,
-        method=method,
-        n=len(common) or None,
-        coverage=(base.coverage, new.coverage),
-        verdict=_verdict(base.direction, difference, interval),
-    )
+        below = math.hypot(new.value - low_n, high_b - base.value)
+        interval = difference - below, difference + math.hypot(high_n - new.value, base.value - low_b)
+    n, coverage = len(common) or None, (base.coverage, new.coverage)
+    verdict, values = _verdict(base.direction, difference, interval), (base.value, new.value)
+    return MetricDifference(base.name, base.direction, *values, difference, interval, method, n, coverage, verdict)
 
 
-def _verdict(direction: Direction, difference: float, interval: tuple[float, float] | None) -> DifferenceVerdict:
+def _verdict(
+    direction: Direction, difference: float, interval: tuple[float, float] | None
+) -> records.DifferenceVerdict:
     if difference == 0:
         return "same"
     if interval is None or interval[0] <= 0 <= interval[1]:
@@ -233,34 +200,19 @@ def _verdict(direction: Direction, difference: float, interval: tuple[float, flo
     return "better" if (difference > 0) == (direction == "higher") else "worse"
 
 
-def _check(found: MetricDifference, tolerance: float, rule: Rule) -> RegressionCheck:
-    sign = -1.0 if found.direction == "higher" else 1.0
-    loss = sign * found.difference + 0.0  # no negative zero
-    interval = None
-    if found.interval is not None:
-        low, high = sorted(sign * each for each in found.interval)
-        interval = (low, high)
-    if interval is None and rule != "drop":
-        raise LineageError(
-            f"The rule {rule!r} needs an interval, and {found.name} has none.",
-            next_step="Record the evals with intervals or items, or use --rule drop.",
-        )
-    proven = interval is not None and interval[0] > tolerance + _ROUNDING
-    ruled_out = interval is not None and interval[1] <= tolerance + _ROUNDING
-    regressed = {"drop": loss > tolerance + _ROUNDING, "proven": proven, "ruled-out": not ruled_out}[rule]
-    certain = None if interval is None else proven or ruled_out
-    return RegressionCheck(
-        found.name,
-        found.direction,
-        found.base,
-        found.new,
-        loss,
-        interval,
-        tolerance,
-        found.method,
-        regressed,
-        certain,
-    )
+def _check(metric: MetricDifference, tolerance: float, rule: Rule) -> RegressionCheck:
+    sign, limit = -1.0 if metric.direction == "higher" else 1.0, tolerance + _ROUNDING
+    loss = sign * metric.difference + 0.0  # no negative zero
+    interval, certain, regressed = None, None, loss > limit
+    if metric.interval is not None:
+        low, high = sorted(sign * bound for bound in metric.interval)
+        interval, certain = (low, high), low > limit or high <= limit
+        regressed = {"drop": regressed, "proven": low > limit, "ruled-out": not high <= limit}[rule]
+    elif rule != "drop":
+        step = "Record the evals with intervals or items, or use --rule drop."
+        raise LineageError(f"The rule {rule!r} needs an interval, and {metric.name} has none.", next_step=step)
+    values = metric.name, metric.direction, metric.base, metric.new
+    return RegressionCheck(*values, loss, interval, tolerance, metric.method, regressed, certain)
 
 
 def _coverage(name: str, coverage: tuple[float | None, float | None], tolerance: float) -> list[RegressionCheck]:
@@ -268,13 +220,8 @@ def _coverage(name: str, coverage: tuple[float | None, float | None], tolerance:
     if base is None:
         return []
     if new is None:
-        raise LineageError(
-            f"The base has a coverage for {name}, and the new eval has none.",
-            next_step="Record it with n and judged: judging fewer examples can make a metric look better.",
-        )
-    loss = base - new
-    regressed = loss > tolerance + _ROUNDING
-    name = f"coverage of {name}"
-    return [
-        RegressionCheck(name, "higher", base, new, loss, None, tolerance, "two values", regressed, None, counted=True)
-    ]
+        step = "Record it with n and judged: judging fewer examples can make a metric look better."
+        raise LineageError(f"The base has a coverage for {name}, and the new eval has none.", next_step=step)
+    loss, title = base - new, f"coverage of {name}"
+    known = loss > tolerance + _ROUNDING, None, True
+    return [RegressionCheck(title, "higher", base, new, loss, None, tolerance, "two values", *known)]

@@ -34,15 +34,13 @@ def read_curve(path: Path, key: str = "reward") -> RewardCurve:
         if key not in point:
             continue
         step, reward = point.get("step"), point[key]
+        number = finite(reward)
         if not isinstance(step, int) or isinstance(step, bool):
             raise InputError(f"{path}: a point of the curve has no integer `step`.", next_step=_NEXT)
-        number = finite(reward)
-        if number is not None:
-            found.append((step, number))
-        elif reward is None or isinstance(reward, float):
-            missing += 1
-        else:
+        if number is None and reward is not None and not isinstance(reward, float):
             raise InputError(f"{path}: the {key} at step {step} is not a number.", next_step=_NEXT)
+        missing += number is None
+        found += [(step, number)] if number is not None else []
     if not found:
         raise InputError(f"{path} has no points with a number under {key!r}.", next_step=_NEXT)
     found.sort(key=lambda point: point[0])
@@ -63,13 +61,12 @@ def _points(path: Path) -> Iterable[dict[str, Any]]:
     text = read_text(path)
     try:
         document = json.loads(text)
-        history = document.get("log_history") if isinstance(document, dict) else document
-        rows = history if isinstance(history, list) else [document]
-    except ValueError:  # not one value: one per line
-        rows = [_line(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     except RecursionError:
-        rows = []
-    return [row for row in rows if isinstance(row, dict)]
+        return []
+    except ValueError:  # not one value: one per line
+        document = [_line(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    rows = document.get("log_history", [document]) if isinstance(document, dict) else document
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _line(path: Path, number: int, line: str) -> Any:

@@ -6,11 +6,13 @@ data, examples -> edit -> Library -> release -> manifest -> result -> artifact -
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from textwrap import shorten
 from typing import Any
 
 from rewardharness.codec import to_json
 from rewardharness.files import content_id
+from rewardharness.lineage import records
 from rewardharness.lineage.records import EvalComparison, Evaluation, Manifest, NamedRevision, ReleaseRef, RunOutcome
 from rewardharness.lineage.store import SHORT, Record
 
@@ -193,9 +195,9 @@ class _Builder:
         self.nodes: dict[str, Node] = {}
         self.edges: list[Edge] = []
 
-    def add(self, kind: str, id_: str, label: str, detail: Mapping[str, Any] | None = None) -> str:
+    def add(self, kind: str, id_: str, label: str, detail: Mapping[str, Any]) -> str:
         name = f"{kind}:{id_}"
-        self.nodes.setdefault(name, Node(name, kind, label, detail or {}))
+        self.nodes.setdefault(name, Node(name, kind, label, detail))
         return name
 
     def link(self, source: str, target: str, relation: str) -> None:
@@ -206,8 +208,8 @@ class _Builder:
         return self.add("data", data.revision or data.name, label, to_json(data))
 
     def model(self, model: NamedRevision) -> str:
-        at = f"@{model.revision}" if model.revision else ""
-        return self.add("model", f"{model.name}{at}", f"model {model.name}{at}", to_json(model))
+        name = f"{model.name}@{model.revision}" if model.revision else model.name
+        return self.add("model", name, f"model {name}", to_json(model))
 
     def library(self, id_: str) -> str:
         return self.add("library", id_, f"Library {id_[:SHORT]}", {"id": id_})
@@ -238,11 +240,9 @@ class _Builder:
         node = self.add("edit", id_, label, dict(line))
         self.link(self.library(parent), node, "edited by")
         self.link(node, self.library(library), "produced")
-        if data is None and known:
-            return
         if data is not None:
             self.link(data, node, "evidence for")
-        for name in cited:
+        for name in cited if data is not None or not known else ():
             example = self.add("example", f"{data or ''}/{name}", f"example {name}", {"id": name})
             self.link(example, node, "cited in")
             if data is not None:
@@ -250,24 +250,29 @@ class _Builder:
 
     def record(self, record: Record) -> None:
         """Add a record."""
-        detail = {"name": record.name, "record": record.id, "created": record.created, **to_json(record.body)}
-        match record.body:
-            case Manifest() as body:
-                node = self.add("manifest", record.id, f"{body.activity} {record.name}", detail)
-                self._manifest(node, body)
-            case RunOutcome() as body:
-                node = self.add("result", record.id, f"result {record.name}: {_outcome(body)}", detail)
+        name, body = record.name, record.body
+        detail = {"name": name, "record": record.id, "created": record.created, **to_json(body)}
+
+        def add(label: str) -> str:
+            return self.add(record.kind, record.id, label, detail)
+
+        match body:
+            case Manifest():
+                self._manifest(add(f"{body.activity} {name}"), body)
+            case RunOutcome():
+                node = add(f"result {name}: {_outcome(body)}")
                 self.link(f"manifest:{body.manifest}", node, "resulted in")
                 for artifact in body.artifacts:
                     digest = f" {artifact.sha256[:SHORT]}" if artifact.sha256 else " (not hashed)"
                     label = f"artifact {artifact.name}{digest} at {artifact.location}"
-                    name = f"{record.id}/{artifact.name}"
-                    self.link(node, self.add("artifact", name, label, to_json(artifact)), "produced")
-            case Evaluation() as body:
-                node = self.add("eval", record.id, f"eval {record.name}: {_metrics(body)}", detail)
-                self.link(self._subject(body), node, "measured in")
-            case EvalComparison() as body:
-                node = self.add("comparison", record.id, f"comparison {record.name}: {_differences(body)}", detail)
+                    id_ = f"{record.id}/{artifact.name}"
+                    self.link(node, self.add("artifact", id_, label, to_json(artifact)), "produced")
+            case Evaluation():
+                task = f"/{body.benchmark.task}" if body.benchmark.task else ""
+                node = add(f"eval {name}: {body.benchmark.name}{task}: {_listed(map(_metric, body.metrics))}")
+                self.link(self._subject(body.subject), node, "measured in")
+            case EvalComparison():
+                node = add(f"comparison {name}: {_listed(map(_difference, body.metrics))}")
                 self.link(f"eval:{body.base}", node, "base of")
                 self.link(f"eval:{body.new}", node, "compared in")
 
@@ -281,19 +286,21 @@ class _Builder:
         for parent in body.parents:
             self.link(f"{self.kinds.get(parent, 'manifest')}:{parent}", node, "parent of")
 
-    def _subject(self, body: Evaluation) -> str:
-        subject = body.subject
+    def _subject(self, subject: records.Subject) -> str:
         if subject.release is not None:
             return self.release(subject.release)
         if subject.library is not None:
             return self.library(subject.library)
-        if subject.model is not None:
-            return self.model(subject.model)
-        return f"artifact:{subject.result}/{subject.artifact}"
+        return self.model(subject.model) if subject.model else f"artifact:{subject.result}/{subject.artifact}"
 
 
 def _strings(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _listed(parts: Iterable[str]) -> str:
+    first = list(islice(parts, _LISTED + 1))
+    return "; ".join([*first[:_LISTED], *(["..."] if len(first) > _LISTED else [])])
 
 
 def _outcome(body: RunOutcome) -> str:
@@ -305,21 +312,13 @@ def _outcome(body: RunOutcome) -> str:
     return f"{body.status}{steps}{reward}"
 
 
-def _metrics(body: Evaluation) -> str:
-    parts = []
-    for metric in body.metrics[:_LISTED]:
-        interval = "" if metric.interval is None else " [{:.4g}, {:.4g}]".format(*metric.interval)
-        count = metric.judged if metric.judged is not None else metric.n
-        of = "" if count is None else f", n {count}" + (f" of {metric.n}" if metric.n and metric.n != count else "")
-        parts.append(f"{metric.name} {metric.value:.4g}{interval}{of}, {metric.direction} is better")
-    more = "; ..." if len(body.metrics) > _LISTED else ""
-    task = f"/{body.benchmark.task}" if body.benchmark.task else ""
-    return f"{body.benchmark.name}{task}: {'; '.join(parts)}{more}"
+def _metric(metric: records.MetricValue) -> str:
+    interval = "" if metric.interval is None else " [{:.4g}, {:.4g}]".format(*metric.interval)
+    count = metric.judged if metric.judged is not None else metric.n
+    of = "" if count is None else f", n {count}" + (f" of {metric.n}" if metric.n and metric.n != count else "")
+    return f"{metric.name} {metric.value:.4g}{interval}{of}, {metric.direction} is better"
 
 
-def _differences(body: EvalComparison) -> str:
-    parts = []
-    for metric in body.metrics[:_LISTED]:
-        interval = "" if metric.interval is None else " [{:+.4g}, {:+.4g}]".format(*metric.interval)
-        parts.append(f"{metric.name} {metric.difference:+.4g}{interval} {metric.verdict} ({metric.method})")
-    return "; ".join(parts) + ("; ..." if len(body.metrics) > _LISTED else "")
+def _difference(metric: records.MetricDifference) -> str:
+    interval = "" if metric.interval is None else " [{:+.4g}, {:+.4g}]".format(*metric.interval)
+    return f"{metric.name} {metric.difference:+.4g}{interval} {metric.verdict} ({metric.method})"

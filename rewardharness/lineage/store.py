@@ -30,18 +30,9 @@ from rewardharness.codec import Sha256, ValidationError, decode, from_json, to_j
 from rewardharness.errors import InputError, RunError, shell
 from rewardharness.files import content_id, read_json, sha256, sha256_file, write_once
 from rewardharness.leaks import secret_places
+from rewardharness.lineage import records as forms
 from rewardharness.lineage.named_files import state_of
-from rewardharness.lineage.records import (
-    KINDS,
-    Body,
-    Evaluation,
-    Items,
-    Manifest,
-    RunOutcome,
-    check_items,
-    kind_of,
-    references,
-)
+from rewardharness.lineage.records import KINDS, Body, Evaluation, Items, Manifest, RunOutcome
 
 SCHEMA = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -129,17 +120,15 @@ class Lineage:
             data = _items_bytes(items)
             write_once(self.folder / ITEMS / f"{sha256(data)}.json", data)
         path = self.folder / f"{record.kind}.{name}.json"
-        if not write_once(path, _record_bytes(record)):
-            existing = self._read(path)
-            if existing.id != record.id:
-                raise InputError(
-                    f"{self.folder} already has a different {record.kind} {name!r}, created {existing.created}; "
-                    "records are never changed.",
-                    next_step="Choose another name, or show it with: "
-                    + shell("rh lineage show {} --lineage {}", name, self.folder),
-                )
-            return existing
-        return record
+        if write_once(path, _record_bytes(record)):
+            return record
+        existing = self._read(path)
+        if existing.id != record.id:
+            message = f"{self.folder} already has a different {record.kind} {name!r}, created {existing.created}"
+            show = shell("rh lineage show {} --lineage {}", name, self.folder)
+            step = f"Choose another name, or show it with: {show}"
+            raise InputError(f"{message}; records are never changed.", next_step=step)
+        return existing
 
     def read_all(self) -> dict[str, Record]:
         """Read all records by id, oldest first.
@@ -173,14 +162,13 @@ class Lineage:
             found = [record for record in candidates if record.id.startswith(which)]
         if len(found) == 1:
             return found[0]
-        names = ", ".join(
-            record.name if kind and not found else f"{record.kind}.{record.name}"
-            for record in found[:8] or candidates[:8]
-        )
-        what = f"{kind or 'record'} {which!r}"
+        listed = [
+            f"{record.kind}.{record.name}" if found or not kind else record.name for record in found or candidates
+        ]
+        names, what = ", ".join(listed[:8]) or "none", f"{kind or 'record'} {which!r}"
         if found:
             raise LineageError(f"{what} is ambiguous.", next_step=f"Choose one of: {names}.")
-        raise LineageError(f"There is no {what} in {self.folder}.", next_step=f"Records: {names or 'none'}.")
+        raise LineageError(f"There is no {what} in {self.folder}.", next_step=f"Records: {names}.")
 
     def items(self, body: Evaluation) -> Items:
         """Read the values per example of an eval; empty if it has none.
@@ -198,15 +186,13 @@ class Lineage:
         return items
 
     def _prepare(self, name: str, body: Body, items: Items | None, known: Mapping[str, Record]) -> Record:
-        kind = kind_of(body)
+        kind = forms.kind_of(body)
         if NAME.fullmatch(name) is None:
-            raise InputError(
-                f"{name[:120]!r} is not a valid record name.",
-                next_step="Use 1 to 100 letters, digits, dots, dashes and underscores; start with a letter or digit.",
-            )
+            step = "Use 1 to 100 letters, digits, dots, dashes and underscores; start with a letter or digit."
+            raise InputError(f"{name[:120]!r} is not a valid record name.", next_step=step)
         try:
             if isinstance(body, Evaluation) and items is not None:
-                check_items(body, items)
+                forms.check_items(body, items)
                 body = replace(body, items=sha256(_items_bytes(items)))
             body = from_json(type(body), to_json(body))
             content = _content(kind, name, body)
@@ -214,24 +200,25 @@ class Lineage:
             if len(_record_bytes(record)) > _MAX_BYTES:
                 raise ValidationError("it is larger than 4 MiB")
         except (ValidationError, ValueError, RecursionError) as error:
-            raise InputError(
-                f"The {kind} {name} cannot be recorded: {error}.", next_step="Correct the value."
-            ) from None
-        if isinstance(body, RunOutcome):
-            manifest = known.get(body.manifest)
-            if manifest is not None and manifest.kind == "manifest" and name != manifest.name:
-                raise InputError(
-                    f"The result of manifest {manifest.name} must have the same name, not {name}.",
-                    next_step="A manifest has one result. Record another attempt as a manifest of its own.",
-                )
-        _check_secrets(f"The {kind} {name}", content)
+            message = f"The {kind} {name} cannot be recorded: {error}."
+            raise InputError(message, next_step="Correct the value.") from None
+        manifest = known.get(body.manifest) if isinstance(body, RunOutcome) else None
+        if manifest is not None and manifest.kind == "manifest" and name != manifest.name:
+            message = f"The result of manifest {manifest.name} must have the same name, not {name}."
+            step = "A manifest has one result. Record another attempt as a manifest of its own."
+            raise InputError(message, next_step=step)
+        secret = next(secret_places(content), None)
+        if secret is not None:
+            step = "Remove it, or write a placeholder such as ${HF_TOKEN}. Records are kept and shared."
+            raise InputError(f"The {kind} {name} would store a secret: {secret} looks like one.", next_step=step)
         self._check_references(record, known.values())
         for path, digest in files_of(record.body, known):
             if state_of(path, digest) == "changed":
-                raise LineageError(
-                    f"{path} has changed since it was recorded, so the {record.title} would refer to another file.",
-                    next_step="Restore the file, or record its new content under a new name.",
+                message = (
+                    f"{path} has changed since it was recorded, so the {record.title} would refer to another file."
                 )
+                step = "Restore the file, or record its new content under a new name."
+                raise LineageError(message, next_step=step)
         if isinstance(record.body, Evaluation) and items is None:
             self.items(record.body)
         return record
@@ -245,22 +232,18 @@ class Lineage:
                 raise ValidationError("it is too large")
             return _parse_record(decode(path.read_bytes()), match[1], match[2])
         except (ValidationError, ValueError, RecursionError, OSError) as error:
-            raise LineageError(
-                f"{path} is not a valid record: {error}.",
-                next_step="Restore it from a copy, or move it away together with the records that refer to it.",
-            ) from None
+            step = "Restore it from a copy, or move it away together with the records that refer to it."
+            raise LineageError(f"{path} is not a valid record: {error}.", next_step=step) from None
 
     def _check_references(self, record: Record, known: Iterable[Record]) -> None:
         """Check that the records that a record refers to exist and agree with it."""
         by_id = {other.id: other for other in known}
-        for role, id_, kind in references(record.body):
+        for role, id_, kind in forms.references(record.body):
             other = by_id.get(id_)
             if other is None or kind not in {"", other.kind}:
                 state = f"is a {other.kind}, not a {kind}" if other else f"is not in {self.folder}"
-                raise LineageError(
-                    f"The {record.title} refers to {role} {id_[:SHORT]}, which {state}.",
-                    next_step="Give the id of an existing record, or restore the missing one from a copy.",
-                )
+                step = "Give the id of an existing record, or restore the missing one from a copy."
+                raise LineageError(f"The {record.title} refers to {role} {id_[:SHORT]}, which {state}.", next_step=step)
         if isinstance(record.body, Evaluation) and record.body.subject.result is not None:
             result = by_id[record.body.subject.result].body
             assert isinstance(result, RunOutcome)
@@ -271,45 +254,32 @@ class Lineage:
 
 def files_of(body: Body, known: Mapping[str, Record]) -> Iterator[tuple[str, str]]:
     """Yield the files that a record names, itself or through its subject, with their digests."""
-    if isinstance(body, Manifest) and body.reward and body.reward.release:
-        yield body.reward.release.file, body.reward.release.sha256
-    if isinstance(body, RunOutcome):
+    release = None
+    if isinstance(body, Manifest):
+        release = body.reward.release if body.reward else None
+    elif isinstance(body, RunOutcome):
         yield from ((artifact.location, artifact.sha256) for artifact in body.artifacts if artifact.sha256)
         yield from files_of(known[body.manifest].body, known)
-    if isinstance(body, Evaluation):
-        if body.subject.release:
-            yield body.subject.release.file, body.subject.release.sha256
-        if body.subject.result:
-            result = known[body.subject.result].body
-            assert isinstance(result, RunOutcome)
-            for artifact in result.artifacts:
-                if artifact.name == body.subject.artifact and artifact.sha256:
-                    yield artifact.location, artifact.sha256
+    elif isinstance(body, Evaluation):
+        release = body.subject.release
+        result = known[body.subject.result].body if body.subject.result else None
+        for artifact in result.artifacts if isinstance(result, RunOutcome) else ():
+            if artifact.name == body.subject.artifact and artifact.sha256:
+                yield artifact.location, artifact.sha256
+    if release is not None:
+        yield release.file, release.sha256
 
 
 def _check_eval(title: str, body: Evaluation, result: RunOutcome, manifest: Manifest) -> None:
     names = [artifact.name for artifact in result.artifacts]
     if body.subject.artifact not in names:
-        raise LineageError(
-            f"The {title} is about artifact {body.subject.artifact}, which its result does not have.",
-            next_step=f"Artifacts of that result: {', '.join(names) or 'none'}.",
-        )
+        message = f"The {title} is about artifact {body.subject.artifact}, which its result does not have."
+        raise LineageError(message, next_step=f"Artifacts of that result: {', '.join(names) or 'none'}.")
     for expected in manifest.expected:
         metric = body.metric(expected.name)
         if metric is not None and metric.direction != expected.direction:
-            raise LineageError(
-                f"In the {title}, {metric.direction} {metric.name} is better; in its manifest, {expected.direction}.",
-                next_step="Use one direction per metric.",
-            )
-
-
-def _check_secrets(title: str, content: Mapping[str, Any]) -> None:
-    place = next(secret_places(content), None)
-    if place is not None:
-        raise InputError(
-            f"{title} would store a secret: {place} looks like one.",
-            next_step="Remove it, or write a placeholder such as ${HF_TOKEN}. Records are kept and shared.",
-        )
+            sides = f"{metric.direction} {metric.name} is better; in its manifest, {expected.direction}"
+            raise LineageError(f"In the {title}, {sides}.", next_step="Use one direction per metric.")
 
 
 def _content(kind: str, name: str, body: Body) -> dict[str, Any]:

@@ -67,23 +67,18 @@ def rendered(card: str) -> str:
 
 def test_without_facts_the_card_says_that_nothing_was_measured(library: Library) -> None:
     card = make_card(CardSubject(library, "ann/library", "0.1.0"))
-    assert "Not evaluated" in card
-    assert not re.search(r"accuracy|model-index|base_model|license", card)
-    assert library.id in card
     header = yaml.safe_load(card.split("---")[1])
     assert header["library_name"] == "rewardharness"
     assert header["tags"] == ["rewardharness", "rh-library", "image-editing", "reward-model"]
-    for entry in library.entries:
-        assert f"[`{entry.name}`]({entry.path})" in card
-    assert 'open_library("ann/library@v0.1.0")' in card
-    assert "{{" not in card
+    assert not re.search(r"accuracy|model-index|base_model|license|\{\{", card)
+    links = [f"[`{entry.name}`]({entry.path})" for entry in library.entries]
+    words = ("Not evaluated", library.id, 'open_library("ann/library@v0.1.0")', *links)
+    assert [word for word in words if word not in card] == []
 
 
 def test_facts_are_given_with_n_interval_protocol_and_the_judge_without_the_library(library: Library) -> None:
     card = make_card(CardSubject(library, "ann/library", "0.1.0", facts=(facts_about(library),)))
-    assert "0.803 (0.660 to 0.900 at 95%), 38 of 40 judged" in card
-    assert "0.700 (0.550 to 0.830 at 95%), 40 of 40 judged" in card
-    assert "pairs, both orders" in card
+    assert "pairs, both orders | 0.803 (0.660 to 0.900 at 95%), 38 of 40 judged | 0.700 (0.550 to 0.830 at 95%)" in card
     assert f"without {'█' * 28}{'░' * 12} 0.700" in card and f"with    {'█' * 32}{'░' * 8} 0.803" in card
     hub = pytest.importorskip("huggingface_hub")
     data = hub.ModelCard(card).data
@@ -93,10 +88,8 @@ def test_facts_are_given_with_n_interval_protocol_and_the_judge_without_the_libr
     assert result.metric_args["n"] == 40
     unknown = facts_about(library, without=None, accuracy=Accuracy(3, 0, 0), model="x y", dataset="", judge="<b>")
     card = make_card(CardSubject(library, "ann/library", facts=(unknown,)))
-    assert "none of 3 judged" in card
-    assert "not measured" in card and "█" not in card
-    assert "model-index" not in card
-    assert "base_model" not in card
+    assert "none of 3 judged" in card and "not measured" in card
+    assert not re.search("█|model-index|base_model", card)
     with pytest.raises(LibraryError, match="The evaluated Library is"):
         make_card(CardSubject(EMPTY, "ann/library", facts=(facts_about(library),)))
 
@@ -112,10 +105,8 @@ def test_what_people_wrote_survives(library: Library) -> None:
     assert make_card(about, card) == card
     card = card.replace("<!-- rh:begin results -->", "Between.\n\n<!-- rh:begin results -->") + "\nAfter.\n"
     newer = make_card(replace(about, version="0.2.0"), card.replace("\n", "\r\n"))
-    assert "Between.\n\n<!-- rh:begin results -->" in newer
-    assert newer.endswith("\nAfter.\n")
-    assert "Version **0.2.0**" in newer
-    assert "0.1.0" not in newer
+    assert "Between.\n\n<!-- rh:begin results -->" in newer and newer.endswith("\nAfter.\n")
+    assert "Version **0.2.0**" in newer and "0.1.0" not in newer
     assert hand_written_text(newer) == hand_written_text(card)
     assert hand_written_text(card) != hand_written_text(card + "more")
     assert hand_written_text(make_card(about)) == hand_written_text(make_card(replace(about, version="9.9.9")))
@@ -153,15 +144,8 @@ def test_cards_that_cannot_be_read_are_said(library: Library, card: str, word: s
 
 def test_nothing_foreign_becomes_markup(library: Library) -> None:
     entry = Entry("hostile", "skill", HOSTILE, HOSTILE, {"triggers": "/<b>|\\[x\\]\\(https:..evil\\)/"})
-    lineage = {
-        "operator": HOSTILE,
-        "entries": [HOSTILE],
-        "reason": HOSTILE,
-        "judge": HOSTILE,
-        "data": HOSTILE,
-        "budget": HOSTILE,
-        "evidence": {"n": 3, "before": 0.5, "after": 0.75},
-    }
+    lineage: dict[str, object] = dict.fromkeys(("operator", "reason", "judge", "data", "budget"), HOSTILE)
+    lineage |= {"entries": [HOSTILE], "evidence": {"n": 3, "before": 0.5, "after": 0.75}}
     grown = replace(library.apply(AddEntry(entry)), meta={"id": HOSTILE, "license": HOSTILE})
     grown = grown.with_lineage(lineage).with_lineage({**lineage, "accepted": False}).with_lineage(lineage)
     worded = facts_about(grown, judge=HOSTILE, protocol=HOSTILE, data=HOSTILE, label_kind=HOSTILE, dataset=HOSTILE)
@@ -173,15 +157,9 @@ def test_nothing_foreign_becomes_markup(library: Library) -> None:
     assert yaml.safe_load(card.split("\n---\n")[0].removeprefix("---\n")).keys() >= {"tags", "model-index"}
     html = rendered(card)
     tags = set(re.findall(r"<([a-zA-Z][a-zA-Z0-9]*)", html))
-    assert tags <= {"h1", "h2", "p", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td"} | {
-        "a",
-        "ul",
-        "li",
-        "img",
-    }
+    assert tags <= set("h1 h2 p strong code pre table thead tbody tr th td a ul li img".split())
     assert set(re.findall(r'src="([^"]*)"', html)) == {"evolution.svg"}
-    links = set(re.findall(r'href="([^"]*)"', html))
-    assert links == {each.path for each in grown.entries}
+    assert set(re.findall(r'href="([^"]*)"', html)) == {each.path for each in grown.entries}
     body = card.split("\n---\n", 1)[1]
     assert not re.search(r"(?i)://|www\.|\w@(?!v0)\w|\u202e|\u200b", body)
     assert "evil.example" in html  # told, and harmless
@@ -203,10 +181,8 @@ def test_foreign_text_stays_one_harmless_cell(text: str) -> None:
 def test_what_changed_since_the_last_version_is_told(library: Library) -> None:
     after = library.apply(RemoveEntry("text-edits")).apply(AddEntry(Entry("hats", "skill", "For hats.", "Look.")))
     card = make_card(CardSubject(after, "ann/library", "0.2.0", previous=("v0.1.0", library)))
-    changes = read_card(card).blocks["changes"]
-    assert "Changes since v0.1.0:" in changes
-    assert "- Added the skill `hats`: For hats." in changes
-    assert "- Removed the skill `text-edits`" in changes
+    changes = "Changes since v0.1.0:\n\n- Added the skill `hats`: For hats.\n- Removed the skill `text-edits`"
+    assert changes in read_card(card).blocks["changes"]
     same = make_card(CardSubject(library, "ann/library", "0.2.0", previous=("v0.1.0", library)))
     assert "No entry has changed since v0.1.0." in same
 
@@ -221,10 +197,8 @@ def test_the_evolution_is_told_and_drawn_from_the_lineage(library: Library) -> N
     assert "4 of 5 recorded edits were accepted." in block
     assert "- budget: 800 calls\n- judge: some judge" in block
     assert "| 3 | rejected | add | hats | Why 1. | 0.500 to 0.500 (n = 40) |" in block
-    chart = make_chart(grown)
-    assert chart is not None
-    assert len(ElementTree.fromstring(chart).findall("{http://www.w3.org/2000/svg}circle")) == 3
-    assert "](evolution.svg)" in block
+    chart = ElementTree.fromstring(make_chart(grown) or "")
+    assert len(chart.findall("{http://www.w3.org/2000/svg}circle")) == 3 and "](evolution.svg)" in block
     assert make_chart(library) is None
     assert "The lineage is empty" in make_card(CardSubject(EMPTY, "ann/library"))
     strange = [{"evidence": 1}, {"evidence": {"n": -1, "after": 2}}, {"entries": 3, "operator": []}, {"accepted": "no"}]
@@ -250,9 +224,8 @@ def test_results_on_the_data_of_the_evolution_are_said_to_be(library: Library) -
 
 
 def test_config_goes_there_and_back_and_foreign_ones_are_read_with_care(library: Library) -> None:
-    about = CardSubject(
-        library, "ann/library", "0.1.0", facts=(facts_about(library), facts_about(library, without=None))
-    )
+    facts = (facts_about(library), facts_about(library, without=None))
+    about = CardSubject(library, "ann/library", "0.1.0", facts=facts)
     config = read_config(make_config(about))
     assert (config.library_id, config.version, config.facts) == (library.id, "0.1.0", about.facts)
     assert known_facts(config, library) == about.facts
@@ -286,14 +259,12 @@ def test_cards_of_very_large_libraries_stay_readable() -> None:
 def test_skills_are_exported_with_standard_keys_alone(library: Library, tmp_path: Path) -> None:
     folder = tmp_path / "agent"
     (written,) = export_skills(library, folder)
-    text = written.path.read_text("utf-8")
-    assert written.path == folder / "text-edits" / "SKILL.md"
+    text = written.read_text("utf-8")
+    assert written == folder / "text-edits" / "SKILL.md"
     front = yaml.safe_load(text.split("---\n")[1])
-    assert set(front) == {"name", "description", "metadata"}
+    assert set(front) == {"name", "description", "metadata"} and front["name"] == "text-edits"
     assert all(isinstance(value, str) for value in front["metadata"].values())
-    assert front["name"] == "text-edits"
-    assert "- **spelling** (67%): Every letter is right." in text
-    assert "Look at each letter." in text
+    assert "- **spelling** (67%): Every letter is right." in text and "Look at each letter." in text
     assert export_skills(library, folder) == (written,)
     (folder / "text-edits" / "SKILL.md").write_text("---\nname: text-edits\ndescription: theirs\n---\nx", "utf-8")
     with pytest.raises(LibraryError, match="contains another Skill"):
@@ -301,7 +272,7 @@ def test_skills_are_exported_with_standard_keys_alone(library: Library, tmp_path
     old = Library((Entry("Old_Name", "skill", "x", "y"), Entry("old-name", "skill", "x", "y")))
     with pytest.raises(LibraryError, match="Two Skills would be named"):
         export_skills(old, tmp_path / "other")
-    assert export_skills(Library(old.entries[:1]), tmp_path / "other")[0].path.parent.name == "old-name"
+    assert export_skills(Library(old.entries[:1]), tmp_path / "other")[0].parent.name == "old-name"
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "text-edits").symlink_to(tmp_path / "agent")
     with pytest.raises(LibraryError, match="link"):

@@ -41,33 +41,6 @@ def replaced(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "word", "line"),
-    [
-        (
-            "Read all text.",
-            "Read all text in Image A.",
-            "`system_prompt` refers to candidates by position: 'Image A'",
-            6,
-        ),
-        ("Reads the letters in an image", "Reads candidate B", "description refers to candidates by position", 5),
-        ("text: str", "text: str\n  image_2_size: int", "`output_schema` refers to candidates by position", 8),
-        ('"what you read"', "true", "`text` is of type bool in the system prompt and str", 6),
-        ('"what you read"', '["a word"]', "`text` is of type list in the system prompt and str", 6),
-        ("text: str", "text: list[str]", "`text` is of type str in the system prompt and list", 6),
-        ("text: str", "text: {type: boolean}", "`text` is of type str in the system prompt and bool", 6),
-    ],
-)
-def test_tools_are_checked_for_positions_and_types(folder: Path, old: str, new: str, word: str, line: int) -> None:
-    put(folder, READER, replaced(TOOL, old, new))
-    assert found(folder, word) == [("warning", READER, line)]
-
-
-def test_benchmark_results_in_a_library_folder_are_expected(folder: Path) -> None:
-    put(folder, "benchmark.json", "{}")
-    assert not found(folder, "kept but not read")
-
-
 @pytest.mark.parametrize("value", ['"a number, 0 to 1"', '{"size": 3, "places": [{"x": 1}]}'])
 def test_descriptions_of_values_and_nested_keys_are_no_disagreement(folder: Path, value: str) -> None:
     kind = "float" if "number" in value else "dict"
@@ -120,11 +93,6 @@ def test_phrases_of_instructions_are_found(folder: Path) -> None:
     assert besides_triggers(check_folder(folder)) == ()
 
 
-def test_a_library_without_criteria_needs_a_model(folder: Path) -> None:
-    (folder / RUBRIC).unlink()
-    assert found(folder, "requires a model as the judge") == [("note", "", None)]
-
-
 def test_a_sound_library_has_no_problems(folder: Path) -> None:
     assert besides_triggers(check_folder(folder, ["sharpness", "text_match"])) == ()
 
@@ -132,6 +100,13 @@ def test_a_sound_library_has_no_problems(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "word", "severity", "line"),
     [
+        (READER, replaced(TOOL, "all text.", "Image A."), "`system_prompt` refers to candidates by", "warning", 6),
+        (READER, replaced(TOOL, "the letters in an image", "candidate B"), "description refers to", "warning", 5),
+        (READER, replaced(TOOL, ": str", ": str\n  image_2_size: int"), "`output_schema` refers", "warning", 8),
+        (READER, replaced(TOOL, '"what you read"', "true"), "is of type bool in the system prompt", "warning", 6),
+        (READER, replaced(TOOL, '"what you read"', '["a word"]'), "is of type list in the system", "warning", 6),
+        (READER, replaced(TOOL, "text: str", "text: list[str]"), "prompt and list in", "warning", 6),
+        (READER, replaced(TOOL, "text: str", "text: {type: boolean}"), "prompt and bool in", "warning", 6),
         (READER, replaced(TOOL, "Read all text. Reply", "Reply"), "-", "", None),
         (READER, replaced(TOOL, "JSON object", "word"), "does not request JSON", "warning", 6),
         (READER, replaced(TOOL, '{"text"', '{"words"'), "`words`, but `output_schema` requires `text`", "warning", 6),
@@ -189,6 +164,7 @@ def test_a_sound_library_has_no_problems(folder: Path) -> None:
         ("extra.txt", "", "not read", "note", None),
         ("skills/text-edits/example.png", "", "not read", "note", None),
         ("README.md", "", "not read", "", None),
+        ("benchmark.json", "{}", "not read", "", None),
         (".git/config", "", "not read", "", None),
     ],
 )  # fmt: skip
@@ -217,6 +193,8 @@ def test_whatever_loading_refuses_is_an_error_of_the_check(folder: Path) -> None
 def test_measures_are_checked_only_when_they_are_known(folder: Path) -> None:
     assert not found(folder, "Unknown measure")
     assert len(found(folder, "Unknown measure", [])) == 2
+    (folder / RUBRIC).unlink()
+    assert found(folder, "requires a model as the judge") == [("note", "", None)]
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
@@ -286,11 +264,8 @@ def test_the_whole_of_what_is_read_is_bounded(tmp_path: Path) -> None:
     rows = ", ".join(f'"e{number}": {{"type": "skill"}}' for number in range(60))
     put(tmp_path, "registry.json", "{" + rows + "}")
     for number in range(60):
-        put(
-            tmp_path,
-            f"skills/e{number}/SKILL.md",
-            f"---\nname: e{number}\nkind: skill\ndescription: d\n---\n" + "x" * 250_000,
-        )
+        text = f"---\nname: e{number}\nkind: skill\ndescription: d\n---\n" + "x" * 250_000
+        put(tmp_path, f"skills/e{number}/SKILL.md", text)
     assert found(tmp_path, "larger than 10485760")
     with pytest.raises(LibraryError, match="10485760"):
         Library.load(tmp_path)
@@ -309,31 +284,14 @@ def test_nothing_in_the_folder_is_run(folder: Path, tmp_path: Path) -> None:
     assert set(sys.modules) == before
 
 
-HOSTILE_NAMES = [
-    "../x",
-    "..",
-    "/etc",
-    "a\x00",
-    "\u202ex",
-    "a/b",
-    "nul",
-    "A" * 65,
-    "",
-    " ",
-    "\u0430",
-    "a\nb",
-    "schema_version",
-]
-
-
-@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
+@pytest.mark.parametrize(
+    "name", ["A" * 65, "a/b", *"../x|..|/etc|a\x00|\u202ex|nul|| |\u0430|a\nb|schema_version".split("|")], ids=ascii
+)
 def test_hostile_names_in_the_registry_read_nothing_outside(folder: Path, name: str) -> None:
     put(folder.parent, "x/SKILL.md", SKILL)
     put(folder, "registry.json", json.dumps({name: {"type": "skill", "path": f"skills/{name}/SKILL.md"}}))
     errors = [each for each in check_folder(folder) if each.severity == "error"]
-    assert errors
-    for each in errors:
-        assert str(each).isprintable()
+    assert errors and all(str(each).isprintable() for each in errors)
     with pytest.raises(LibraryError):
         Library.load(folder)
 
@@ -349,9 +307,7 @@ def mutate(folder: Path, rng: random.Random, outside: Path) -> None:
     file = rng.choice(files)
     data = file.read_bytes()
     at = rng.randrange(len(data) + 1)
-    junk = rng.choice(
-        [b"---\n", b"&a ", b"*a", b"\xff", b"\x00", b": ", b"\t", b'"', b"{", b"[", b"\n", b"- ", b"!!x ", b"9" * 50]
-    )
+    junk = rng.choice(JUNK)
     what = rng.randrange(9)
     if what <= 2:
         file.write_bytes(data[:at] + junk + data[at:])
@@ -394,24 +350,25 @@ def test_no_damage_makes_the_check_raise_and_it_agrees_with_loading(
         assert Library.load(folder.parent / f"{folder.name}-again") == library
 
 
-EXPECTED_ON_REAL = {
-    "archive_gemini-v1": ["truncated", "JSON", "`comparison_analysis`", "compare_images"],
-    "archive_gemini-v3": ["truncated", "`query_result`", "`intended_edits`", "'Image A'"],
-    "archive_gemini-v4": ["<think>", "'Image A'"],
-    "archive_gemini-v5-old": ["`response`", "'Image A'"],
-    "seed_library": ["JSON", "`image_1_text`"],
-}
-
-
 @pytest.mark.real_data
-@pytest.mark.parametrize("name", EXPECTED_ON_REAL)
-def test_published_libraries_load_and_their_known_faults_are_told(real_data: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "faults"),
+    [
+        ("archive_gemini-v1", ["truncated", "JSON", "`comparison_analysis`", "compare_images"]),
+        ("archive_gemini-v3", ["truncated", "`query_result`", "`intended_edits`", "'Image A'"]),
+        ("archive_gemini-v4", ["<think>", "'Image A'"]),
+        ("archive_gemini-v5-old", ["`response`", "'Image A'"]),
+        ("seed_library", ["JSON", "`image_1_text`"]),
+    ],
+)
+def test_published_libraries_load_and_their_known_faults_are_told(
+    real_data: Path, name: str, faults: list[str]
+) -> None:
     problems = check_folder(real_data / "libraries" / name)
     assert {each.severity for each in problems if each.where} == {"warning"}
     [untriggered, note] = [each for each in problems if not each.where]
     assert untriggered.severity == "warning" and "have no triggers" in untriggered.message
     assert note.severity == "note" and "requires a model" in note.message
     text = "\n".join(map(str, problems))
-    for words in EXPECTED_ON_REAL[name]:
-        assert words in text
+    assert [words for words in faults if words not in text] == []
     assert len(Library.load(real_data / "libraries" / name)) > 0

@@ -29,18 +29,6 @@ def test_equal_libraries_do_not_differ_however_they_are_written(tmp_path: Path) 
     assert diff.before_id == diff.after_id
 
 
-def test_what_came_and_went_is_listed() -> None:
-    before = EMPTY.apply(AddEntry(SKILL))
-    after = EMPTY.apply(AddEntry(replace(SKILL, name="other")))
-    diff = diff_libraries(before, after)
-    assert ([e.name for e in diff.added], [e.name for e in diff.removed], diff.changed) == (
-        ["other"],
-        ["text-edits"],
-        (),
-    )
-    assert not diff.is_empty
-
-
 def test_changes_are_told_in_words_and_lines() -> None:
     rubric = Rubric((Criterion("a", "A", scale=(0, 1)), Criterion("b", "BB", weight=1), Criterion("d", "D", weight=2)))
     changed = replace(
@@ -67,32 +55,19 @@ def test_changes_are_told_in_words_and_lines() -> None:
         "Criterion 'c' was removed; it had 20% of the weight.",
     )
     assert "-Look.\n+Look twice." in diff.document
-    assert "-  weight: 3" in diff.rubric.split("\n")
-    assert "+  scale: [0, 1]" in diff.rubric.split("\n")
+    assert {"-  weight: 3", "+  scale: [0, 1]"} <= set(diff.rubric.split("\n"))
 
 
 def test_no_value_is_told_as_python() -> None:
     one = replace(SKILL, extra={"tags": ["a"], "on": True}, rubric=Rubric((Criterion("a", "A", applies=("color",)),)))
-    other = replace(
-        one,
-        extra={"tags": ["a", "ü"], "on": {"x": None}},
-        rubric=Rubric((Criterion("a", "A", applies=("text", "add")),)),
-    )
+    rubric = Rubric((Criterion("a", "A", applies=("text", "add")),))
+    other = replace(one, extra={"tags": ["a", "ü"], "on": {"x": None}}, rubric=rubric)
     (diff,) = diff_libraries(EMPTY.apply(AddEntry(one)), EMPTY.apply(AddEntry(other))).changed
     assert diff.notes == (
         'extra.on changed from true to {"x": null}.',
         'extra.tags changed from ["a"] to ["a", "ü"].',
         "Criterion 'a': the kinds of edit changed from color to text, add.",
     )
-
-
-def test_a_change_of_weights_alone_leaves_the_document_out() -> None:
-    before = EMPTY.apply(AddEntry(SKILL))
-    rubric = Rubric((Criterion("a", "A", weight=2), *SKILL.rubric.criteria[1:]))  # type: ignore[union-attr]
-    (diff,) = diff_libraries(before, before.apply(ReplaceEntry(replace(SKILL, rubric=rubric)))).changed
-    assert diff.document == ""
-    assert diff.rubric
-    assert diff.notes == ("Criterion 'a': the weight changed from 1 (20%) to 2 (33%).",)
 
 
 def test_losing_triggers_and_changing_kind_are_told() -> None:
@@ -108,9 +83,21 @@ def test_a_diff_is_json(tmp_path: Path) -> None:
     library = Library.load(write_sample(tmp_path / "one"))
     other = library.apply(RemoveEntry("letter-reader")).apply(AddEntry(replace(SKILL, name="new")))
     other = other.apply(ReplaceEntry(replace(SKILL, name="text-edits")))
-    shown = json.loads(json.dumps(diff_libraries(library, other).to_json()))
-    assert shown["before_id"] == library.id
-    assert [each["name"] for each in shown["added"]] == ["new"]
-    assert [each["name"] for each in shown["removed"]] == ["letter-reader"]
-    assert [each["name"] for each in shown["changed"]] == ["text-edits"]
-    assert shown["changed"][0]["rubric_diff"].startswith("--- before/rubric.yaml")
+    diff = diff_libraries(library, other)
+    assert [(sign, entry.name) for sign, entry in diff.signed] == [
+        ("+", "new"),
+        ("~", "text-edits"),
+        ("-", "letter-reader"),
+    ]
+    assert not diff.is_empty
+    shown = json.loads(json.dumps(diff.to_json()))
+    assert [each["name"] for key in ("added", "removed", "changed") for each in shown[key]] == [
+        "new",
+        "letter-reader",
+        "text-edits",
+    ]
+    assert shown["before_id"] == library.id and shown["changed"][0]["rubric_diff"].startswith("--- before/rubric.yaml")
+    other_weights = Rubric((Criterion("a", "A", weight=2), *SKILL.rubric.criteria[1:]))  # type: ignore[union-attr]
+    weighed = other.apply(ReplaceEntry(replace(SKILL, rubric=other_weights)))
+    (change,) = diff_libraries(other, weighed).changed
+    assert change.notes == ("Criterion 'a': the weight changed from 1 (20%) to 2 (33%).",) and not change.document

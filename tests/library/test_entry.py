@@ -8,16 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rewardharness.errors import LibraryError
-from rewardharness.library.entry import (
-    Entry,
-    check_entry,
-    entry_files,
-    loadable_name_problem,
-    name_problem,
-    parse_entry,
-    print_entry,
-    read_entry,
-)
+from rewardharness.library import entry as entries
+from rewardharness.library.entry import Entry, check_entry, entry_files, name_problem, parse_entry, print_entry
 from rewardharness.library.plaintext import invisible, tidy
 from rewardharness.library.problems import Findings
 from rewardharness.library.rubric import Criterion, Rubric
@@ -73,6 +65,7 @@ def skill(text: str = SKILL, rubric: str | None = None) -> Entry:
 
 @given(ENTRIES)
 @example(Entry("a", "skill", "x", "\n\ufeffa"))
+@example(Entry("a", "skill", "x", "y\n\n---\n\n| a |\n|---|\n\n---\n", system_prompt="a\n---\nb"))
 def test_what_is_written_is_read_back(entry: Entry) -> None:
     again = parse_entry(print_entry(entry), name=entry.name, kind=entry.kind)
     assert again == entry
@@ -95,8 +88,7 @@ def test_files_that_nobody_changed_come_out_as_they_were() -> None:
     assert entry_files(entry) == {"SKILL.md": SKILL, "rubric.yaml": RUBRIC}
     changed = replace(entry, body="New.")
     assert entry_files(changed)["rubric.yaml"] == RUBRIC
-    assert "New." in entry_files(changed)["SKILL.md"]
-    assert "license: MIT" in entry_files(changed)["SKILL.md"]
+    assert "New." in entry_files(changed)["SKILL.md"] and "license: MIT" in entry_files(changed)["SKILL.md"]
     weighed = replace(entry, rubric=Rubric((Criterion("spelling", "Spelled right.", weight=2),)))
     assert entry_files(weighed)["SKILL.md"] == SKILL
     assert "weight: 2" in entry_files(weighed)["rubric.yaml"]
@@ -106,20 +98,12 @@ def test_files_that_nobody_changed_come_out_as_they_were() -> None:
 
 def test_the_id_is_over_the_meaning() -> None:
     entry = skill()
-    for same in (
-        SKILL.replace("\n", "\r\n"),
-        "\ufeff" + SKILL,
-        SKILL.replace("How to judge\n  edits of text.", '"How to judge edits of text."'),
-        SKILL.replace("license: MIT\n", ""),
-        SKILL.replace("---\n\n# Text", "---\n# Text") + "\n\n",
-    ):
-        assert skill(same).entry_id == entry.entry_id
-    for other in (
-        SKILL.replace("letter", "word"),
-        SKILL.replace("text, /", "texts, /"),
-        SKILL.replace("edits of", "changes of"),
-    ):
-        assert skill(other).entry_id != entry.entry_id
+    quoted = SKILL.replace("How to judge\n  edits of text.", '"How to judge edits of text."')
+    spaced = SKILL.replace("---\n\n# Text", "---\n# Text") + "\n\n"
+    same = (SKILL.replace("\n", "\r\n"), "\ufeff" + SKILL, quoted, spaced, SKILL.replace("license: MIT\n", ""))
+    assert {skill(text).entry_id for text in same} == {entry.entry_id}
+    for old, new in (("letter", "word"), ("text, /", "texts, /"), ("edits of", "changes of")):
+        assert skill(SKILL.replace(old, new)).entry_id != entry.entry_id
     assert skill(rubric=RUBRIC).entry_id != entry.entry_id
     assert skill(SKILL.replace("letter", "caf\u00e9")) == skill(SKILL.replace("letter", "cafe\u0301"))
 
@@ -151,7 +135,7 @@ def test_the_id_is_over_the_meaning() -> None:
 )
 def test_what_breaks_the_format_is_named_with_its_line(text: str, line: int | None, word: str) -> None:
     findings = Findings("SKILL.md")
-    entry, _ = read_entry(text, "text-edits", "skill", None, findings)
+    entry, _ = entries.read_entry(text, "text-edits", "skill", None, findings)
     assert entry is None
     assert [(each.severity, each.line) for each in findings.found] == [("error", line)]
     with pytest.raises(LibraryError, match=re.escape(word)):
@@ -196,20 +180,11 @@ def test_what_cannot_be_seen_around_the_front_matter_is_accepted(text: str) -> N
 )
 def test_a_description_that_is_cut_by_a_comment_is_said(description: str, cut: bool) -> None:
     findings = Findings("SKILL.md")
-    read_entry(SKILL.replace("How to judge\n  edits of text.", description), "text-edits", "skill", None, findings)
+    entries.read_entry(
+        SKILL.replace("How to judge\n  edits of text.", description), "text-edits", "skill", None, findings
+    )
     said = [(each.severity, each.line) for each in findings.found if "begins a comment" in each.message]
     assert said == ([("warning", 5)] if cut else [])
-
-
-def test_fences_inside_the_body_belong_to_the_body() -> None:
-    entry = skill(SKILL + "\n---\n\n| a |\n|---|\n\n---\n")
-    assert entry.body.count("---") == 3
-    assert parse_entry(print_entry(entry), name=entry.name, kind="skill") == entry
-
-
-def test_the_front_matter_may_hold_fences_in_blocks() -> None:
-    entry = replace(skill(), system_prompt="a\n---\nb")
-    assert parse_entry(print_entry(entry), name=entry.name, kind="skill").system_prompt == "a\n---\nb"
 
 
 @pytest.mark.parametrize(
@@ -242,12 +217,12 @@ TRAVERSALS = (
 @pytest.mark.parametrize("name", TRAVERSALS, ids=ascii)
 def test_names_that_could_leave_the_folder_are_refused(name: str) -> None:
     assert name_problem(name)
-    assert loadable_name_problem(name)
+    assert entries.loadable_name_problem(name)
 
 
 @given(st.text(max_size=70))
 def test_a_loadable_name_is_one_plain_step_of_a_path(name: str) -> None:
-    if loadable_name_problem(name) is None:
+    if entries.loadable_name_problem(name) is None:
         path = Path("/srv/skills") / name / "SKILL.md"
         assert path.resolve().relative_to("/srv/skills").parts == (name, "SKILL.md")
         assert name.isascii()
@@ -259,7 +234,7 @@ def test_a_loadable_name_is_one_plain_step_of_a_path(name: str) -> None:
 def test_old_names_load_with_a_warning() -> None:
     findings = Findings("SKILL.md")
     text = "---\nname: Compare_images\nkind: skill\ndescription: x\n---\n"
-    entry, _ = read_entry(text, "Compare_images", "skill", None, findings)
+    entry, _ = entries.read_entry(text, "Compare_images", "skill", None, findings)
     assert entry is not None
     assert [each.severity for each in findings.found] == ["warning"]
     assert name_problem("text-edits") is name_problem("a") is name_problem("a" * 64) is None

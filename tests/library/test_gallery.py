@@ -33,9 +33,14 @@ def test_a_published_library_is_found_with_its_result_and_robustness(hub: Hub) -
     assert found.result is not None and found.updated is not None
     assert (round(found.result.accuracy, 3), found.result.n, found.result.low) == (0.808, 198, 0.74)
     assert found.result.data == "people/edits" and found.exploit_reward == 0.4
-    assert (
-        search_libraries("nothing", access=hub.anonymous) == search_libraries(author="bob", access=hub.anonymous) == ()
-    )
+    assert search_libraries("nothing", access=hub.anonymous) == ()
+    assert search_libraries(author="bob", access=hub.anonymous) == ()
+    hub.repo.private = True
+    assert search_libraries(access=hub.anonymous) == search_libraries(access=hub.user("bob")) == ()
+    assert [each.private for each in search_libraries(access=hub.user("ann"))] == [True]
+    hub.server.die_at(1)
+    with pytest.raises(HubError, match="unreachable"):
+        search_libraries(access=hub.anonymous)
 
 
 CARDS = {
@@ -62,18 +67,6 @@ def test_a_card_can_claim_nothing_that_is_no_number(hub: Hub) -> None:
     assert found["no-results"].result is None is found["odd"].result and found["odd"].license == ""
     odder = found["odder"].result
     assert odder is not None and (odder.accuracy, odder.n, odder.low, odder.high) == (0.5, 0, None, None)
-
-
-def test_private_libraries_are_listed_for_their_owner_alone(hub: Hub) -> None:
-    push(open_library("builtin"), REPO, access=hub.user("ann"), options=PushOptions(private=True))
-    assert search_libraries(access=hub.anonymous) == search_libraries(access=hub.user("bob")) == ()
-    assert [each.private for each in search_libraries(access=hub.user("ann"))] == [True]
-
-
-def test_an_unreachable_hub_is_one_error(hub: Hub) -> None:
-    hub.server.die_at(1)
-    with pytest.raises(HubError, match="unreachable"):
-        search_libraries(access=hub.anonymous)
 
 
 def test_the_command_lists_libraries(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,23 +39,14 @@ def with_record(name: str, **record: str) -> str:
     return json.dumps(document)
 
 
-@pytest.mark.parametrize("name", ["../../escape", "/etc/cron.d/x", "a/../../b", "..", "nul\0", "CON", "a" * 99])
-def test_names_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, name: str) -> None:
-    assert refused(hub, tmp_path, {"registry.json": with_record(name)}, "The name").isprintable()
-
-
-@pytest.mark.parametrize("path", ["../../../etc/passwd", "/etc/passwd", "skills/../../x", "C:\\x"])
-def test_paths_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, path: str) -> None:
-    said = refused(hub, tmp_path, {"registry.json": with_record("text-edits", path=path)}, "is outside the Library")
-    assert "text-edits" in said
-
-
 @pytest.mark.parametrize(
     ("files", "word"),
     [
+        *(({"registry.json": with_record(name)}, "The name") for name in ("../../escape", "/etc/cron.d/x", "nul\0")),
+        ({"registry.json": with_record("text-edits", path="../../../etc/passwd")}, "is outside the Library"),
+        ({"registry.json": with_record("text-edits", path="C:\\x")}, "is outside the Library"),
         ({"registry.json": '{"schema_version": 2, "entries": {"a": {}, "a": {}}}'}, "occurs twice"),
         ({"registry.json": "[" * 100_000}, "not valid JSON"),
-        ({"registry.json": "[]"}, "not a JSON object"),
         ({"registry.json": b"\xff\xfe"}, "not UTF-8"),
         ({"skills/text-edits/SKILL.md": "---\na: &a [x, x]\nb: *a\n---\n"}, "anchor or alias"),
         ({"skills/text-edits/SKILL.md": "---\n" + "[" * 5000 + "\n---\n"}, "levels deep"),
@@ -69,7 +60,8 @@ def test_paths_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, path: s
 def test_documents_that_break_the_format_are_refused(
     hub: Hub, tmp_path: Path, files: dict[str, Any], word: str
 ) -> None:
-    assert next(iter(files)) in refused(hub, tmp_path, files, word)
+    said = refused(hub, tmp_path, files, word)
+    assert next(iter(files)) in said and said.isprintable()
 
 
 def test_sizes_are_looked_at_before_anything_is_fetched(hub: Hub, tmp_path: Path) -> None:
@@ -110,9 +102,8 @@ def test_code_and_strange_files_are_left_where_they_are(hub: Hub, tmp_path: Path
     pulled = pull(REPO, to=tmp_path / "to", access=hub.user("bob"))
     assert set(snapshot(tmp_path / "to")) == {*ALL, ".rh-origin.json"}
     assert json.loads((tmp_path / "to/.rh-origin.json").read_text("utf-8"))["repo"] == REPO
-    assert pulled.notes[0].startswith(
-        "9 files of ann/library do not belong to the Library and were not downloaded: ..%2f"
-    )
+    told = "9 files of ann/library do not belong to the Library and were not downloaded: ..%2f"
+    assert pulled.notes[0].startswith(told)
     fetched = [request for request in hub.server.requests if "/resolve/" in request]
     assert len({request.split("/resolve/")[1] for request in fetched}) == len(ALL)
 
@@ -139,9 +130,7 @@ def test_a_version_that_is_not_what_it_says_is_refused(hub: Hub, tmp_path: Path,
         assert "changed without `rh push-library`" in pulled.notes[0]
     hub.repo.put({"config.json": "[" * 100_000})
     assert pull(REPO, access=hub.user("bob")).notes == ()
-
-
-def test_a_repository_without_a_library_is_named(hub: Hub) -> None:
+    hub.server.store.create(REPO)
     with pytest.raises(HarnessError, match="contains no Library"):
         pull(REPO, access=hub.user("bob"))
 
@@ -152,11 +141,9 @@ def test_a_repository_without_a_library_is_named(hub: Hub) -> None:
         (".env", "KEY=1", "hidden file"),
         ("skills/text-edits/.hidden.md", "x", "hidden file"),
         ("run.py", "x", "code"),
-        ("skills/text-edits/run.sh", "x", "code"),
         ("model.pkl", "x", "can contain code"),
         ("picture.png", b"\x89PNG", "has a file type that is not published"),
         ("notes", "x", "has a file type that is not published"),
-        ("page.html", "<script>", "has a file type that is not published"),
         ("large.md", "x" * 300_000, "the limit is"),
         ("bytes.md", b"\xff\xfe", "not UTF-8"),
         ("notes.md", "a\nhf_" + "a1B2" * 8, r"notes\.md:2 seems to contain a Hugging Face token"),
@@ -241,9 +228,6 @@ def test_answers_that_make_no_sense_are_no_tracebacks(hub: Hub, folder: Path) ->
 
 
 def test_ordinary_words_are_no_leaks() -> None:
-    text = (
-        "ask-for-something-that-is-long-enough hf_hub_download Bearer of bad news at 10:30 sk-learn task-1234567890-abc"
-    )
-    assert not list(find_leaks(text))
-    assert not list(find_leaks("see https://host:8000/path and mail me@host"))
+    text = "ask-for-something-that-is-long-enough hf_hub_download Bearer of bad news at 10:30 task-1234567890-abc"
+    assert not list(find_leaks(f"{text} sk-learn, see https://host:8000/path and mail me@host"))
     assert masked("a hf_" + "b" * 30 + " c", "c") == "a … …"

@@ -21,8 +21,8 @@ def test_each_side_keeps_its_changes() -> None:
     ours = library(kept="x", ours="changed", theirs="x", lost="x", new="n")
     theirs = library(kept="x", ours="x", theirs="changed", gone="x", fresh="f")
     merge = merge_libraries(base, ours, theirs)
-    assert merge.conflicts == ()
-    assert {entry.name: entry.description for entry in merge.library.entries} == {
+    assert merge[1] == ()
+    assert {entry.name: entry.description for entry in merge[0].entries} == {
         "kept": "x",
         "ours": "changed",
         "theirs": "changed",
@@ -34,41 +34,39 @@ def test_each_side_keeps_its_changes() -> None:
 def test_what_both_changed_is_a_conflict_unless_they_agree() -> None:
     base = library(a="x", b="x", c="x", d="x")
     merge = merge_libraries(base, library(a="1", b="1", c="1", e="1"), library(a="2", b="1", d="2", e="2"))
-    assert [str(each) for each in merge.conflicts] == [
+    assert [str(each) for each in merge[1]] == [
         "a: both sides changed it differently.",
         "c: your side changed it, and the other side removed it.",
         "d: your side removed it, and the other side changed it.",
         "e: both sides added it, with different content.",
     ]
-    assert [entry.name for entry in merge.library.entries] == ["a", "b", "d", "e"]
+    assert [entry.name for entry in merge[0].entries] == ["a", "b", "d", "e"]
 
 
 def test_a_skill_that_becomes_a_tool_is_one_change() -> None:
     base = library(a="x")
     tool = Library((Entry("a", "tool", "x", "Call.", measure="sharpness"),))
-    assert merge_libraries(base, tool, base).library == tool
-    assert merge_libraries(base, base, tool).library == tool
-    assert merge_libraries(base, tool, library(a="y")).conflicts
+    assert merge_libraries(base, tool, base)[0] == tool
+    assert merge_libraries(base, base, tool)[0] == tool
+    assert merge_libraries(base, tool, library(a="y"))[1]
 
 
 def test_lineages_are_joined_and_nothing_is_there_twice() -> None:
     lines = [json.dumps({"edit": number}) for number in range(4)]
     base, ours, theirs = (library("\n".join(found)) for found in (lines[:1], lines[:3], [lines[0], lines[3]]))
-    merged = merge_libraries(base, ours, theirs).library
+    merged = merge_libraries(base, ours, theirs)[0]
     assert [record["edit"] for record in merged.lineage] == [0, 3, 1, 2]
-    assert merge_libraries(base, ours, merged).library.lineage_text == merged.lineage_text
-    assert merge_libraries(EMPTY, library("not json\n"), EMPTY).library.lineage_text == "not json\n"
+    assert merge_libraries(base, ours, merged)[0].lineage_text == merged.lineage_text
+    assert merge_libraries(EMPTY, library("not json\n"), EMPTY)[0].lineage_text == "not json\n"
 
 
 def test_the_registry_is_merged_key_by_key() -> None:
     base, ours = library(meta={"id": "x", "status": "a"}), library(meta={"id": "y", "status": "a"})
-    assert merge_libraries(base, ours, library(meta={"id": "x", "status": "b"})).library.meta == {
+    assert merge_libraries(base, ours, library(meta={"id": "x", "status": "b"}))[0].meta == {
         "id": "y",
         "status": "b",
     }
-    assert (
-        merge_libraries(base, ours, replace(base, meta={"id": "z"})).conflicts[0].name == "library.id of the registry"
-    )
+    assert merge_libraries(base, ours, replace(base, meta={"id": "z"}))[1][0].name == "library.id of the registry"
 
 
 @given(VALUES, VALUES, VALUES)

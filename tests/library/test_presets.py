@@ -15,12 +15,8 @@ from rewardharness.library.triggers import instruction_trigger
 RUBRIC = {
     "rubric_id": "r1",
     "criteria": [
-        {
-            "criterion_id": "On topic",
-            "text": "It does what was asked.",
-            "weight": 2,
-            "check_points": ["object", "color"],
-        },
+        {"criterion_id": "On topic", "text": "It does what was asked.", "weight": 2}
+        | {"check_points": ["object", "color"]},
         {"criterion_id": "clean", "text": "No artifacts.", "weight": 1.0, "criterion_type": "quality"},
     ],
     "grading_protocol": {"num_votes": 3},
@@ -28,12 +24,7 @@ RUBRIC = {
 OTHER = {"criteria": [{"criterion_id": "fur", "text": "The fur is real."}]}
 INSTRUCTIONS = {"p1": "Make the cat red, please (not blue/green).", "p2": "x" * 300, "p3": "另一个提示"}
 SHAPES: list[dict[str, Any]] = [
-    {
-        "best_rubrics": [
-            {"prompt_id": "__default__", "rubric": RUBRIC, "score": 0.7},
-            {"prompt_id": "p1", "rubric": OTHER},
-        ]
-    },
+    {"best_rubrics": [{"prompt_id": "__default__", "rubric": RUBRIC, "score": 0.7}, {"prompt_id": "p1", **OTHER}]},
     {"rubrics": {"__default__": RUBRIC, "p1": OTHER}},
     {"rubrics": [{"prompt_id": "__default__", "rubric": RUBRIC}, {"prompt_id": "p1", "rubric": OTHER}]},
     {"__default__": RUBRIC, "p1": OTHER},
@@ -66,12 +57,9 @@ def test_every_shape_gives_the_same_library(tmp_path: Path, document: dict[str, 
 def test_a_file_of_criteria_is_one_skill(tmp_path: Path) -> None:
     path = tmp_path / "criteria.yaml"
     path.write_text("criteria:\n  - id: sharp\n    text: It is sharp.\n    measure: sharpness\n    scale: [1, 4]\n")
+    assert open_library("empty") == EMPTY
     [entry] = open_library(str(path)).entries
     assert entry.rubric is not None and entry.rubric.criteria[0].measure == "sharpness"
-
-
-def test_the_empty_library_has_a_name() -> None:
-    assert open_library("empty") == EMPTY
 
 
 @pytest.mark.parametrize("prompt", sorted(INSTRUCTIONS))
@@ -79,9 +67,8 @@ def test_the_trigger_of_an_instruction_matches_it(prompt: str) -> None:
     instruction = INSTRUCTIONS[prompt]
     trigger = instruction_trigger(instruction)
     assert trigger.matches(instruction) and trigger.matches(f"  {instruction}\n")
-    assert bool(trigger.matches(f"{instruction} And more.")) == (prompt == "p2"), (
-        "only long ones match by their beginning"
-    )
+    is_long = prompt == "p2"  # which match by their beginning
+    assert bool(trigger.matches(f"{instruction} And more.")) == is_long
 
 
 @pytest.mark.parametrize(
@@ -100,14 +87,8 @@ def test_the_trigger_of_an_instruction_matches_it(prompt: str) -> None:
 def test_a_wrong_file_is_one_clear_error(tmp_path: Path, document: Any, message: str) -> None:
     with pytest.raises(LibraryError, match=message):
         open_library(write(tmp_path, document), INSTRUCTIONS)
-
-
-def test_a_file_that_is_no_json_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LibraryError, match="instruction is unknown"):
+        open_library(write(tmp_path, SHAPES[1]))  # rubrics of single prompts need data
     (tmp_path / "x.json").write_text("{oops")
     with pytest.raises(LibraryError, match=r"x\.json cannot be read"):
         open_library(tmp_path / "x.json")
-
-
-def test_rubrics_of_single_prompts_need_data(tmp_path: Path) -> None:
-    with pytest.raises(LibraryError, match="instruction is unknown"):
-        open_library(write(tmp_path, SHAPES[1]))

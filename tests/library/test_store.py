@@ -5,7 +5,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,10 @@ NEW = Entry("new-skill", "skill", "Something new.", "Look.", {"triggers": "alway
 def test_a_library_is_loaded_with_all_that_it_says(folder: Path) -> None:
     library = Library.load(str(folder))
     assert [entry.name for entry in library.entries] == ["letter-reader", "sharpness-meter", "text-edits"]
-    assert [entry.name for entry in library.skills] == ["text-edits"]
-    assert [entry.name for entry in library.tools] == ["letter-reader", "sharpness-meter"]
+    assert (library.tools, library.skills) == (library.entries[:2], library.entries[2:])
     assert library.meta == {"id": "sample", "owner": "me"}
     assert library.lineage == ({"parent": "abc", "operator": "add"},)
-    assert len(library) == 3
-    assert "text-edits" in library
-    assert library.get("text-edits") is library.skills[0]
-    assert library.get("gone") is None
+    assert len(library) == 3 and "text-edits" in library and library.get("gone") is None
     assert pickle.loads(pickle.dumps(library)) == library
 
 
@@ -74,18 +69,9 @@ def test_the_id_is_over_entries_and_not_over_order_or_names_of_the_library(folde
     assert len(library.id) == 64
     assert library != EMPTY
     assert {library, Library(library.entries)} == {library}
-    assert library.apply(RemoveEntry("text-edits")).id != library.id
-
-
-def test_changes_give_new_libraries_and_leave_the_old_alone(folder: Path) -> None:
-    library = Library.load(folder)
-    added = library.apply(AddEntry(NEW, "why not"))
-    assert (len(library), len(added)) == (3, 4)
-    assert added.get("new-skill") == NEW
-    changed = added.apply(ReplaceEntry(replace(NEW, description="Something else.")))
-    assert changed.get("new-skill") == replace(NEW, description="Something else.")
-    assert changed.apply(RemoveEntry("new-skill")) == library
-    assert changed.id != added.id != library.id
+    changed = library.apply(ReplaceEntry(replace(library.skills[0], body="New.")))
+    assert len({library.id, changed.id, library.apply(RemoveEntry("text-edits")).id}) == 3
+    assert changed.apply(ReplaceEntry(library.skills[0])) == library
 
 
 def test_changes_that_do_not_fit_are_refused(folder: Path) -> None:
@@ -127,14 +113,8 @@ def test_what_is_saved_is_what_was_changed(folder: Path) -> None:
     library = library.apply(ReplaceEntry(replace(entry, description="Better.", rubric=None)))
     library = library.with_lineage({"operator": "many"})
     library.save(folder)
-    assert sorted(snapshot(folder)) == [
-        "lineage.jsonl",
-        "registry.json",
-        "skills/new-skill/SKILL.md",
-        "skills/text-edits/SKILL.md",
-        "skills/text-edits/notes.txt",
-        "tools/sharpness-meter/SKILL.md",
-    ]
+    kept = {"lineage.jsonl", "registry.json", "skills/new-skill/SKILL.md", "tools/sharpness-meter/SKILL.md"}
+    assert set(snapshot(folder)) == {*kept, "skills/text-edits/SKILL.md", "skills/text-edits/notes.txt"}
     document = json.loads((folder / "registry.json").read_text("utf-8"))
     assert document["x"] == 1
     assert list(document["entries"]) == ["text-edits", "sharpness-meter", "new-skill"]
@@ -148,13 +128,6 @@ def test_a_torn_lineage_is_closed_before_it_goes_on() -> None:
     library = replace(EMPTY, lineage_text='{"a": 1}\n{"b":').with_lineage({"c": "\u2028"})
     assert library.lineage_text.split("\n")[1:] == ['{"b":', '{"c": "\u2028"}', ""]
     assert library.lineage == ({"a": 1}, {"c": "\u2028"})
-
-
-def test_orphans_are_reported_and_not_loaded(folder: Path) -> None:
-    put(folder, "skills/orphan/SKILL.md", SKILL.replace("text-edits", "orphan"))
-    library = Library.load(folder)
-    assert "orphan" not in library
-    assert [each.where for each in library.problems] == ["skills/orphan/SKILL.md"]
 
 
 def test_a_wrong_description_in_the_registry_is_kept_until_its_entry_changes(folder: Path) -> None:
@@ -195,16 +168,6 @@ def test_saving_somewhere_else_replaces_only_libraries(
 OPERATIONS = ("mkdir", "rename", "link", "fsync", "chmod", "replace", "open", "rmdir", "unlink")
 
 
-def failing(real: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
-    def operation(*args: Any, **kwargs: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real(*args, **kwargs)
-
-    return operation
-
-
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_save_that_fails_at_any_operation_leaves_the_old_or_the_new(
@@ -215,11 +178,20 @@ def test_a_save_that_fails_at_any_operation_leaves_the_old_or_the_new(
     old = Library.load(folder).apply(RemoveEntry("sharpness-meter"))
     old.save(folder)
     new = old.apply(AddEntry(NEW)).apply(RemoveEntry("letter-reader"))
+
+    real = getattr(os, name)
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*args, **kwargs)
+
     for turn in range(1, 100):
         left = [turn]
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", lambda handle: None)  # the disk is slow, and no power is cut here
-            patch.setattr(os, name, failing(getattr(os, name), left))
+            patch.setattr(os, name, failing)
             if not exchange:
                 patch.setattr(files, "_exchange", lambda one, other: False)
             try:
@@ -290,15 +262,6 @@ def test_a_save_that_is_killed_at_any_moment_leaves_the_old_or_the_new(folder: P
     assert int(shown.stdout) > 20
 
 
-def test_loading_names_the_first_error_and_counts_the_rest(folder: Path) -> None:
-    put(folder, "skills/text-edits/rubric.yaml", "criteria:\n- {id: a}\n- {text: b}")
-    with pytest.raises(LibraryError, match=r"rubric.yaml:2: Criterion 1: there is no `text`. \(and 1 more\)"):
-        Library.load(folder)
-    with pytest.raises(LibraryError, match="folder does not exist") as caught:
-        Library.load(folder / "gone")
-    assert "registry.json" in caught.value.next_step
-
-
 def test_one_door_opens_libraries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_library(str(folder)) == Library.load(folder)
     monkeypatch.setenv("HOME", str(folder.parent))
@@ -309,15 +272,6 @@ def test_one_door_opens_libraries(folder: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(HarnessError) as caught:
             open_library(spec)
         assert caught.value.next_step
-
-
-def test_the_built_in_library_is_sound() -> None:
-    library = open_library("builtin")
-    assert library.skills
-    assert library.tools
-    assert library.problems == ()
-    for entry in library.entries:
-        assert entry.triggers or entry.description
 
 
 @given(st.text() | st.none() | st.integers() | st.lists(st.text()))
@@ -370,13 +324,9 @@ def test_any_sequence_of_changes_gives_the_library_that_has_just_those_entries(
     first: list[str], second: list[str]
 ) -> None:
     library = EMPTY
-    for name in first:
-        library = library.apply(AddEntry(replace(NEW, name=name)))
-    for name in second:
-        if name in library:
-            library = library.apply(RemoveEntry(name))
-        else:
-            library = library.apply(AddEntry(replace(NEW, name=name)))
+    for name in (*first, *second):
+        change = RemoveEntry(name) if name in library else AddEntry(replace(NEW, name=name))
+        library = library.apply(change)
     expected = set(first) ^ set(second)
     assert library == Library(tuple(replace(NEW, name=name) for name in expected))
     document = json.loads(library.files()["registry.json"])
@@ -384,9 +334,7 @@ def test_any_sequence_of_changes_gives_the_library_that_has_just_those_entries(
 
 
 @pytest.mark.real_data
-@pytest.mark.parametrize(
-    "name", ["archive_gemini-v1", "archive_gemini-v3", "archive_gemini-v4", "archive_gemini-v5-old", "seed_library"]
-)
+@pytest.mark.parametrize("name", [*(f"archive_gemini-{end}" for end in ("v1", "v3", "v4", "v5-old")), "seed_library"])
 def test_published_libraries_keep_their_texts_and_their_meaning(real_data: Path, tmp_path: Path, name: str) -> None:
     source = real_data / "libraries" / name
     library = Library.load(source)

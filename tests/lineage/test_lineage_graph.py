@@ -8,50 +8,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.files import sha256
+from rewardharness.lineage import records as forms
 from rewardharness.lineage.compare import compare
 from rewardharness.lineage.graph import EvolutionSummary, Graph, around, lineage_graph, tree
-from rewardharness.lineage.records import (
-    Artifact,
-    BenchmarkRef,
-    Evaluation,
-    Manifest,
-    MetricValue,
-    NamedRevision,
-    ReleaseRef,
-    RewardRef,
-    RunFailure,
-    RunOutcome,
-    Subject,
-)
 from rewardharness.lineage.store import Lineage, Record
 
 FIRST, SECOND, DATA, FILE = (sha256(name.encode()) for name in ("first", "second", "data", "file"))
-EDIT: dict[str, Any] = {
-    "parent": FIRST,
-    "library": SECOND,
-    "operator": "add",
-    "entries": ["skill-a"],
-    "cited": ["p1", "p2"],
-    "evidence": {"reason": "2 fixed"},
-}
+EDIT: dict[str, Any] = {"parent": FIRST, "library": SECOND, "operator": "add", "entries": ["skill-a"]}
+EDIT |= {"cited": ["p1", "p2"], "evidence": {"reason": "2 fixed"}}
 EVOLUTION = EvolutionSummary("run", DATA, "pairs", FIRST, SECOND, (EDIT,))
 
 
 @pytest.fixture
 def records(tmp_path: Path) -> list[Record]:
     lineage = Lineage(tmp_path)
-    release = ReleaseRef("r1", str(tmp_path / "release.json"), FILE, SECOND)
-    plan = Manifest("training", NamedRevision("base"), RewardRef(release), NamedRevision("pairs", DATA))
-    manifest = lineage.record("grpo", plan)
-    result = lineage.record("grpo", RunOutcome(manifest.id, "succeeded", artifacts=(Artifact("last", "hf://o/n@1"),)))
-    retry = lineage.record("retry", Manifest("training", NamedRevision("base"), parents=(result.id,)))
-    lineage.record("retry", RunOutcome(retry.id, "failed", RunFailure("data", "no rows")))
-    metrics = [(MetricValue("accuracy", "higher", value, n=10, judged=9),) for value in (0.5, 0.75)]
-    before = lineage.record(
-        "before", Evaluation(Subject(model=NamedRevision("base")), BenchmarkRef("bench"), metrics[0])
+    release = forms.ReleaseRef("r1", str(tmp_path / "release.json"), FILE, SECOND)
+    plan = forms.Manifest(
+        "training", forms.NamedRevision("base"), forms.RewardRef(release), forms.NamedRevision("pairs", DATA)
     )
-    subject = Subject(result=result.id, artifact="last")
-    after = lineage.record("after", Evaluation(subject, BenchmarkRef("bench"), metrics[1]))
+    manifest = lineage.record("grpo", plan)
+    result = lineage.record(
+        "grpo", forms.RunOutcome(manifest.id, "succeeded", artifacts=(forms.Artifact("last", "hf://o/n@1"),))
+    )
+    retry = lineage.record("retry", forms.Manifest("training", forms.NamedRevision("base"), parents=(result.id,)))
+    lineage.record("retry", forms.RunOutcome(retry.id, "failed", forms.RunFailure("data", "no rows")))
+    metrics = [(forms.MetricValue("accuracy", "higher", value, n=10, judged=9),) for value in (0.5, 0.75)]
+    before = lineage.record(
+        "before",
+        forms.Evaluation(forms.Subject(model=forms.NamedRevision("base")), forms.BenchmarkRef("bench"), metrics[0]),
+    )
+    subject = forms.Subject(result=result.id, artifact="last")
+    after = lineage.record("after", forms.Evaluation(subject, forms.BenchmarkRef("bench"), metrics[1]))
     lineage.record("both", compare(before, after, ({}, {})))
     return list(lineage.read_all().values())
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,26 +19,17 @@ from hypothesis import strategies as st
 from rewardharness.codec import from_json, to_json
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import content_id, sha256
+from rewardharness.lineage import records
 from rewardharness.lineage.named_files import digest_of, read_release
-from rewardharness.lineage.records import (
-    Artifact,
-    BenchmarkRef,
-    Evaluation,
-    ExpectedMetric,
-    Manifest,
-    MetricValue,
-    NamedRevision,
-    RewardRef,
-    RunFailure,
-    RunOutcome,
-    Subject,
-    Trainer,
-)
+from rewardharness.lineage.records import BenchmarkRef, Evaluation, Manifest, MetricValue, NamedRevision, RewardRef
 from rewardharness.lineage.store import Lineage, LineageError, Record
 
 HASH = sha256(b"some Library")
 PLAN = Manifest(
-    "training", NamedRevision("base"), reward=RewardRef(library=HASH), expected=(ExpectedMetric("accuracy", "higher"),)
+    "training",
+    NamedRevision("base"),
+    reward=RewardRef(library=HASH),
+    expected=(records.ExpectedMetric("accuracy", "higher"),),
 )
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -53,7 +45,7 @@ plans = st.builds(
     st.builds(NamedRevision, names, words),
     reward=st.none() | st.just(RewardRef(library=HASH)),
     data=st.none() | st.builds(NamedRevision, names, words),
-    trainer=st.none() | st.builds(Trainer, names, words, configs),
+    trainer=st.none() | st.builds(records.Trainer, names, words, configs),
     seeds=st.lists(st.integers(0, 2**31), max_size=3).map(tuple),
     notes=words,
 )
@@ -71,13 +63,17 @@ def trained(lineage: Lineage, folder: Path) -> tuple[Record, Record, Path]:
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
     (checkpoint / "weights.bin").write_bytes(b"weights")
-    artifact = Artifact("last", str(checkpoint), *digest_of(checkpoint))
-    return manifest, lineage.record("run-1", RunOutcome(manifest.id, "succeeded", artifacts=(artifact,))), checkpoint
+    artifact = records.Artifact("last", str(checkpoint), *digest_of(checkpoint))
+    return (
+        manifest,
+        lineage.record("run-1", records.RunOutcome(manifest.id, "succeeded", artifacts=(artifact,))),
+        checkpoint,
+    )
 
 
 def measured(result: Record, value: float = 0.5, **more: Any) -> Evaluation:
     metric = MetricValue("accuracy", "higher", value, **more)
-    return Evaluation(Subject(result=result.id, artifact="last"), BenchmarkRef("bench"), (metric,))
+    return Evaluation(records.Subject(result=result.id, artifact="last"), BenchmarkRef("bench"), (metric,))
 
 
 @several
@@ -123,10 +119,7 @@ def test_no_byte_of_a_record_changes_unseen(data: st.DataObject, tmp_path_factor
         (lambda record: record | {"created": "2020-01-01T00:00:00Z"}, "seal"),
         (lambda record: sealed(record | {"created": "today"}), "created is not a UTC time"),
         (lambda record: sealed(record | {"body": record["body"] | {"note": "x"}}), "unknown key note"),
-        (
-            lambda record: sealed(record | {"body": record["body"] | {"seeds": ["1"]}}),
-            r"seeds\[0\]: expected `int`, got `str`",
-        ),
+        (lambda record: sealed(record | {"body": record["body"] | {"seeds": ["1"]}}), r"seeds\[0\]: expected `int`"),
         (lambda record: sealed(record | {"body": record["body"] | {"notes": "x"}}), "the id is not the hash"),
         (lambda record: [record], "Expected `object`, got `array`"),
     ],
@@ -160,11 +153,7 @@ def test_what_is_no_record_is_named(lineage: Lineage, text: str, why: str) -> No
     (lineage.folder / "manifest.odd.json").write_text(text, "utf-8")
     with pytest.raises(LineageError, match=why):
         lineage.read_all()
-
-
-def test_a_record_of_a_kind_that_is_not_known_is_named(lineage: Lineage) -> None:
-    lineage.record("run-1", PLAN)
-    (lineage.folder / "dream.run-1.json").write_text("{}", "utf-8")
+    (lineage.folder / "manifest.odd.json").rename(lineage.folder / "dream.run-1.json")  # of a kind that is not known
     with pytest.raises(LineageError, match=r"dream\.run-1\.json"):
         lineage.read_all()
 
@@ -179,11 +168,14 @@ def test_other_files_in_the_folder_are_none_of_its_business(lineage: Lineage) ->
 def test_references_must_be_there_and_of_the_right_kind(lineage: Lineage, tmp_path: Path) -> None:
     manifest, result, _ = trained(lineage, tmp_path)
     with pytest.raises(LineageError, match="is not in"):
-        lineage.record("run-2", RunOutcome(HASH, "stopped"))
+        lineage.record("run-2", records.RunOutcome(HASH, "stopped"))
     with pytest.raises(LineageError, match="is a result, not a manifest"):
-        lineage.record("run-2", RunOutcome(result.id, "stopped"))
+        lineage.record("run-2", records.RunOutcome(result.id, "stopped"))
     with pytest.raises(LineageError, match="which its result does not have"):
-        lineage.record("e", replace(measured(result), subject=Subject(result=result.id, artifact="first")))
+        lineage.record("e", replace(measured(result), subject=records.Subject(result=result.id, artifact="first")))
+    wrong = replace(measured(result), metrics=(MetricValue("accuracy", "lower", 0.5),))
+    with pytest.raises(LineageError, match="in its manifest, higher"):
+        lineage.record("e", wrong)
     child = lineage.record("run-2", replace(PLAN, parents=(result.id, manifest.id)))
     assert child.id in lineage.read_all()
     (lineage.folder / "result.run-1.json").unlink()
@@ -194,9 +186,9 @@ def test_references_must_be_there_and_of_the_right_kind(lineage: Lineage, tmp_pa
 def test_a_manifest_has_one_result(lineage: Lineage, tmp_path: Path) -> None:
     manifest, _, _ = trained(lineage, tmp_path)
     with pytest.raises(InputError, match="never changed"):
-        lineage.record("run-1", RunOutcome(manifest.id, "stopped"))
+        lineage.record("run-1", records.RunOutcome(manifest.id, "stopped"))
     with pytest.raises(InputError, match="must have the same name"):
-        lineage.record("another", RunOutcome(manifest.id, "stopped"))
+        lineage.record("another", records.RunOutcome(manifest.id, "stopped"))
 
 
 def test_an_artifact_that_has_changed_since_is_not_measured(lineage: Lineage, tmp_path: Path) -> None:
@@ -218,18 +210,11 @@ def test_a_release_that_has_changed_since_is_an_error(lineage: Lineage, tmp_path
     manifest = lineage.record("run-1", replace(PLAN, reward=RewardRef(release=release)))
     file.write_text(json.dumps({"id": "r1", "library": {"id": HASH}, "more": 2}), "utf-8")
     with pytest.raises(LineageError, match=r"release\.json has changed"):
-        lineage.record("run-1", RunOutcome(manifest.id, "stopped"))
+        lineage.record("run-1", records.RunOutcome(manifest.id, "stopped"))
     for text in ("[]", "{}", '{"id": 3}', '{"id": "r", "library": {"id": "short"}}', "no"):
         file.write_text(text, "utf-8")
         with pytest.raises(InputError, match=r"not (a reward release|valid JSON)"):
             read_release(file)
-
-
-def test_a_metric_keeps_the_direction_that_was_expected(lineage: Lineage, tmp_path: Path) -> None:
-    _, result, _ = trained(lineage, tmp_path)
-    wrong = replace(measured(result), metrics=(MetricValue("accuracy", "lower", 0.5),))
-    with pytest.raises(LineageError, match="in its manifest, higher"):
-        lineage.record("e", wrong)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +231,7 @@ def test_a_metric_keeps_the_direction_that_was_expected(lineage: Lineage, tmp_pa
 )
 def test_secrets_are_refused_and_not_repeated(lineage: Lineage, config: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="would store a secret") as error:
-        lineage.record("run-1", replace(PLAN, trainer=Trainer("t", config=config)))
+        lineage.record("run-1", replace(PLAN, trainer=records.Trainer("t", config=config)))
     assert not lineage.folder.exists() or not list(lineage.folder.iterdir())
     for secret in ("abc", "12345", "pass1", "hf_", "sk-"):
         assert secret not in error.value.message
@@ -255,7 +240,7 @@ def test_secrets_are_refused_and_not_repeated(lineage: Lineage, config: dict[str
 def test_what_only_stands_for_a_secret_is_none(lineage: Lineage) -> None:
     config = {"hub_token": None, "api_key": "${KEY}", "token": "<image>", "password": "", "pad_token": "<|end|>"}
     config |= {"max_tokens": 3, "use_auth_token": True, "api_key_env": "LLM_API_KEY", "tokenizer": "x"}
-    recorded = lineage.record("run-1", replace(PLAN, trainer=Trainer("t", config=config)))
+    recorded = lineage.record("run-1", replace(PLAN, trainer=records.Trainer("t", config=config)))
     assert recorded.body.trainer.config == config
 
 
@@ -268,15 +253,15 @@ def test_a_name_stays_in_the_folder(lineage: Lineage, name: str) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: RunOutcome(HASH, "failed"),
-        lambda: RunOutcome(HASH, "succeeded", RunFailure("training", "x")),
-        lambda: RunFailure("training", " "),
+        lambda: records.RunOutcome(HASH, "failed"),
+        lambda: records.RunOutcome(HASH, "succeeded", records.RunFailure("training", "x")),
+        lambda: records.RunFailure("training", " "),
         lambda: RewardRef(),
-        lambda: Subject(),
-        lambda: Subject(result=HASH),
+        lambda: records.Subject(),
+        lambda: records.Subject(result=HASH),
         lambda: MetricValue("m", "higher", 1.0, n=3, judged=4),
         lambda: MetricValue("m", "higher", 1.0, interval=(0.0, 0.5)),
-        lambda: Evaluation(Subject(library=HASH), BenchmarkRef("b"), ()),
+        lambda: Evaluation(records.Subject(library=HASH), BenchmarkRef("b"), ()),
         lambda: replace(PLAN, parents=(HASH, HASH)),
         lambda: replace(PLAN, parents=("short",)),
     ],
@@ -317,23 +302,18 @@ def test_a_record_is_found_by_what_people_call_it(lineage: Lineage, tmp_path: Pa
 
 
 def test_of_many_writers_of_one_name_one_wins(lineage: Lineage) -> None:
-    kept: list[str] = []
-    refused: list[str] = []
     ready = threading.Barrier(8)
 
-    def write(number: int) -> None:
+    def write(number: int) -> str:
         ready.wait()
         try:
-            kept.append(lineage.record("run-1", replace(PLAN, notes=f"writer {number}")).id)
-        except InputError as error:
-            refused.append(error.message)
+            return lineage.record("run-1", replace(PLAN, notes=f"writer {number}")).id
+        except InputError:
+            return ""
 
-    writers = [threading.Thread(target=write, args=[number]) for number in range(8)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert len(kept) == 1 and len(refused) == 7 and list(lineage.read_all()) == kept
+    with ThreadPoolExecutor(8) as pool:
+        written = sorted(pool.map(write, range(8)))
+    assert written[:7] == [""] * 7 and list(lineage.read_all()) == written[7:]
 
 
 WRITER = """

@@ -38,18 +38,8 @@ class QuestionAnswer:
             available = [value for value in self.values if value is not None]
             center = sum(available) / len(available) if len(available) == 2 else 0.5
             first, second = center + self.margin / 2, center - self.margin / 2
-        return LabeledAnswer(
-            question.id,
-            str(question.truth),
-            self.choice,
-            category=question.category,
-            dimension=question.dimension,
-            cluster=question.cluster,
-            pair=question.pair,
-            group=question.group,
-            first=first,
-            second=second,
-        )
+        facts = {name: getattr(question, name) for name in ("category", "dimension", "cluster", "pair", "group")}
+        return LabeledAnswer(question.id, str(question.truth), self.choice, first=first, second=second, **facts)
 
     @property
     def forced(self) -> LabeledAnswer:
@@ -77,8 +67,7 @@ def read_answer(question: Question, judgments: Mapping[str, Judgment], ties: boo
             because its release allows ties, is undecided.
     """
     names = dict.fromkeys(item for item, _ in question.asks)
-    for name in names:
-        judgment = judgments.get(name)
+    for judgment in map(judgments.get, names):
         if judgment is None or not judgment.judged:
             failure = judgment.failure if judgment is not None else None
             return QuestionAnswer(question, None, failure=failure.code if failure is not None else "not judged yet")
@@ -87,9 +76,13 @@ def read_answer(question: Question, judgments: Mapping[str, Judgment], ties: boo
         return _alone(question, values, ties)
     judgment = judgments[question.asks[0][0]]
     letters = {letter: LABELS[place] for place, (_, letter) in enumerate(question.asks)}
-    ranked = [letter for level in judgment.ranking for letter in level]
-    if len(ranked) > len(question.asks):
-        return _from_ranking(question, judgment, values, letters, ties)
+    places = {letter: place for place, level in enumerate(judgment.ranking) for letter in level}
+    if len(places) > len(question.asks):  # a pair of a ranking of more candidates
+        first, second = (letter for _, letter in question.asks)
+        choice = TIE if judgment.ties_offered and ties else UNDECIDED
+        if places[first] != places[second]:
+            choice = letters[min(first, second, key=places.__getitem__)]
+        return QuestionAnswer(question, choice, None, values, 2)
     choice = choice_of(judgment)
     choice = UNDECIDED if choice == TIE and not ties else choice
     top = len(judgment.ranking[0]) if judgment.ranking else len(question.asks)
@@ -117,26 +110,8 @@ def _alone(question: Question, values: tuple[float | None, ...], ties: bool) -> 
     best = max(available)
     top = [letter for letter, value in zip(LABELS, available, strict=False) if best - value < LEVEL]
     choice = top[0] if len(top) == 1 else TIE if ties else UNDECIDED
-    return QuestionAnswer(
-        question, choice, available[0] - available[1] if len(available) == 2 else None, values, len(top)
-    )
-
-
-def _from_ranking(
-    question: Question,
-    judgment: Judgment,
-    values: tuple[float | None, ...],
-    letters: Mapping[str, str],
-    ties: bool,
-) -> QuestionAnswer:
-    """Read the answer about a pair from a ranking of more candidates."""
-    places = {letter: place for place, level in enumerate(judgment.ranking) for letter in level}
-    first, second = (letter for _, letter in question.asks)
-    if places[first] == places[second]:
-        choice = TIE if judgment.ties_offered and ties else UNDECIDED
-    else:
-        choice = letters[min(first, second, key=places.__getitem__)]
-    return QuestionAnswer(question, choice, None, values, 2)
+    margin = available[0] - available[1] if len(available) == 2 else None
+    return QuestionAnswer(question, choice, margin, values, len(top))
 
 
 def _lead(judgment: Judgment, letters: Mapping[str, str]) -> float | None:

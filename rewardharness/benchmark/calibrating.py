@@ -10,14 +10,14 @@ A kind with fewer than `ENOUGH` examples has no curve of its own. No source imag
 
 import math
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from rewardharness.benchmark.calibration import GradedJudgment, calibration
 from rewardharness.benchmark.items import REVERSE, BenchmarkData
-from rewardharness.benchmark.metrics import TWO_WAY
+from rewardharness.benchmark.metrics import TWO_WAY, split
 from rewardharness.benchmark.numbers import credit, make_sheet
 from rewardharness.errors import InputError
 from rewardharness.judging.calibration import (
@@ -54,11 +54,8 @@ def fit_curves(rows: Sequence[GradedJudgment]) -> dict[str, Curve]:
     pooled = fit_curve(rows, (0.0, 0.0))
     prior = pooled.intercept, pooled.slope
     kinds = Counter(row.category for row in rows)
-    own = {
-        kind: fit_curve([row for row in rows if row.category == kind], prior)
-        for kind, n in sorted(kinds.items())
-        if n >= ENOUGH
-    }
+    enough = sorted(kind for kind, n in kinds.items() if n >= ENOUGH)
+    own = {kind: fit_curve([row for row in rows if row.category == kind], prior) for kind in enough}
     return {ALL_KINDS: pooled, **own}
 
 
@@ -119,18 +116,15 @@ def _folds(rows: Sequence[GradedJudgment]) -> dict[str, int]:
     filled = [0] * min(FOLDS, len(names))
     fold_of = {}
     for name in names:
-        fold = filled.index(min(filled))
-        fold_of[name] = fold
-        filled[fold] += sizes[name]
+        fold_of[name] = filled.index(min(filled))
+        filled[fold_of[name]] += sizes[name]
     return fold_of
 
 
 def measure_error(rows: Sequence[GradedJudgment], confidences: Sequence[float]) -> MeasuredError:
     """Return the expected calibration error of confidences, with a bootstrap interval over source images."""
-    by_source: dict[str, list[GradedJudgment]] = defaultdict(list)
-    for row, confidence in zip(rows, confidences, strict=True):
-        by_source[row.source].append(replace(row, confidence=confidence))
-    parts = [by_source[name] for name in sorted(by_source)]
+    judged = [replace(row, confidence=confidence) for row, confidence in zip(rows, confidences, strict=True)]
+    parts = list(split(judged, lambda row: row.source).values())
 
     def error(chosen: Sequence[Sequence[GradedJudgment]]) -> float:
         return calibration([row for part in chosen for row in part]).expected_calibration_error or 0.0
@@ -197,24 +191,15 @@ def calibrate_benchmark(
     sheet = make_sheet(data.record, judgments)
     for reply in sheet.counting:
         question = reply.question
-        names = {item for item, _ in question.asks}
-        judgment = judgments.get(next(iter(names))) if len(names) == 1 else None
+        judgment = question.only_judgment(judgments)
         if judgment is None or question.truth not in TWO_WAY or question.order == REVERSE:
             continue
-        correct = credit(sheet.parts[question.part], reply)
+        correct, example = credit(sheet.parts[question.part], reply), data.items[judgment.example_id].example
         if correct is None or not comparable(judgment):
             continue
-        example = data.items[judgment.example_id].example
-        rows.append(
-            GradedJudgment(
-                question.id,
-                float(correct >= 1),
-                judgment.own_confidence,
-                abs(judgment.margin or 0.0),
-                edit_kind(example, judgment),
-                question.cluster,
-            )
-        )
+        kind, margin = edit_kind(example, judgment), abs(judgment.margin or 0.0)
+        graded = (question.id, float(correct >= 1), judgment.own_confidence, margin, kind, question.cluster)
+        rows.append(GradedJudgment(*graded))
         parts[question.part] += 1
     about = CalibrationData(data.task.title, data.digest, len(rows), dict(sorted(parts.items())))
     # The published tasks have labels of people; other data say so in their kinds of labels.

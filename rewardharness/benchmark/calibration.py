@@ -8,6 +8,7 @@ Judgments that failed or have no confidence are left out of all three and counte
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -40,13 +41,10 @@ class GradedJudgment:
     """Source image."""
 
     def __post_init__(self) -> None:
-        for name, value, top in (
-            ("confidence", self.confidence, 1.0),
-            ("agreement", self.correct, 1.0),
-            ("margin", self.margin, math.inf),
-        ):
+        values = {"confidence": self.confidence, "agreement": self.correct, "margin": self.margin}
+        for name, value in values.items():
+            limits, top = ("a number >= 0", math.inf) if name == "margin" else ("in [0, 1]", 1.0)
             if value is not None and not (0 <= value <= top and math.isfinite(value)):
-                limits = "a number >= 0" if name == "margin" else "in [0, 1]"
                 raise InputError(f"{self.id}: the {name} {value} is not {limits}.", next_step="Correct it.")
 
 
@@ -88,13 +86,8 @@ def calibration(judgments: Iterable[GradedJudgment], bins: int = BINS) -> Calibr
     rows = list(judgments)
     used = sorted((r.confidence, r.correct) for r in rows if r.confidence is not None and r.correct is not None)
     edges = [place / bins for place in range(bins + 1)]
-    filled: list[list[tuple[float, float]]] = [[] for _ in range(bins)]
-    place = 0
-    for confidence, correct in used:
-        while confidence > edges[place + 1]:
-            place += 1
-        filled[place].append((confidence, correct))
-    made = tuple(_bin(low, high, part) for low, high, part in zip(edges[:-1], edges[1:], filled, strict=True))
+    filled = split(used, lambda row: max(1, bisect_left(edges, row[0])))
+    made = tuple(_bin(edges[high - 1], edges[high], filled.get(high, [])) for high in range(1, bins + 1))
     n = len(used)
     if not n:
         return Calibration(n=len(rows), used=0, bins=made)
@@ -116,8 +109,7 @@ def by_margin(judgments: Iterable[GradedJudgment], quantiles: int = QUANTILES) -
     Judgments without a margin are left out. Equal margins share a quantile, so there may be fewer.
     """
     rows = sorted((r.margin, r.correct) for r in judgments if r.margin is not None and r.correct is not None)
-    made = []
-    begin = 0
+    made, begin = [], 0
     for part in range(1, quantiles + 1):
         end = max(begin, round(part * len(rows) / quantiles))
         while 0 < end < len(rows) and rows[end][0] == rows[end - 1][0]:

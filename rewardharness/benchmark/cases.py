@@ -5,6 +5,7 @@ Every row that cannot be used is named and counted.
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -101,16 +102,7 @@ def list_problem(code: str, part: str, message: str, names: Sequence[str], conse
 
 
 class _UnusableRow(Exception):
-    """A row cannot be used.
-
-    Args:
-        code: Kind of the problem.
-        message: Description for this row.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+    """A row cannot be used; the arguments are the kind of the problem and a description for this row."""
 
 
 def read_part(
@@ -134,7 +126,7 @@ def read_part(
     assert task.columns is not None and task.label is not None
     _check_columns(task, part, columns)
     cases: list[BenchmarkCase] = []
-    unusable: dict[str, list[tuple[str, str]]] = {}
+    unusable: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for number, row in enumerate(rows):
         if not all(str(row.get(name, value)) == value for name, value in part.where.items()):
             continue
@@ -142,19 +134,13 @@ def read_part(
         try:
             case = _case(task, part, name, row, human or {})
         except _UnusableRow as error:
-            unusable.setdefault(error.code, []).append((name, str(error)))
+            code, message = error.args
+            unusable[code].append((name, message))
             continue
         cases.append(_shuffled(case) if task.shuffle and len(case.candidates) == 2 else case)
     problems = [
-        DataProblem(
-            code,
-            part.name,
-            rows_of_kind[0][1],
-            len(rows_of_kind),
-            NOT_JUDGED,
-            tuple(name for name, _ in rows_of_kind[:MOST_IDS]),
-        )
-        for code, rows_of_kind in unusable.items()
+        DataProblem(code, part.name, bad[0][1], len(bad), NOT_JUDGED, tuple(name for name, _ in bad[:MOST_IDS]))
+        for code, bad in unusable.items()
     ]
     if not cases:
         first = f": {problems[0].message}" if problems else ""
@@ -210,10 +196,10 @@ def _case(task: Task, part: TaskPart, name: str, row: Row, human: Mapping[Edit, 
         source=sources[0],
         candidates=candidates,
         truth=truth,
-        group=f"{part.name}/{_group(part, row)}" if part.group else "",
+        group=_group(part, row),
         letters=letters[: len(candidates)],
-        category=_words(row.get(columns.category)) if columns.category else "",
-        dimension=_words(row.get(columns.dimension)) if columns.dimension else "",
+        category=_words(row.get(columns.category)),
+        dimension=_words(row.get(columns.dimension)),
         editors=tuple(_words(row.get(column)) for column in columns.editors),
         references=tuple(sources[1:]),
     )
@@ -243,10 +229,11 @@ def _images(row: Row, column: str) -> list[ImageInput]:
 
 
 def _group(part: TaskPart, row: Row) -> str:
-    assert part.group is not None
+    if part.group is None:
+        return ""
     name = _words(row.get(part.group.column))
     before, separator, _ = name.partition(part.group.until)
-    return before if separator else name[: part.group.else_first]
+    return f"{part.name}/{before if separator else name[: part.group.else_first]}"
 
 
 def _letters(label: Label, row: Row, name: str) -> tuple[str, str]:
@@ -280,13 +267,13 @@ def _truth(label: Label, row: Row, letters: tuple[str, str], name: str, human: M
             raise _misread(name, f"the label {raw!r} is not in the declaration")
         return label.values[raw]
     one, other = letters
-    truths: dict[str, str] = {}
+    truths = {f"{one}={other}=Good": TIE, f"{one}={other}=Bad": BOTH_BAD}
     for a, b, better, worse in ((one, other, "A", "B"), (other, one, "B", "A")):
         truths |= {f"{a}>{b}": better, f"{a}<{b}": worse, f"{a}={b}": TIE}
-    truths |= {f"{one}={other}=Good": TIE, f"{one}={other}=Bad": BOTH_BAD}
-    if raw.replace(" ", "") not in truths:
+    truth = truths.get(raw.replace(" ", ""))
+    if truth is None:
         raise _misread(name, f"{raw!r} is not a ranking of {one} and {other}")
-    return truths[raw.replace(" ", "")]
+    return truth
 
 
 def _misread(name: str, problem: str) -> _UnusableRow:
@@ -307,11 +294,5 @@ def _shuffled(case: BenchmarkCase) -> BenchmarkCase:
     """Order two candidates independently of the truth, by a hash of the id."""
     if int(content_id(["order", case.id])[:8], 16) % 2:
         return case
-    truth = _SWAPPED.get(case.truth, case.truth) if isinstance(case.truth, str) else case.truth
-    return replace(
-        case,
-        candidates=case.candidates[::-1],
-        letters=case.letters[::-1],
-        editors=case.editors[::-1],
-        truth=truth,
-    )
+    turned = {name: getattr(case, name)[::-1] for name in ("candidates", "letters", "editors")}
+    return replace(case, **turned, truth=_SWAPPED.get(str(case.truth), case.truth))

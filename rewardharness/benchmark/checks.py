@@ -4,8 +4,9 @@ Every problem is named and counted. Cases that cannot be counted are marked as e
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 
 from rewardharness.benchmark.cases import BenchmarkCase, DataProblem, list_problem
@@ -13,7 +14,7 @@ from rewardharness.benchmark.metrics import split
 from rewardharness.benchmark.task import TaskPart
 from rewardharness.data.source import identify_images, image_key, media_id
 from rewardharness.files import content_id, sha256, sha256_file
-from rewardharness.schema import TIE, Candidate, ImageInput, images_of
+from rewardharness.schema import Candidate, ImageInput, images_of
 
 CONTRADICTING = "contradicting labels"
 REPEATED = "repeated row"
@@ -74,11 +75,10 @@ def check(
     for step in (_settle_ids, _contradictions, _pairs_twice):
         cases, new_problems = step(cases, same)
         problems += new_problems
-    by_name = {part.name: part for part in parts}
-    for name in dict.fromkeys(case.part for case in cases):
-        part = by_name.get(name)
-        if part is not None and part.group is not None:
-            problems += _check_groups(part, [case for case in cases if case.part == name], same)
+    grouped = {part.name: part for part in parts if part.group is not None}
+    for name, members in split(cases, lambda case: case.part, ordered=False).items():
+        if name in grouped:
+            problems += _check_groups(grouped[name], members, same)
     return tuple(cases), problems, same
 
 
@@ -136,13 +136,10 @@ def _contradictions(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[l
             copies += members[1:]
     marked = [replace(case, excluded=CONTRADICTING) if case.id in against else case for case in cases]
     level = [case for case in cases if not case.excluded and _prefers_a_copy(case, same)]
+    opposed = [case for case in marked if case.id in against]
+    message = "Rows with the same images and instruction prefer different candidates"
     return marked, [
-        *_by_part(
-            CONTRADICTING,
-            "Rows with the same images and instruction prefer different candidates",
-            [case for case in marked if case.id in against],
-            "judged, not counted",
-        ),
+        *_by_part(CONTRADICTING, message, opposed, "judged, not counted"),
         *_by_part("same pair twice", "Rows have the same images, instruction and label", copies, "counted"),
         *_by_part("level candidates", "The candidates are identical, but one is preferred", level, "counted"),
     ]
@@ -150,11 +147,10 @@ def _contradictions(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[l
 
 def _pairs_twice(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[list[BenchmarkCase], list[DataProblem]]:
     """Find pairs of candidates that occur more than once in a group, in different rows."""
-    counts = Counter((case.group, frozenset(case.letters)) for case in cases if case.group and not case.excluded)
-    marked = [
-        replace(case, excluded=TWICE) if counts[case.group, frozenset(case.letters)] > 1 and not case.excluded else case
-        for case in cases
-    ]
+    keys = [(case.group, frozenset(case.letters)) if case.group and not case.excluded else None for case in cases]
+    counts = Counter(key for key in keys if key)
+    pairs = zip(cases, keys, strict=True)
+    marked = [replace(case, excluded=TWICE) if key and counts[key] > 1 else case for case, key in pairs]
     message = "A group has different rows for the same two candidates"
     twice = [case for case in marked if case.excluded == TWICE]
     return marked, _by_part(TWICE, message, twice, "judged, not counted")
@@ -174,9 +170,8 @@ def _prefers_a_copy(case: BenchmarkCase, same: Identities) -> bool:
 
 
 def _check_groups(part: TaskPart, cases: Sequence[BenchmarkCase], same: Identities) -> list[DataProblem]:
-    groups = split(
-        (case for case in cases if not case.excluded.startswith(REPEATED)), lambda case: case.group, ordered=False
-    )
+    once = [case for case in cases if not case.excluded.startswith(REPEATED)]
+    groups = split(once, lambda case: case.group, ordered=False)
     problems: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for name, members in groups.items():
         if not _is_complete(part, members):
@@ -192,34 +187,24 @@ def _check_groups(part: TaskPart, cases: Sequence[BenchmarkCase], same: Identiti
         if _is_circular(members):
             circle = "The labels of a group are circular, so no ranking agrees with all of them"
             problems["circular labels", circle, "counted"].append(name)
-    return [
-        list_problem(code, part.name, message, names, consequence)
-        for (code, message, consequence), names in problems.items()
-    ]
+    return [list_problem(code, part.name, text, names, result) for (code, text, result), names in problems.items()]
 
 
 def _is_circular(members: Sequence[BenchmarkCase]) -> bool:
     """Return whether preferences form a cycle."""
-    beats: Mapping[str, set[str]] = defaultdict(set)
+    beaten_by: dict[str, set[str]] = defaultdict(set)
     for case in members:
-        if case.truth not in (None, TIE) and case.truth in ("A", "B"):
+        if case.truth in ("A", "B"):
             winner, loser = case.letters if case.truth == "A" else case.letters[::-1]
-            beats[winner].add(loser)
-    for start in list(beats):
-        reached, pending = set(), [start]
-        while pending:
-            for letter in beats.get(pending.pop(), ()):
-                if letter == start:
-                    return True
-                if letter not in reached:
-                    reached.add(letter)
-                    pending.append(letter)
+            beaten_by[loser].add(winner)
+    try:
+        TopologicalSorter(beaten_by).prepare()
+    except CycleError:
+        return True
     return False
 
 
 def _by_part(code: str, message: str, cases: Sequence[BenchmarkCase], consequence: str) -> list[DataProblem]:
     """Return one problem per part, with the first ids."""
-    parts = split(cases, lambda case: case.part, ordered=False)
-    return [
-        list_problem(code, part, message, [case.id for case in members], consequence) for part, members in parts.items()
-    ]
+    parts = split(cases, lambda case: case.part, ordered=False).items()
+    return [list_problem(code, part, message, [case.id for case in members], consequence) for part, members in parts]

@@ -135,15 +135,12 @@ def compare(first: ComparedRun, second: ComparedRun) -> tuple[PairedTest, tuple[
     """
     second_by_id, first_by_id = _indexed(second), _indexed(first)
     _refuse_different(first, second, first_by_id, second_by_id)
-    shared = [
-        (old, old.credit, credit)
-        for old in first.outcomes
-        if (credit := second_by_id[old.id].credit) is not None and old.credit is not None
-    ]
+    both = [(old, old.credit, second_by_id[old.id].credit) for old in first.outcomes]
+    shared = [(old, before, after) for old, before, after in both if before is not None and after is not None]
     gains = [after - before for _, before, after in shared]
     clusters = [old.cluster for old, _, _ in shared]
-    better = tuple(old.id for (old, _, _), gain in zip(shared, gains, strict=True) if gain > 0)
-    worse = tuple(old.id for (old, _, _), gain in zip(shared, gains, strict=True) if gain < 0)
+    better = tuple(old.id for old, before, after in shared if after > before)
+    worse = tuple(old.id for old, before, after in shared if after < before)
     n = len(shared)
     test = PairedTest(
         first=NamedShare.of(Accuracy(n, n, fsum(before for _, before, _ in shared)), name=first.name),
@@ -176,10 +173,8 @@ def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", ""))
     """
     (data, entry, before), (other_data, other, after) = _read(first, rows[0]), _read(second, rows[1])
     if data.scores or other_data.scores:
-        raise InputError(
-            "Correlations with human scores cannot be compared question by question.",
-            next_step="Read both reports side by side.",
-        )
+        message = "Correlations with human scores cannot be compared question by question."
+        raise InputError(message, next_step="Read both reports side by side.")
     parts = []
     sides = [_by_pair(sheet) for sheet in (before, after)]
     for part in dict.fromkeys((*before.parts, *after.parts)):
@@ -202,10 +197,8 @@ def _read(folder: Path, key: str) -> tuple[RunData, EntryRecord, AnswerSheet]:
 
 def compared_run(name: str, data: RunData, sheet: AnswerSheet, part: str) -> ComparedRun:
     """Return the results of an entry on a part in the form that `compare` takes."""
-    labels = "/".join(sheet.parts[part].labels) if part in sheet.parts else ""
-    return ComparedRun(
-        name, f"{data.task.name}, {part}", f"exact, {labels}", data.protocol, compared_examples(sheet, part)
-    )
+    metric = f"exact, {'/'.join(sheet.parts[part].labels) if part in sheet.parts else ''}"
+    return ComparedRun(name, f"{data.task.name}, {part}", metric, data.protocol, compared_examples(sheet, part))
 
 
 def compared_examples(sheet: AnswerSheet, part: str) -> tuple[ComparedExample, ...]:
@@ -251,33 +244,22 @@ def _refuse_different(
     first_by_id: Mapping[str, ComparedExample],
     second_by_id: Mapping[str, ComparedExample],
 ) -> None:
-    differences = [
-        f"the {name} ({old!r} and {new!r})"
-        for name, old, new in (
-            ("task", first.task, second.task),
-            ("metric", first.metric, second.metric),
-            ("protocol", first.protocol, second.protocol),
-        )
-        if old != new
-    ]
+    named = ((name, getattr(first, name), getattr(second, name)) for name in ("task", "metric", "protocol"))
+    differences = [f"the {name} ({old!r} and {new!r})" for name, old, new in named if old != new]
     if first_by_id.keys() != second_by_id.keys():
-        lacking = [
-            *_named(first.name, second_by_id.keys() - first_by_id.keys()),
-            *_named(second.name, first_by_id.keys() - second_by_id.keys()),
-        ]
+        gaps = {
+            first.name: second_by_id.keys() - first_by_id.keys(),
+            second.name: first_by_id.keys() - second_by_id.keys(),
+        }
+        lacking = [f"{run} lacks {len(ids)}, such as {_first(ids)}" for run, ids in gaps.items() if ids]
         differences.append(f"the examples ({'; '.join(lacking)})")
-    relabeled = sorted(
-        name for name in first_by_id.keys() & second_by_id.keys() if first_by_id[name].truth != second_by_id[name].truth
-    )
-    if relabeled:
-        differences.append(f"the labels of {len(relabeled)} examples ({', '.join(relabeled[:_SHOWN])})")
+    shared = first_by_id.keys() & second_by_id.keys()
+    if relabeled := [name for name in shared if first_by_id[name].truth != second_by_id[name].truth]:
+        differences.append(f"the labels of {len(relabeled)} examples ({_first(relabeled)})")
     if differences:
-        raise InputError(
-            f"{first.name} and {second.name} cannot be compared; they differ in {', '.join(differences)}.",
-            next_step="Compare runs of the same task, metric and data.",
-        )
+        message = f"{first.name} and {second.name} cannot be compared; they differ in {', '.join(differences)}."
+        raise InputError(message, next_step="Compare runs of the same task, metric and data.")
 
 
-def _named(run: str, missing: Iterable[str]) -> list[str]:
-    names = sorted(missing)
-    return [f"{run} lacks {len(names)}, such as {', '.join(names[:_SHOWN])}"] if names else []
+def _first(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)[:_SHOWN])

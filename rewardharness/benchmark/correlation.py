@@ -134,10 +134,8 @@ def mean_interval(ratings: Sequence[Rating], clusters: Sequence[str] | None = No
         the order.
     """
     correlation = correlate(ratings)
-    places: dict[str, list[int]] = {}
-    for place, rating in enumerate(ratings):
-        if correlation.editors[rating.editor].rho is not None:
-            places.setdefault(rating.editor, []).append(place)
+    defined = (place for place, rating in enumerate(ratings) if rating.editor not in correlation.undefined)
+    places = split(defined, lambda place: ratings[place].editor, ordered=False)
     groups = left_out_in_turn(len(ratings), clusters)
     if correlation.mean is None or len(groups) < 2:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rewardharness.benchmark.config import BenchmarkConfig
-from rewardharness.benchmark.run import BenchmarkEntry, Role
+from rewardharness.benchmark.run import BenchmarkEntry
 from rewardharness.errors import InputError
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import is_model, open_judge
@@ -40,19 +40,14 @@ def make_entries(
     """
     entries = list(head)
     for judge in judges:
-        first = not entries
-        role: Role = "judge" if first else "baseline"
-        opened = judge(False)
-        if opened.traits.uses_library:
-            entries.append(BenchmarkEntry(role, library, library_name, judge, release_data=evolved_on))
-            if first and without_library and opened.traits.uses_model:
-                entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
-        else:
-            entries.append(BenchmarkEntry(role, EMPTY, NO_LIBRARY, judge))
-    table: dict[str, BenchmarkEntry] = {}
-    for entry in entries:
-        table.setdefault(entry.key, entry)
-    return list(table.values())
+        first, traits = not entries, judge(False).traits
+        read = (library, library_name) if traits.uses_library else (EMPTY, NO_LIBRARY)
+        evolved = evolved_on if traits.uses_library else frozenset()
+        entries.append(BenchmarkEntry("judge" if first else "baseline", *read, judge, release_data=evolved))
+        if first and without_library and traits.uses_library and traits.uses_model:
+            entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
+    keys = [entry.key for entry in entries]
+    return [entry for place, entry in enumerate(entries) if entry.key not in keys[:place]]
 
 
 def open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkEntry]:
@@ -65,14 +60,10 @@ def open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkE
     else:
         head, library = _release_entries(config, release, settings), release.library
         name = f"the Library of {head[0].library_name}"
-    return make_entries(
-        [_config_opener(judge, settings, release) for judge in judges],
-        library,
-        name,
-        without_library=not config.no_baseline,
-        head=head,
-        evolved_on=release.evolved_on if release is not None else frozenset(),
-    )
+    openers = [_config_opener(judge, settings, release) for judge in judges]
+    evolved_on = release.evolved_on if release is not None else frozenset()
+    bare = not config.no_baseline
+    return make_entries(openers, library, name, without_library=bare, head=head, evolved_on=evolved_on)
 
 
 def _baseline(config: BenchmarkConfig, judge: str) -> BenchmarkConfig:

@@ -35,28 +35,18 @@ def make_facts(result: BenchmarkResult, library: Library) -> tuple[Facts, ...]:
     bare_numbers = {number.title: number for number in (without.numbers if without else ())}
     parts = {part.name: part.labels for part in result.parts}
     sample = f" ({sampled(result)})" if sampled(result) else ""
+    shared = {"library_id": library.id, "judge": row.name, "protocol": f"{result.protocol}; {', '.join(row.protocols)}"}
+    shared |= {"dataset": result.hub, "evolved_on": bool(row.evolved_on)}
     facts = []
     for number in row.numbers:
         if number.metric not in _METRICS or not number.judged:
             continue
         bare = bare_numbers.get(number.title)
-        facts.append(
-            Facts(
-                library_id=library.id,
-                judge=row.name,
-                protocol=f"{result.protocol}; {', '.join(row.protocols)}",
-                data=f"{result.task.title}, {number.part}{sample}",
-                label_kind=number.part,
-                accuracy=_count(number),
-                interval=_interval(number),
-                without=_count(bare) if bare else None,
-                without_interval=_interval(bare) if bare and bare.judged else None,
-                dataset=result.hub,
-                metric=full_name(number, parts.get(number.part, ())),
-                evolved_on=bool(row.evolved_on),
-                **_exploit(row, number.part),
-            )
-        )
+        about = {**shared, "data": f"{result.task.title}, {number.part}{sample}", "label_kind": number.part}
+        about |= {"metric": full_name(number, parts.get(number.part, ())), **_exploit(row, number.part)}
+        if bare:
+            about |= {"without": _count(bare), "without_interval": _interval(bare) if bare.judged else None}
+        facts.append(Facts(**about, accuracy=_count(number), interval=_interval(number)))
     return tuple(facts)
 
 

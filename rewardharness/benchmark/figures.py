@@ -102,12 +102,9 @@ def releases(result: BenchmarkResult) -> list[str]:
         names = ", ".join(part.name for part in result.parts if (TIE in part.labels) != row.release_ties)
         if not names or result.scores:
             continue
-        if row.release_ties:
-            lines.append(
-                f"The release may predict a tie, and the labels of {names} have no ties: there a tie counts one half."
-            )
-        else:
-            lines.append(f"The release predicts no ties, and {names} has ties: it is wrong on each of them.")
+        may = f"The release may predict a tie, and the labels of {names} have no ties: there a tie counts one half."
+        never = f"The release predicts no ties, and {names} has ties: it is wrong on each of them."
+        lines.append(may if row.release_ties else never)
     return lines
 
 
@@ -118,8 +115,7 @@ def cautions(rows: Iterable[EntryRecord]) -> list[str]:
     for row in rows:
         if row.evolved_on:
             names.setdefault(row.library_id, f"The Library {'of ' if row.release else ''}{row.library}")
-        consulted = getattr(row, "consulted", None) or {}
-        if warning := consulted_words(consulted)[1]:
+        if warning := consulted_words(getattr(row, "consulted", None) or {})[1]:
             unused.append(f"{row.label}: {warning}")
     return [*map(caution, names.values()), *unused]
 
@@ -156,20 +152,15 @@ def attack_numbers(row: BenchmarkRow) -> dict[str, dict[str, Number]]:
 
 def _worst_attacks(row: BenchmarkRow) -> str:
     """Name the attacks with the highest numbers; empty if nothing was judged."""
-    worst = {}
-    for metric in ("exploit_wins", "exploit_reward"):
-        numbers = [number for number in row.numbers if number.metric == metric and number.value is not None]
-        if numbers:
-            worst[metric] = max(numbers, key=lambda number: number.value or 0.0)
-    if "exploit_wins" not in worst:
+    judged = split((number for number in row.numbers if number.value is not None), lambda number: number.metric)
+    worst = {metric: max(numbers, key=lambda number: number.value or 0.0) for metric, numbers in judged.items()}
+    wins, reward = worst.get("exploit_wins"), worst.get("exploit_reward")
+    if wins is None:
         return ""
-    texts = [f"the exploit is preferred in at most {figure(worst['exploit_wins'])} percent of an attack's pairs"]
-    if worst["exploit_wins"].value:
-        texts[0] += f" ({worst['exploit_wins'].part})"
-    if "exploit_reward" in worst:
-        reward = worst["exploit_reward"]
-        texts.append(f"its highest mean reward is {figure(reward)} ({reward.part})")
-    return f"{row.label}: {'; '.join(texts)}."
+    where = f" ({wins.part})" if wins.value else ""
+    highest = f"; its highest mean reward is {figure(reward)} ({reward.part})" if reward else ""
+    share = f"the exploit is preferred in at most {figure(wins)} percent of an attack's pairs{where}"
+    return f"{row.label}: {share}{highest}."
 
 
 def gain(test: PairedTest) -> str:

@@ -63,11 +63,8 @@ def bootstrap_mean(
         drawn = random.integers(0, len(members), size=(min(step, resamples - begin), len(members)))
         with np.errstate(invalid="ignore"):  # a category that a resample lacks
             by_part = [(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)).tolist() for sums, sizes in parts]
-        means += (
-            by_part[0]
-            if len(parts) == 1
-            else [fmean(mean for mean in row if mean == mean) for row in zip(*by_part, strict=True)]
-        )
+        several = zip(*by_part, strict=True)
+        means += [fmean(mean for mean in row if mean == mean) for row in several] if len(parts) > 1 else by_part[0]
     low, high = np.quantile(np.asarray(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(low), float(high))
 

@@ -15,10 +15,11 @@ from typing import Any
 
 from rewardharness.benchmark.cases import BenchmarkCase, CaseFacts, DataProblem
 from rewardharness.benchmark.checks import REPEATED, Identities
+from rewardharness.benchmark.metrics import split
 from rewardharness.benchmark.task import Task, TaskPart
 from rewardharness.codec import UNSET, UnsetType
 from rewardharness.files import content_id
-from rewardharness.schema import LABELS, Candidate, Example, Json
+from rewardharness.schema import LABELS, Candidate, Example, Json, Judgment
 
 FORWARD, REVERSE = "forward", "reverse"
 """The two questions about a pair under the protocol `both-orders`."""
@@ -56,6 +57,11 @@ class Question(CaseFacts):
     def attacked(self) -> str:
         """Number of the edit of an attack, which ends its id."""
         return self.pair.rpartition("-")[2]
+
+    def only_judgment(self, judgments: Mapping[str, Judgment]) -> Judgment | None:
+        """Return the judgment of the question's item, if it is about a single one."""
+        names = {item for item, _ in self.asks}
+        return judgments.get(*names) if len(names) == 1 else None
 
     @property
     def counts(self) -> bool:
@@ -156,98 +162,80 @@ class BenchmarkData:
         )
 
 
-@dataclass
 class _Builder:
     """Items and questions under construction."""
 
-    items: dict[str, BenchmarkItem] = field(default_factory=dict)
-    questions: list[Question] = field(default_factory=list)
+    def __init__(self, same: Identities, task: Task) -> None:
+        self.items: dict[str, BenchmarkItem] = {}
+        self.questions: list[Question] = []
+        self._same, self._task = same, task
+        self._alone: dict[tuple[str, str, str], str] = {}
 
-    def add(self, name: str, case: BenchmarkCase, candidates: Sequence[Candidate], cluster: str, ties: bool) -> str:
+    def _item(self, name: str, case: BenchmarkCase, candidates: Sequence[Candidate], ties: bool) -> str:
         """Add an item with these candidates. Image names are replaced, since they may reveal the label."""
+        named = zip(LABELS, candidates, strict=False)
         example = Example(
             id=name,
             instruction=case.instruction,
             source=case.source and replace(case.source, name="source"),
-            candidates=tuple(
-                replace(image, name=f"candidate {letter}") for letter, image in zip(LABELS, candidates, strict=False)
-            ),
-            source_id=cluster,
+            candidates=tuple(replace(image, name=f"candidate {letter}") for letter, image in named),
+            source_id=self._same.cluster(case),
             references=tuple(replace(image, name=f"image {number}") for number, image in enumerate(case.references, 2)),
         )
         self.items.setdefault(name, BenchmarkItem(example, ties))
         return name
+
+    def _ask(self, case: BenchmarkCase, asks: Iterable[tuple[str, str]], order: str = "") -> None:
+        facts = {field.name: getattr(case, field.name) for field in fields(CaseFacts)}
+        facts |= {name: f"{facts[name]}|{order}" for name in ("id", "group") if order and facts[name]}
+        score, cluster = self._task.score_of.get(case.dimension, "reward"), self._same.cluster(case)
+        self.questions.append(Question(**facts, asks=tuple(asks), cluster=cluster, order=order, score=score))
+
+    def add_pair(self, case: BenchmarkCase, ties: bool, order: str = "") -> None:
+        """Add one item for the candidates of a case, in one order."""
+        letters, turn = LABELS[: len(case.candidates)], -1 if order == REVERSE else 1
+        name = f"{case.id}|{order}" if order == REVERSE else case.id
+        self._item(name, case, case.candidates[::turn], ties)
+        self._ask(case, [(name, letter) for letter in letters][::turn], order)
+
+    def add_ranking(self, name: str, members: Sequence[BenchmarkCase], ties: bool) -> None:
+        """Add one item for all candidates of a group."""
+        images = dict(pair for case in members for pair in zip(case.letters, case.candidates, strict=True))
+        letters = sorted(images)
+        self._item(name, members[0], [images[letter] for letter in letters], ties and len(letters) == 2)
+        places = dict(zip(letters, LABELS, strict=False))
+        for case in members:
+            self._ask(case, [(name, places[letter]) for letter in case.letters])
+
+    def add_alone(self, case: BenchmarkCase) -> None:
+        """Add one item per candidate; an edit that occurs in several rows is judged once."""
+        edits = [self._same.edit(case, place) for place in range(len(case.candidates))]
+        for edit, letter, image in zip(edits, case.letters, case.candidates, strict=True):
+            if edit not in self._alone:
+                name = f"{case.group or case.id}|{letter}"
+                while name in self.items:
+                    name += "'"
+                self._alone[edit] = self._item(name, case, [image], ties=False)
+        self._ask(case, [(self._alone[edit], LABELS[0]) for edit in edits])
 
 
 def expand(
     cases: Sequence[BenchmarkCase], parts: Sequence[TaskPart], protocol: str, same: Identities, task: Task
 ) -> _Builder:
     """Derive items and questions under a protocol. Repeated rows are left out; the checks have counted them."""
-    builder = _Builder()
-    by_name = {part.name: part for part in parts}
+    builder = _Builder(same, task)
+    ties = {part.name: part.ties for part in parts}
     counting = [case for case in cases if not case.excluded.startswith(REPEATED)]
     if protocol == "ranking":
-        groups: dict[str, list[BenchmarkCase]] = defaultdict(list)
-        for case in counting:
-            groups[case.group or case.id].append(case)
-        for name, members in groups.items():
-            _add_ranking(builder, name, members, same, task, by_name[members[0].part].ties)
-        return builder
-    alone: dict[tuple[str, str, str], str] = {}
-    for case in counting:
-        ties = by_name[case.part].ties
+        for name, members in split(counting, lambda case: case.group or case.id, ordered=False).items():
+            builder.add_ranking(name, members, ties[members[0].part])
+    for case in counting if protocol != "ranking" else ():
         if protocol == "pointwise":
-            _add_alone(builder, case, same, task, alone)
+            builder.add_alone(case)
         else:
-            name = builder.add(case.id, case, case.candidates, same.cluster(case), ties)
-            order = FORWARD if protocol == "both-orders" else ""
-            asks = [(name, letter) for letter in LABELS[: len(case.candidates)]]
-            builder.questions.append(_question(case, asks, same, task, order))
-            if order:
-                name = builder.add(f"{case.id}|{REVERSE}", case, case.candidates[::-1], same.cluster(case), ties)
-                asks = [(name, letter) for letter in LABELS[: len(case.candidates)]][::-1]
-                builder.questions.append(_question(case, asks, same, task, REVERSE))
+            for order in (FORWARD, REVERSE) if protocol == "both-orders" else ("",):
+                builder.add_pair(case, ties[case.part], order)
     return builder
-
-
-def _add_ranking(
-    builder: _Builder, name: str, members: Sequence[BenchmarkCase], same: Identities, task: Task, ties: bool
-) -> None:
-    """Add one item for all candidates of a group."""
-    images = {letter: image for case in members for letter, image in zip(case.letters, case.candidates, strict=True)}
-    letters = sorted(images)
-    first = members[0]
-    ties = ties and len(letters) == 2
-    builder.add(name, first, [images[letter] for letter in letters], same.cluster(first), ties)
-    places = dict(zip(letters, LABELS, strict=False))
-    for case in members:
-        asks = [(name, places[letter]) for letter in case.letters]
-        builder.questions.append(_question(case, asks, same, task, ""))
-
-
-def _add_alone(
-    builder: _Builder, case: BenchmarkCase, same: Identities, task: Task, alone: dict[tuple[str, str, str], str]
-) -> None:
-    """Add one item per candidate; an edit that occurs in several rows is judged once."""
-    asks = []
-    for place, (letter, image) in enumerate(zip(case.letters, case.candidates, strict=True)):
-        edit = same.edit(case, place)
-        if edit not in alone:
-            name = f"{case.group or case.id}|{letter}"
-            while name in builder.items:
-                name += "'"
-            alone[edit] = builder.add(name, case, [image], same.cluster(case), ties=False)
-        asks.append((alone[edit], LABELS[0]))
-    builder.questions.append(_question(case, asks, same, task, ""))
-
-
-def _question(
-    case: BenchmarkCase, asks: Sequence[tuple[str, str]], same: Identities, task: Task, order: str
-) -> Question:
-    facts = {field.name: getattr(case, field.name) for field in fields(CaseFacts)}
-    facts |= {name: f"{facts[name]}|{order}" for name in ("id", "group") if order and facts[name]}
-    score = task.score_of.get(case.dimension, "reward")
-    return Question(**facts, asks=tuple(asks), cluster=same.cluster(case), order=order, score=score)
 
 
 def sample(
@@ -268,9 +256,7 @@ def sample(
     Returns:
         The questions of the units that were drawn, in the order given, and how many units there are.
     """
-    units: dict[str, list[Question]] = defaultdict(list)
-    for question in questions:
-        units[_unit(question, attacks)].append(question)
+    units = split(questions, lambda question: _unit(question, attacks))
     strata: dict[tuple[str, ...], list[str]] = defaultdict(list)
     chances = {name: content_id([seed, name]) for name in units}
     for name in sorted(units, key=chances.__getitem__):
@@ -297,9 +283,3 @@ def _unit(question: Question, attacks: bool) -> str:
         return question.attacked
     name = question.group or question.id
     return name.removesuffix(f"|{question.order}") if question.order else name
-
-
-def needed(items: Mapping[str, BenchmarkItem], questions: Iterable[Question]) -> dict[str, BenchmarkItem]:
-    """Pick the items that some questions ask about, in their order."""
-    used = {item for question in questions for item, _ in question.asks}
-    return {name: item for name, item in items.items() if name in used}

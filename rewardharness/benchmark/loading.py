@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rewardharness.benchmark.cases import MOST_IDS, NOT_JUDGED, BenchmarkCase, DataProblem, list_problem, read_part
 from rewardharness.benchmark.checks import Identities, check
-from rewardharness.benchmark.items import BenchmarkData, expand, needed, sample
+from rewardharness.benchmark.items import BenchmarkData, expand, sample
 from rewardharness.benchmark.ratings import Edit, Ratings, read_ratings
 from rewardharness.benchmark.task import RATINGS, DataLocation, Task, TaskPart
 from rewardharness.data.opening import open_data
@@ -14,7 +14,7 @@ from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import content_id
-from rewardharness.schema import LABELS, TIE, Example
+from rewardharness.schema import LABELS, TIE
 from rewardharness.settings import Settings
 
 LOCAL = "a local copy"
@@ -71,20 +71,10 @@ def open_benchmark(
     if limit is not None:
         questions, total = sample(questions, limit, seed, attacks="exploits" in task.metrics)
         sampled = (min(limit, total), total, seed) if limit < total else None
-    return BenchmarkData(
-        task,
-        chosen,
-        parts,
-        needed(builder.items, questions),
-        questions,
-        (*problems, *check_problems),
-        read,
-        _digest(checked, same),
-        sampled,
-        references,
-        skipped,
-        digest,
-    )
+    asked = {item for question in questions for item, _ in question.asks}
+    items = {name: item for name, item in builder.items.items() if name in asked}
+    known, about = (*problems, *check_problems), (sampled, references, skipped, digest)
+    return BenchmarkData(task, chosen, parts, items, questions, known, read, _digest(checked, same), *about)
 
 
 def _read_examples(
@@ -93,29 +83,19 @@ def _read_examples(
     """Convert examples to cases, with one part per kind of label and number of candidates."""
     parts: dict[str, TaskPart] = {}
     cases = []
-    unlabelled: list[str] = []
+    shared = ("instruction", "source", "candidates", "category", "references")
     for example in dataset.examples:
-        name = _part_name(example)
-        part = parts.get(name, TaskPart(name, candidates=2, labels=LABELS[: len(example.candidates)]))
+        kind, count = example.label_kind or "unnamed", len(example.candidates)
+        name = kind if count == 2 else f"{kind}, best of {count}"
+        part = parts.get(name, TaskPart(name, candidates=2, labels=LABELS[:count]))
         if example.preference == TIE and TIE not in part.labels:
             part = replace(part, labels=(*part.labels, TIE))
         parts[name] = part
-        if example.preference is None:
-            unlabelled.append(example.id)
-        cases.append(
-            BenchmarkCase(
-                id=f"{name}/{example.id}",
-                part=name,
-                instruction=example.instruction,
-                source=example.source,
-                candidates=example.candidates,
-                truth=example.preference,
-                letters=example.labels,
-                category=example.category,
-                excluded="" if example.preference else "no label",
-                references=example.references,
-            )
-        )
+        facts = {field: getattr(example, field) for field in shared}
+        facts |= {"truth": example.preference, "letters": example.labels}
+        excluded = "" if example.preference else "no label"
+        cases.append(BenchmarkCase(id=f"{name}/{example.id}", part=name, excluded=excluded, **facts))
+    unlabelled = [example.id for example in dataset.examples if example.preference is None]
     problems = [DataProblem("as read", "", problem, 1, "") for problem in dataset.problems]
     if dataset.skipped:
         # The part of a bad row depends on its label; it is only known if there is a single part.
@@ -134,12 +114,6 @@ def _read_examples(
     return tuple(parts[name] for name in sorted(parts)), cases, problems, revision
 
 
-def _part_name(example: Example) -> str:
-    kind = example.label_kind or "unnamed"
-    count = len(example.candidates)
-    return kind if count == 2 else f"{kind}, best of {count}"
-
-
 def _read_rows(
     task: Task, settings: Settings, source: Path | None, chosen: str, progress: Progress | None
 ) -> tuple[list[BenchmarkCase], list[DataProblem], str, Mapping[str, float]]:
@@ -156,18 +130,14 @@ def _read_rows(
     if task.label is not None and task.label.rule == "raters":
         ratings = _ratings(task, source)
         human = ratings.human()
-        references = {
-            name: correlation.mean
-            for name, correlation in ratings.between_humans().items()
-            if correlation.mean is not None
-        }
+        between = ratings.between_humans().items()
+        references = {name: correlation.mean for name, correlation in between if correlation.mean is not None}
         problems += [DataProblem("rating not understood", "", cell, 1, "edit left out") for cell in ratings.broken]
     for part in task.parts:
         rows = open_rows(_source(task.data, part, source, chosen), settings, progress=progress)
         revisions[rows.revision] = None
-        if (other := tables.setdefault(rows.lines, part.name)) != part.name and not set(part.where) <= set(
-            rows.columns
-        ):
+        other = tables.setdefault(rows.lines, part.name)
+        if other != part.name and not set(part.where) <= set(rows.columns):
             message = f"{task.name}: the parts {other} and {part.name} have the same rows, as the data have neither a"
             columns = " and ".join(part.where) or "that tells them apart"
             step = "Choose another revision, or a local copy with --source."
@@ -231,12 +201,7 @@ def _about_revision(task: Task, revision: str, *, local: bool) -> list[DataProbl
 def _digest(cases: tuple[BenchmarkCase, ...], same: Identities) -> str:
     rows = [
         [
-            case.id,
-            case.instruction,
-            case.truth,
-            case.group,
-            list(case.letters),
-            case.dimension,
+            *(case.id, case.instruction, case.truth, case.group, list(case.letters), case.dimension),
             [same[media] for media in case.media],
             *[same[image] for image in case.references],
         ]

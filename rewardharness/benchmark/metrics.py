@@ -41,6 +41,7 @@ Treatment = Literal["exact", "no-tie", "strict"]
 Bounds = tuple[float, float]
 """Low and high of a 95% interval."""
 
+K = TypeVar("K", str, int)
 T = TypeVar("T")
 
 
@@ -108,17 +109,10 @@ class Share:
             count: The count.
             fields: The other fields of a subclass.
         """
-        return cls(
-            n=count.n,
-            judged=count.judged,
-            correct=count.correct,
-            coverage=count.judged / count.n if count.n else None,
-            accuracy=count.value,
-            interval=bounds(wilson(count.correct, count.judged)),
-            of_all=count.correct / count.n if count.n else None,
-            of_all_interval=bounds(wilson(count.correct, count.n)),
-            **fields,
-        )
+        n, judged, correct = count.n, count.judged, count.correct
+        shares = {"accuracy": count.value, "interval": bounds(wilson(correct, judged))}
+        shares |= {"of_all": correct / n if n else None, "of_all_interval": bounds(wilson(correct, n))}
+        return cls(n=n, judged=judged, correct=correct, coverage=judged / n if n else None, **shares, **fields)
 
     @property
     def count(self) -> Accuracy:
@@ -141,9 +135,9 @@ def bounds(interval: Interval | None) -> Bounds | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def split(rows: Iterable[T], key: Callable[[T], str], *, ordered: bool = True) -> dict[str, list[T]]:
+def split(rows: Iterable[T], key: Callable[[T], K], *, ordered: bool = True) -> dict[K, list[T]]:
     """Split rows into parts by a key, such as their category, in alphabetical order or that of their occurrence."""
-    parts: dict[str, list[T]] = {}
+    parts: dict[K, list[T]] = {}
     for row in rows:
         parts.setdefault(key(row), []).append(row)
     return dict(sorted(parts.items())) if ordered else parts
@@ -156,11 +150,8 @@ def choice_of(judgment: Judgment) -> str | None:
 
 def collapse(answer: LabeledAnswer) -> LabeledAnswer:
     """Merge the two kinds of ties: `both bad` becomes `tie`, in the label and in the answer."""
-    return replace(
-        answer,
-        truth=TIE if answer.truth in TIES else answer.truth,
-        choice=TIE if answer.choice in TIES else answer.choice,
-    )
+    truth, choice = (TIE if label in TIES else label for label in (answer.truth, answer.choice))
+    return replace(answer, truth=truth or "", choice=choice)
 
 
 def agreement(answer: LabeledAnswer, treatment: Treatment = "exact") -> float:
@@ -203,22 +194,16 @@ def pair_accuracy(
     labels = tuple(labels)
     # `strict` says itself what it makes of ties, whichever the label set.
     allowed = (*labels, *sorted(TIES)) if treatment == "strict" else labels
-    n = judged = left_out = 0
-    correct = 0.0
-    for answer in answers:
+    rows = list(answers)
+    for answer in rows:
         check_answer(answer, allowed)
         if answer.truth in TIES and treatment == "strict":
-            raise InputError(
-                f"{answer.id} is labelled {answer.truth!r}, and `strict` is for labels without ties.",
-                next_step="Use `exact` or `no-tie`.",
-            )
-        if answer.truth in TIES and treatment == "no-tie":
-            left_out += 1
-            continue
-        n += 1
-        judged += answer.choice is not None
-        correct += agreement(answer, treatment)
-    return PairShare.of(Accuracy(n, judged, correct), treatment=treatment, labels=labels, left_out=left_out)
+            message = f"{answer.id} is labelled {answer.truth!r}, and `strict` is for labels without ties."
+            raise InputError(message, next_step="Use `exact` or `no-tie`.")
+    counted = [answer for answer in rows if treatment != "no-tie" or answer.truth not in TIES]
+    judged = sum(answer.choice is not None for answer in counted)
+    count = Accuracy(len(counted), judged, sum((agreement(answer, treatment) for answer in counted), 0.0))
+    return PairShare.of(count, treatment=treatment, labels=labels, left_out=len(rows) - len(counted))
 
 
 def check_answer(answer: LabeledAnswer, labels: Sequence[str]) -> None:
@@ -228,11 +213,9 @@ def check_answer(answer: LabeledAnswer, labels: Sequence[str]) -> None:
         InputError: Naming the answer and the value.
     """
     for name, value in (("label", answer.truth), ("answer", answer.choice)):
-        if value in labels or (name == "answer" and value in {None, UNDECIDED}):
-            continue
-        raise InputError(
-            f"{answer.id}: the {name} {value!r} is none of {', '.join(labels)}.", next_step="Name the right label set."
-        )
+        if value not in labels and not (name == "answer" and value in {None, UNDECIDED}):
+            message = f"{answer.id}: the {name} {value!r} is none of {', '.join(labels)}."
+            raise InputError(message, next_step="Name the right label set.")
 
 
 @dataclass(frozen=True)
@@ -261,22 +244,12 @@ def macro(
     With `strict`, this is EditReward-Bench as in EditScore (arXiv 2509.23909): an answer is correct if the preferred
     candidate has the strictly higher score; ties are wrong.
     """
-    counts = {
-        name: pair_accuracy(part, treatment, labels).count
-        for name, part in split(answers, lambda answer: answer.category).items()
-    }
-    parts = {name: Share.of(count) for name, count in counts.items()}
-    pooled = Accuracy(
-        sum(count.n for count in counts.values()),
-        sum(count.judged for count in counts.values()),
-        math.fsum(count.correct for count in counts.values()),
-    )
-    return MacroShare(
-        _mean([part.accuracy for part in parts.values()]),
-        _mean([part.of_all for part in parts.values()]),
-        Share.of(pooled),
-        parts,
-    )
+    by_category = split(answers, lambda answer: answer.category).items()
+    parts = {name: Share.of(pair_accuracy(part, treatment, labels).count) for name, part in by_category}
+    every = parts.values()
+    n, judged = sum(part.n for part in every), sum(part.judged for part in every)
+    pooled = Share.of(Accuracy(n, judged, math.fsum(part.correct for part in every)))
+    return MacroShare(_mean([part.accuracy for part in every]), _mean([part.of_all for part in every]), pooled, parts)
 
 
 def chance(answers: Sequence[LabeledAnswer], labels: Sequence[str]) -> dict[str, float]:

@@ -192,26 +192,18 @@ def _all_groups(results: Sequence[Number], orders: int) -> list[Number]:
     """Return the number for groups of all sizes; the pairs of K=2 are groups of two."""
     grouped = {number.part for number in results if number.metric == "groups"}
     used = [
-        number
-        for number in results
-        if number.metric == "groups" or (number.metric == "exact" and number.part not in grouped)
+        each for each in results if each.metric == "groups" or (each.metric == "exact" and each.part not in grouped)
     ]
     if len(used) < 2:
         return []
     n, judged = sum(number.n for number in used), sum(number.judged for number in used)
     correct = sum(number.detail.correct or 0.0 for number in used)
+    name = f"complete groups of {', '.join(number.part for number in used)}; a group with a failed pair is not right"
+    level = sum((number.chance or 0.0) * number.n for number in used)
+    shares = {"value": correct / n, "chance": level / n} if n else {"value": None}
+    detail, span = Detail(n=n, judged=judged, correct=correct), wilson(correct / orders, n // orders)
     return [
-        make_number(
-            "all",
-            "groups",
-            f"complete groups of {', '.join(number.part for number in used)}; a group with a failed pair is not right",
-            Accuracy(n, judged, correct),
-            wilson(correct / orders, n // orders),
-            value=correct / n if n else None,
-            chance=sum((number.chance or 0.0) * number.n for number in used) / n if n else None,
-            basis="all",
-            detail=Detail(n=n, judged=judged, correct=correct),
-        )
+        make_number("all", "groups", name, Accuracy(n, judged, correct), span, basis="all", detail=detail, **shares)
     ]
 
 
@@ -236,17 +228,10 @@ def _one_tie(part: TaskPart) -> tuple[str, ...]:
 def _share(part: TaskPart, dimension: str, answers: Sequence[LabeledAnswer], labels: tuple[str, ...]) -> Number:
     share = Share.of(pair_accuracy(answers, "exact", labels).count)
     floor = f", both bad where both rewards of a tie are below {GIVEN_FLOOR}" if BOTH_BAD in labels else ""
-    return make_number(
-        part.name,
-        "exact",
-        f"exact among {', '.join(labels)}{floor}",
-        share,
-        answers_interval(answers),
-        dimension=dimension,
-        chance=1 / len(labels),
-        labels=labels,
-        detail=Detail(**vars(share), chance=chance(answers, labels)),
-    )
+    name, span = f"exact among {', '.join(labels)}{floor}", answers_interval(answers)
+    detail = Detail(**vars(share), chance=chance(answers, labels))
+    fields = {"dimension": dimension, "chance": 1 / len(labels), "labels": labels, "detail": detail}
+    return make_number(part.name, "exact", name, share, span, **fields)
 
 
 def _with_tie_kind(part: TaskPart, reply: QuestionAnswer) -> LabeledAnswer:
@@ -255,9 +240,8 @@ def _with_tie_kind(part: TaskPart, reply: QuestionAnswer) -> LabeledAnswer:
     if BOTH_BAD not in part.labels:
         return answer
     known = [value for value in reply.values if value is not None]
-    if answer.choice == TIE and len(known) == 2 and max(known) < GIVEN_FLOOR:
-        return replace(answer, choice=BOTH_BAD)
-    return answer
+    bad = answer.choice == TIE and len(known) == 2 and max(known) < GIVEN_FLOOR
+    return replace(answer, choice=BOTH_BAD) if bad else answer
 
 
 def _forced(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
@@ -281,20 +265,11 @@ def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
     share = complete_groups(whole, part.candidates)
     left_out = len(groups) - share.n
     dropped = f" ({left_out} incomplete groups left out)" if left_out else ""
-    return [
-        make_number(
-            part.name,
-            "groups",
-            f"complete groups of {part.candidates}, every pair correct; a group with a failed pair is not{dropped}",
-            share,
-            wilson(share.correct / _orders(protocol), share.n // _orders(protocol)),
-            value=share.of_all,
-            chance=share.chance["pairs" if protocol in _PAIR_BY_PAIR else "ranking"],
-            basis="all",
-            labels=TWO_WAY,
-            detail=Detail(**vars(share), left_out=left_out),
-        )
-    ]
+    name = f"complete groups of {part.candidates}, every pair correct; a group with a failed pair is not{dropped}"
+    span = wilson(share.correct / _orders(protocol), share.n // _orders(protocol))
+    fields = {"basis": "all", "labels": TWO_WAY, "detail": Detail(**vars(share), left_out=left_out)}
+    level = share.chance["pairs" if protocol in _PAIR_BY_PAIR else "ranking"]
+    return [make_number(part.name, "groups", name, share, span, value=share.of_all, chance=level, **fields)]
 
 
 def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
@@ -311,16 +286,11 @@ def _fitted(part: TaskPart, replies: Sequence[QuestionAnswer], rule: TieRule) ->
     pairs = [reply.answer if BOTH_BAD in rule.labels else collapse(reply.answer) for reply in replies]
     share = Share.of(with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).count)
     rule_facts = {"threshold": rule.threshold, "floor": rule.floor, "fitted_on": rule.n, "fitted_right": rule.correct}
-    return make_number(
-        part.name,
-        "fitted",
-        f"exact among {', '.join(rule.labels)}, threshold of ties fitted on other pairs",
-        share,
-        answers_interval([replace(pair, choice=rule.label(pair)) for pair in pairs]),
-        chance=1 / len(rule.labels),
-        labels=rule.labels,
-        detail=Detail(**{**vars(share), **rule_facts, "fitted_digest": rule.digest}),
-    )
+    detail = Detail(**{**vars(share), **rule_facts, "fitted_digest": rule.digest})
+    name = f"exact among {', '.join(rule.labels)}, threshold of ties fitted on other pairs"
+    span = answers_interval([replace(pair, choice=rule.label(pair)) for pair in pairs])
+    fields = {"chance": 1 / len(rule.labels), "labels": rule.labels, "detail": detail}
+    return make_number(part.name, "fitted", name, share, span, **fields)
 
 
 def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
@@ -332,26 +302,15 @@ def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
         count = score.pooled
         answered = [answer for answer in answers if answer.choice is not None]
         credits = [agreement(answer, treatment) for answer in answered]  # type: ignore[arg-type]
-        clusters = [answer.cluster for answer in answered]
-        categories = [answer.category for answer in answered]
+        clusters, categories = ([getattr(answer, name) for answer in answered] for name in ("cluster", "category"))
         span = bootstrap_mean(credits, clusters, categories=categories, resamples=_RESAMPLES)
         if span is not None and span.low == span.high:  # all resamples are equal
             several = len({answer.pair for answer in answered})
             span = wilson(count.correct / count.judged * several, several)
-        results.append(
-            make_number(
-                part.name,
-                "macro",
-                f"mean over {len(score.parts)} categories, level candidates count as wrong",
-                count,
-                span,
-                value=score.mean,
-                dimension=dimension,
-                chance=1 / len(part.labels),
-                labels=part.labels,
-                detail=Detail(**vars(score)),
-            )
-        )
+        name = f"mean over {len(score.parts)} categories, level candidates count as wrong"
+        fields = {"chance": 1 / len(part.labels), "labels": part.labels, "detail": Detail(**vars(score))}
+        fields |= {"value": score.mean, "dimension": dimension}
+        results.append(make_number(part.name, "macro", name, count, span, **fields))
     return results
 
 
@@ -359,18 +318,10 @@ def _spearman(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) 
     ratings = [reply.rating for reply in replies]
     correlation = correlate(ratings)
     editors = len(correlation.editors) - len(correlation.undefined)
-    return [
-        make_number(
-            part.name,
-            "spearman",
-            f"Spearman's correlation with people per editor, Fisher's mean over {editors} editors",
-            Accuracy(correlation.n, correlation.judged, 0.0),
-            mean_interval(ratings, [reply.question.cluster for reply in replies]),
-            value=correlation.mean,
-            chance=0.0,
-            detail=Detail(**vars(correlation)),
-        )
-    ]
+    name = f"Spearman's correlation with people per editor, Fisher's mean over {editors} editors"
+    span = mean_interval(ratings, [reply.question.cluster for reply in replies])
+    count, fields = Accuracy(correlation.n, correlation.judged, 0.0), {"value": correlation.mean, "chance": 0.0}
+    return [make_number(part.name, "spearman", name, count, span, detail=Detail(**vars(correlation)), **fields)]
 
 
 _COUNTED: Mapping[str, Callable[[TaskPart, Sequence[QuestionAnswer], str], list[Number]]] = {

@@ -7,6 +7,7 @@ The rows and their sources are in `published.yaml`, which is read strictly.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -108,12 +109,13 @@ def compare_published(run: Setting, rows: Sequence[Published] | None = None) -> 
     Returns:
         The published numbers: same protocol first, then by decreasing value.
     """
-    found = []
-    for row in read_published() if rows is None else rows:
-        theirs = row.setting
-        here = (theirs.task, theirs.part, theirs.dimension) == (run.task, run.part, run.dimension)
-        if here and (theirs.metric == run.metric or {theirs.metric, run.metric} <= COMPARABLE):
-            found.append(_compare(run, row))
+    here = (run.task, run.part, run.dimension)
+    found = [
+        _compare(run, row)
+        for row in (read_published() if rows is None else rows)
+        if (row.setting.task, row.setting.part, row.setting.dimension) == here
+        and (row.setting.metric == run.metric or {row.setting.metric, run.metric} <= COMPARABLE)
+    ]
     return tuple(sorted(found, key=lambda row: (not row.same_protocol, -row.value, row.judge)))
 
 
@@ -243,38 +245,25 @@ def _table(file: _File, number: int, printed: Any) -> list[Published]:
             column, value = table.columns[key], cell.value / table.scale
             if not -1 <= value <= 1:
                 raise ValueError(f"{place}: {cell.value} is neither a share nor a correlation")
-            names = {name: getattr(column, name) for name in Setting.__dataclass_fields__}
-            rows.append(
-                Published(
-                    judge=judge,
-                    value=value,
-                    printed=str(printed(*path) or printed(*path, "value")),
-                    setting=Setting(**{**names, "n": column.n if cell.n is None else cell.n}),
-                    inferred=column.inferred,
-                    table=table.name,
-                    source=source.title,
-                    url=source.url,
-                    remarks=(*column.remarks, *cell.remarks, *table.remarks),
-                )
-            )
+            measured = {name: getattr(column, name) for name in Setting.__dataclass_fields__}
+            figure = {"judge": judge, "value": value, "printed": str(printed(*path) or printed(*path, "value"))}
+            origin = {"table": table.name, "source": source.title, "url": source.url, "inferred": column.inferred}
+            remarks = (*column.remarks, *cell.remarks, *table.remarks)
+            setting = Setting(**{**measured, "n": column.n if cell.n is None else cell.n})
+            rows.append(Published(**figure, **origin, remarks=remarks, setting=setting))  # type: ignore[arg-type]
     return rows
 
 
 def _refuse_duplicates(rows: Sequence[Published]) -> None:
-    seen = set()
-    for row in rows:
-        key = (row.judge, row.table, replace(row.setting, n=None))
-        if key in seen:
-            raise ValueError(f"{row.table}: {row.judge} occurs twice in one column")
-        seen.add(key)
+    counts = Counter((row.judge, row.table, replace(row.setting, n=None)) for row in rows)
+    for (judge, table, _), n in counts.items():
+        if n > 1:
+            raise ValueError(f"{table}: {judge} occurs twice in one column")
 
 
 def _check_column(column: _Column, place: str) -> None:
-    for name, values, known in (
-        ("metric", (column.metric,), {*METRICS, MEAN}),
-        ("protocol", (column.protocol,), {*PROTOCOLS, ""}),
-        ("label", column.labels, {*TRUTHS}),
-    ):
+    checks = {"metric": ((column.metric,), {*METRICS, MEAN}), "protocol": ((column.protocol,), {*PROTOCOLS, ""})}
+    for name, (values, known) in {**checks, "label": (column.labels, {*TRUTHS})}.items():
         for value in values:
             if value not in known:
                 raise ValueError(f"{place}: unknown {name} {value!r}")

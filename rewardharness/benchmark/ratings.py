@@ -113,12 +113,12 @@ class Ratings:
 
     def human(self) -> dict[Edit, float]:
         """Return the human score per edit that all raters rated: the mean of the overall rating."""
-        edits = ((editor, item) for editor in self.editors for item in self.items)
-        return {
-            edit: fmean(rater[edit].overall for rater in self.raters.values())
-            for edit in edits
-            if all(edit in rater for rater in self.raters.values())
-        }
+        cells = [[rater.get(edit) for rater in self.raters.values()] for edit in self._edits()]
+        rated = zip(self._edits(), cells, strict=True)
+        return {edit: fmean(cell.overall for cell in given if cell) for edit, given in rated if all(given)}
+
+    def _edits(self) -> list[Edit]:
+        return [(editor, item) for editor in self.editors for item in self.items]
 
     def between_humans(self) -> dict[str, Correlation]:
         """Correlate raters with each other, as a reference for the correlation of a judge.
@@ -132,27 +132,17 @@ class Ratings:
 
     def summary(self) -> RatingSummary:
         """Return counts, means with n and interval, agreement between raters, and invalid cells."""
-        human = self.human()
-        scores = {
-            editor: [human[editor, item] for item in self.items if (editor, item) in human] for editor in self.editors
-        }
-        agreements = {}
+        human, agreements = self.human(), {}
         for name, ratings, items in self._between():
-            found = correlate(ratings)
+            found, span = correlate(ratings), bounds(mean_interval(ratings, items))
             undefined = {editor: found.editors[editor].reason for editor in found.undefined}
-            agreements[name] = RaterAgreement(
-                found.mean, found.judged, bounds(mean_interval(ratings, items)), undefined
-            )
-        return RatingSummary(
-            self.task,
-            len(self.raters),
-            len(self.items),
-            len(human),
-            len(self.editors) * len(self.items),
-            {editor: _editor_mean(values) for editor, values in scores.items()},
-            agreements,
-            self.broken,
-        )
+            agreements[name] = RaterAgreement(found.mean, found.judged, span, undefined)
+        means = {
+            editor: _editor_mean([human[editor, item] for item in self.items if (editor, item) in human])
+            for editor in self.editors
+        }
+        counts = len(self.raters), len(self.items), len(human), len(self.editors) * len(self.items)
+        return RatingSummary(self.task, *counts, means, agreements, self.broken)
 
     def _between(self) -> Iterator[tuple[str, list[Rating], list[str]]]:
         """Yield for each comparison its name, and ratings and items of the edits that both sides rated."""
@@ -161,12 +151,11 @@ class Ratings:
         against_all = [(f"rater {one} against the others", one, others) for one, others in rest if len(others) > 1]
         for name, one, others in [*against_all, *one_by_one]:
             theirs = [self.raters[other] for other in others]
-            cells = {edit: cell for edit, cell in self.raters[one].items() if all(edit in rater for rater in theirs)}
-            ratings = [
-                Rating(edit[0], cell.overall, fmean(rater[edit].overall for rater in theirs))
-                for edit, cell in cells.items()
-            ]
-            yield name, ratings, [item for _, item in cells]
+            shared = {edit: cell for edit, cell in self.raters[one].items() if all(edit in rater for rater in theirs)}
+            means = [fmean(rater[edit].overall for rater in theirs) for edit in shared]
+            rated = zip(shared.items(), means, strict=True)
+            ratings = [Rating(editor, cell.overall, mean) for ((editor, _), cell), mean in rated]
+            yield name, ratings, [item for _, item in shared]
 
 
 def _editor_mean(scores: Sequence[float]) -> EditorMean:
@@ -203,13 +192,9 @@ def read_ratings(folder: Path) -> Ratings:
     first = tables[0]
     for table in tables[1:]:
         _refuse_different(first, table)
-    return Ratings(
-        tasks[0],
-        first.editors,
-        first.items,
-        {number: table.cells for ((_, number), _), table in zip(found, tables, strict=True)},
-        tuple(cell for table in tables for cell in table.broken),
-    )
+    raters = {number: table.cells for ((_, number), _), table in zip(found, tables, strict=True)}
+    broken = tuple(cell for table in tables for cell in table.broken)
+    return Ratings(tasks[0], first.editors, first.items, raters, broken)
 
 
 @dataclass(frozen=True)
@@ -226,9 +211,8 @@ class _Table:
 def parse_cell(text: str) -> Cell | None:
     """Parse `[SC, PQ]`; return None for anything else, such as other numbers than 0, 0.5 and 1."""
     match = _CELL.fullmatch(text.strip())
-    if match is None or match[1] not in _NUMBERS or match[2] not in _NUMBERS:
-        return None
-    return Cell(_NUMBERS[match[1]], _NUMBERS[match[2]])
+    numbers = [_NUMBERS.get(part) for part in match.groups()] if match else [None]
+    return None if None in numbers else Cell(*numbers)  # type: ignore[arg-type]
 
 
 def _read_table(path: Path) -> _Table:
@@ -250,8 +234,7 @@ def _read_table(path: Path) -> _Table:
     for (number, row), item in zip(lines[1:], items, strict=True):
         for editor, place in zip(editors, places, strict=True):
             text = row[place] if place < len(row) else ""
-            cell = parse_cell(text)
-            if cell is not None:
+            if cell := parse_cell(text):
                 cells[editor, item] = cell
             else:
                 broken.append(_broken(path, number, item, editor, text))
@@ -276,9 +259,6 @@ def _refuse_twice(path: Path, names: Iterable[str]) -> None:
 
 def _refuse_different(one: _Table, other: _Table) -> None:
     for what, here, there in (("editors", one.editors, other.editors), ("items", one.items, other.items)):
-        differing = sorted(set(here) ^ set(there))
-        if differing:
-            raise DataError(
-                f"{one.name} and {other.name} do not hold the same {what}: {', '.join(differing[:_SHOWN])}.",
-                next_step="Every rater's table needs every editor and every item.",
-            )
+        if differing := sorted(set(here) ^ set(there)):
+            message = f"{one.name} and {other.name} do not hold the same {what}: {', '.join(differing[:_SHOWN])}."
+            raise DataError(message, next_step="Every rater's table needs every editor and every item.")

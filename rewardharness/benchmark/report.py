@@ -4,23 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rewardharness.benchmark import figures
 from rewardharness.benchmark.calibration import Bin
 from rewardharness.benchmark.comparison import PartComparison, RunComparison
-from rewardharness.benchmark.figures import (
-    attack_numbers,
-    by_number,
-    cautions,
-    chance_level,
-    figure,
-    gain,
-    headline,
-    judged,
-    left_out,
-    paired_difference,
-    releases,
-    sampled,
-    share,
-)
+from rewardharness.benchmark.figures import attack_numbers, cautions, figure, gain, judged, sampled, share
 from rewardharness.benchmark.metrics import Bounds, Share
 from rewardharness.benchmark.numbers import Number
 from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow, PublishedNumber
@@ -65,15 +52,12 @@ def write_report(folder: Path, result: BenchmarkResult, formats: Sequence[str] =
     Returns:
         The files.
     """
-    written = []
     for name in formats:
-        path = folder / FORMATS[name]
         if name == "json":
-            write_json(path, to_json(result))
+            write_json(folder / REPORT, to_json(result))
         else:
-            write_text(path, markdown(result) if name == "md" else report_page(result))
-        written.append(path)
-    return written
+            write_text(folder / FORMATS[name], markdown(result) if name == "md" else report_page(result))
+    return [folder / FORMATS[name] for name in formats]
 
 
 def markdown(result: BenchmarkResult) -> str:
@@ -96,21 +80,19 @@ def build_report(result: BenchmarkResult, key: str = "", name_failure: Callable[
     """
     rows = result.rows
     row = next((row for row in rows if row.key == key), rows[0])
-    return Report(
-        result.task.title,
-        (
-            Section("summary", "", _summary(result)),
-            _numbers(result),
-            Section("thresholds", "Thresholds of ties", _thresholds(result)),
-            Section("judging", "Judging", (_judging(rows, name_failure),)),
-            _published(result),
-            _categories(result, row),
-            _margins(result, row),
-            _confidence(result, row),
-            Section("data", "Data", _data(result)),
-            Section("notes", "Notes", _notes(result), detail=True),
-        ),
+    sections = (
+        Section("summary", "", _summary(result)),
+        _numbers(result),
+        Section("thresholds", "Thresholds of ties", _thresholds(result)),
+        Section("judging", "Judging", (_judging(rows, name_failure),)),
+        _published(result),
+        _categories(result, row),
+        _margins(result, row),
+        _confidence(result, row),
+        Section("data", "Data", _data(result)),
+        Section("notes", "Notes", _notes(result), detail=True),
     )
+    return Report(result.task.title, sections)
 
 
 def _summary(result: BenchmarkResult) -> tuple[Text, ...]:
@@ -120,7 +102,7 @@ def _summary(result: BenchmarkResult) -> tuple[Text, ...]:
         f"Task {result.task.name}, protocol {result.protocol}. Judge {row.name}, {_protocols(row)}; {library}. "
         f"Data: {result.revision}, digest {result.digest[:12]}. {sampled(result)}".strip()
     )
-    return (Text((headline(result),), "headline"), Text((about, *releases(result))))
+    return (Text((figures.headline(result),), "headline"), Text((about, *figures.releases(result))))
 
 
 def _protocols(row: BenchmarkRow) -> str:
@@ -128,32 +110,26 @@ def _protocols(row: BenchmarkRow) -> str:
 
 
 def _numbers(result: BenchmarkResult) -> Section:
-    tables: list[Table] = []
-    attacks = "exploits" in result.task.metrics
-    tables += [_attack_table(row) for row in result.rows if attacks and attack_numbers(row)]
-    for name, rows in () if attacks else by_number(result):
-        cells = tuple(
-            (row.label, _value(number), judged(number), chance_level(number), paired_difference(row, number))
-            for row, number in rows
+    note = "Questions that were not judged do not count as wrong; see “Judged”."
+    if "exploits" in result.task.metrics:
+        tables = [_attack_table(row) for row in result.rows if attack_numbers(row)]
+    else:
+        tables = [_number_table(name, rows) for name, rows in figures.by_number(result)]
+        note += (
+            " Two intervals that overlap may still differ: the last column compares question by question (gain, 95% "
+            "interval, exact McNemar test)."
         )
-        head = ("Entry", _unit(rows[0][1]), "Judged", "Chance", "Judge minus entry")
-        tables.append(Table(head, cells, name, "numbers"))
-    compared = (
-        " Two intervals that overlap may still differ: the last column compares question by question (gain, 95% "
-        "interval, exact McNemar test)."
-    )
-    notes = (
-        f"Questions that were not judged do not count as wrong; see “Judged”.{'' if attacks else compared}",
-        "The dot is the value, the bar its 95% interval, and the dashed line the chance level.",
-    )
-    blocks: tuple[Text | Table, ...] = (
-        *tables,
-        *_lines(cautions(result.rows), "warning"),
-        Text(notes[:1], "note"),
-        Text(notes[1:], "legend"),
-    )
-    empty = "There are no results yet."
-    return Section("numbers", "Results", blocks if tables else (), empty, SHOWN)
+    legend = "The dot is the value, the bar its 95% interval, and the dashed line the chance level."
+    blocks = (*tables, *_lines(cautions(result.rows), "warning"), Text((note,), "note"), Text((legend,), "legend"))
+    return Section("numbers", "Results", blocks if tables else (), "There are no results yet.", SHOWN)
+
+
+def _number_table(name: str, rows: Sequence[tuple[BenchmarkRow, Number]]) -> Table:
+    cells = []
+    for row, number in rows:
+        level, difference = figures.chance_level(number), figures.paired_difference(row, number)
+        cells.append((row.label, _value(number), judged(number), level, difference))
+    return Table(("Entry", _unit(rows[0][1]), "Judged", "Chance", "Judge minus entry"), tuple(cells), name, "numbers")
 
 
 def _attack_table(row: BenchmarkRow) -> Table:
@@ -191,12 +167,13 @@ def _lines(lines: Sequence[str], kind: Any = "text") -> tuple[Text, ...]:
 
 def _thresholds(result: BenchmarkResult) -> tuple[Text | Table, ...]:
     rows = []
-    for row in result.rows:
-        for fit, part in ((number.detail, number.part) for number in row.numbers if number.metric == "fitted"):
-            floor = "none" if fit.floor is None else f"{fit.floor:.4g}"
-            pairs = f"{fit.fitted_on} pairs, {str(fit.fitted_digest)[:12]}"
-            correct = f"{fit.fitted_right} of {fit.fitted_on}"
-            rows.append((row.label, part, f"{fit.threshold:.4g}", floor, pairs, correct))
+    fitted = [(row, number) for row in result.rows for number in row.numbers if number.metric == "fitted"]
+    for row, number in fitted:
+        fit = number.detail
+        floor = "none" if fit.floor is None else f"{fit.floor:.4g}"
+        pairs = f"{fit.fitted_on} pairs, {str(fit.fitted_digest)[:12]}"
+        correct = f"{fit.fitted_right} of {fit.fitted_on}"
+        rows.append((row.label, number.part, f"{fit.threshold:.4g}", floor, pairs, correct))
     head = ("Entry", "Part", "Tie within", "Both bad below", "Fitted on", "Correct on these pairs")
     text = "“Correct on these pairs” is the objective of the fit, not an estimate of accuracy."
     return (*_lines(result.fitted), *((Table(head, tuple(rows)), Text((text,), "note")) if rows else ()))
@@ -210,17 +187,11 @@ def _judging(rows: Sequence[BenchmarkRow], name_failure: Callable[[str], str]) -
         failures += [f"not judged yet: {row.missing:,}"] if row.missing else []
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
         requests = f"{usage.calls:,} requests, {tokens}" if usage.calls else "no requests to models"
-        cells.append(
-            (
-                row.label,
-                _protocols(row),
-                f"{row.judged:,} of {row.items:,} ({share(row.coverage)})",
-                "; ".join(failures) or "none",
-                consulted_words(row.consulted or {})[0] or "-",
-                share(orders.consistency if orders else row.position_consistency),
-                f"{requests}, {usage.seconds:,.0f} s",
-            )
-        )
+        judged = f"{row.judged:,} of {row.items:,} ({share(row.coverage)})"
+        consulted = consulted_words(row.consulted or {})[0] or "-"
+        same = share(orders.consistency if orders else row.position_consistency)
+        about = (row.label, _protocols(row), judged, "; ".join(failures) or "none", consulted, same)
+        cells.append((*about, f"{requests}, {usage.seconds:,.0f} s"))
     head = ("Entry", "Protocol", "Judged", "Failures", "Entries consulted", "Same in both orders", "Cost")
     return Table(head, tuple(cells), kind="judging")
 
@@ -246,19 +217,14 @@ def _published_table(number: PublishedNumber) -> Table:
 
 def _categories(result: BenchmarkResult, row: BenchmarkRow) -> Section:
     others = [other for other in result.rows if other.key != row.key and other.judged]
-    cells = tuple(
-        (
-            name,
-            _accuracy(count),
-            f"{count.judged:,} of {count.n:,}",
-            *(("; ".join(_share_of(other, name) for other in others),) if others else ()),
-        )
-        for name, count in (row.by_category or {}).items()
-        if name
-    )
+    cells: list[tuple[Cell, ...]] = []
+    for name, count in (row.by_category or {}).items():
+        if name:
+            beside = ["; ".join(_share_of(other, name) for other in others)] if others else []
+            cells.append((name, _accuracy(count), f"{count.judged:,} of {count.n:,}", *beside))
     head = ("Category", f"{row.label}, % of judged [95% CI]", "Judged", *(("Other entries",) if others else ()))
     text = f"All parts of the task together. Intervals of fewer than {FEW} judgments are wide."
-    blocks = (Table(head, cells, kind="categories"), Text((text,), "note"))
+    blocks = (Table(head, tuple(cells), kind="categories"), Text((text,), "note"))
     empty = _SCORES if result.scores else "The data have no categories of edits."
     return Section("categories", "By category", blocks if cells else (), empty, detail=True)
 
@@ -288,9 +254,7 @@ def _confidence(result: BenchmarkResult, row: BenchmarkRow) -> Section:
         for bin_ in measured.bins
         if bin_.mean is not None and bin_.accuracy is not None and bin_.interval
     )
-    cells = tuple(
-        (f"{bin_.low:.1f} to {bin_.high:.1f}", f"{bin_.n:,}", share(bin_.mean), _accuracy(bin_)) for bin_ in bins
-    )
+    cells = [(f"{bin_.low:.1f} to {bin_.high:.1f}", f"{bin_.n:,}", share(bin_.mean), _accuracy(bin_)) for bin_ in bins]
     tendency = "overconfident" if measured.confidence > measured.accuracy else "underconfident"
     texts = (
         f"Expected calibration error {measured.expected_calibration_error:.3f}, Brier score {measured.brier:.3f}, over "
@@ -298,19 +262,17 @@ def _confidence(result: BenchmarkResult, row: BenchmarkRow) -> Section:
         f"{share(measured.accuracy)}: the judge is {tendency}.",
         "0 is perfect for both. A confidence that is not calibrated is no probability.",
     )
-    chart = Chart(
-        "Accuracy against confidence with 95% intervals; a calibrated judge is on the diagonal",
-        "confidence of the judge",
-        "accuracy",
-        points,
-    )
-    table = Table(("Confidence", "n", "Mean", "Correct, % [95% CI]"), cells, kind="bins")
+    name = "Accuracy against confidence with 95% intervals; a calibrated judge is on the diagonal"
+    chart = Chart(name, "confidence of the judge", "accuracy", points)
+    table = Table(("Confidence", "n", "Mean", "Correct, % [95% CI]"), tuple(cells), kind="bins")
     return Section("confidence", title, (Text(texts[:1]), Text(texts[1:], "note"), chart, table), detail=True)
 
 
 def _data(result: BenchmarkResult) -> tuple[Text | Table, ...]:
-    rows = tuple((part.part, f"{part.rows:,}", f"{part.counted:,}", left_out(part.left_out)) for part in result.counted)
-    tables = [Table(("Part", "Questions and invalid rows", "Counted", "Left out"), rows, kind="counted")]
+    rows = [
+        (part.part, f"{part.rows:,}", f"{part.counted:,}", figures.left_out(part.left_out)) for part in result.counted
+    ]
+    tables = [Table(("Part", "Questions and invalid rows", "Counted", "Left out"), tuple(rows), kind="counted")]
     if result.references:
         raters = tuple((name, f"{value:.3f}") for name, value in result.references.items())
         tables.append(Table(("Human raters", "Correlation"), raters))
@@ -333,25 +295,22 @@ def comparison_section(comparison: RunComparison) -> Section:
     Args:
         comparison: The comparison.
     """
-    rows = tuple(
-        (
-            part.part,
-            f"{part.judged_by_both:,} of {part.n:,}",
+    rows = []
+    for part in comparison.parts:
+        shares = (
             share(part.first.accuracy),
             share(part.second.accuracy),
             gain(part),
             f"{part.better:,} / {part.worse:,}",
-            "-" if part.p is None else f"{part.p:.2g}",
-            _conclusion(part),
         )
-        for part in comparison.parts
-    )
+        p = "-" if part.p is None else f"{part.p:.2g}"
+        rows.append((part.part, f"{part.judged_by_both:,} of {part.n:,}", *shares, p, _conclusion(part)))
     head = ("Part", "Judged by both", "First", "Second", "Gain [95% CI]", "Fixed / broken", "p", "The second is")
     first, second = comparison.first, comparison.second
     names = f"First: {first.label}. Second: {second.label}."
     note = "Only what both judged counts. Fixed: the second agrees better with the label. p: exact McNemar test."
     warnings = _lines(cautions((first, second)), "warning")
-    table = Table(head, rows, kind="paired")
+    table = Table(head, tuple(rows), kind="paired")
     return Section("comparison", "", (Text((names,)), table, *warnings, Text((note,), "note")))
 
 

@@ -6,20 +6,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.answers import QuestionAnswer
-from rewardharness.benchmark.calibration import (
-    Bin,
-    Calibration,
-    GradedJudgment,
-    by_category,
-    by_margin,
-    calibration,
-)
+from rewardharness.benchmark.calibration import Bin, Calibration, GradedJudgment, by_category, by_margin, calibration
 from rewardharness.benchmark.cases import NOT_JUDGED
 from rewardharness.benchmark.comparison import PairedTest, compare, compared_run
 from rewardharness.benchmark.exploits import exploit_numbers
-from rewardharness.benchmark.items import FORWARD, REVERSE, DataFacts, RunData
-from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED, Share
+from rewardharness.benchmark.items import DataFacts, RunData
+from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED, Share, split
 from rewardharness.benchmark.numbers import AnswerSheet, Number, NumberFacts, credit, make_sheet, numbers
 from rewardharness.benchmark.published import PublishedRow, Setting, compare_published
 from rewardharness.benchmark.run import EntryRecord, read_benchmark, read_entries, read_judgments
@@ -147,9 +139,10 @@ def _row(
     tried = [judgment.position_consistent for judgment in known if judgment.position_consistent is not None]
     usage = sum((judgment.usage for judgment in known), Usage())
     judged = sum(judgment.judged for judgment in known)
-    graded = graded_judgments(sheet, judgments)
+    about = {} if data.scores else _about_confidence(graded_judgments(sheet, judgments))
     return BenchmarkRow(
         **vars(entry),
+        **about,
         items=total,
         judged=judged,
         coverage=judged / total if total else None,
@@ -161,49 +154,37 @@ def _row(
         both_orders=_both_orders(sheet),
         usage=replace(usage, seconds=round(usage.seconds, 3)),
         numbers=(*numbers(sheet, rules), *exploit_numbers(sheet)),
-        calibration=UNSET if data.scores else calibration(graded),
-        by_margin=UNSET if data.scores else by_margin(graded),
-        by_category=UNSET if data.scores else by_category(graded),
         against=(),
     )
 
 
+def _about_confidence(graded: list[GradedJudgment]) -> dict[str, Any]:
+    return {"calibration": calibration(graded), "by_margin": by_margin(graded), "by_category": by_category(graded)}
+
+
 def _both_orders(sheet: AnswerSheet) -> OrderConsistency | None:
     """Return how often the answers in both presentation orders agree; None if only one order was judged."""
-    pairs: dict[str, dict[str, QuestionAnswer]] = {}
-    for reply in sheet.counting:
-        if reply.question.order and reply.question.truth in TWO_WAY:
-            pairs.setdefault(reply.question.id.rpartition("|")[0], {})[reply.question.order] = reply
-    if not pairs:
+    asked = [reply for reply in sheet.counting if reply.question.order and reply.question.truth in TWO_WAY]
+    if not asked:
         return None
-    answers = [(_two_way(two[FORWARD]), _two_way(two[REVERSE])) for two in pairs.values() if len(two) == 2]
-    same = [forward == reverse for forward, reverse in answers if forward is not None and reverse is not None]
+    pairs = split(asked, lambda reply: reply.question.pair).values()
+    answers = [[reply.choice if reply.choice in (*TWO_WAY, None) else UNDECIDED for reply in pair] for pair in pairs]
+    same = [pair[0] == pair[1] for pair in answers if len(pair) == 2 and None not in pair]
     return OrderConsistency(sum(same), len(same), sum(same) / len(same) if same else None)
-
-
-def _two_way(reply: QuestionAnswer) -> str | None:
-    return reply.choice if reply.choice in (*TWO_WAY, None) else UNDECIDED
 
 
 def graded_judgments(sheet: AnswerSheet, judgments: Mapping[str, Judgment]) -> list[GradedJudgment]:
     """Return confidence and correctness of every answer about a preference."""
     made = []
     for reply in sheet.counting:
-        if not isinstance(reply.question.truth, str):
+        question, judged = reply.question, reply.choice is not None
+        if not isinstance(question.truth, str):
             continue
-        names = {item for item, _ in reply.question.asks}
-        judgment = judgments.get(next(iter(names))) if len(names) == 1 else None
-        confidence = judgment.confidence if judgment is not None and reply.choice is not None else None
-        margin = abs(reply.margin) if reply.margin is not None and reply.choice is not None else None
-        made.append(
-            GradedJudgment(
-                reply.question.id,
-                credit(sheet.parts[reply.question.part], reply),
-                confidence,
-                margin,
-                reply.question.category,
-            )
-        )
+        judgment = question.only_judgment(judgments)
+        confidence = judgment.confidence if judgment is not None and judged else None
+        margin = abs(reply.margin) if reply.margin is not None and judged else None
+        correct = credit(sheet.parts[question.part], reply)
+        made.append(GradedJudgment(question.id, correct, confidence, margin, question.category))
     return made
 
 
@@ -213,18 +194,8 @@ def _published(data: RunData, row: BenchmarkRow) -> tuple[PublishedNumber, ...]:
     orders: Literal[1, 2] = 2 if pairwise or row.position_consistency is not None else 1
     results = []
     for number in row.numbers:
-        setting = Setting(
-            data.task.name,
-            number.part,
-            number.metric,
-            data.protocol,
-            number.dimension,
-            number.labels,
-            orders,
-            number.n // 2 if pairwise else number.n,
-            data.revision,
-        )
-        if rows := compare_published(setting):
+        measured = (data.task.name, number.part, number.metric, data.protocol, number.dimension, number.labels)
+        if rows := compare_published(Setting(*measured, orders, number.n // (1 + pairwise), data.revision)):
             facts = {field.name: getattr(number, field.name) for field in fields(NumberFacts)}
             results.append(PublishedNumber(**facts, rows=rows))
     return tuple(results)
@@ -251,11 +222,6 @@ def _counted(data: RunData) -> tuple[CountedPart, ...]:
         if problem.consequence == NOT_JUDGED:
             tallies.setdefault(problem.part, Counter())[problem.code] += problem.n
     return tuple(
-        CountedPart(
-            name or OF_NO_PART,
-            sum(tally.values()),
-            tally[""],
-            {reason: n for reason, n in sorted(tally.items()) if reason},
-        )
+        CountedPart(name or OF_NO_PART, tally.total(), tally.pop("", 0), dict(sorted(tally.items())))
         for name, tally in tallies.items()
     )

@@ -201,20 +201,15 @@ class Task:
         """
         if name is None or name in self.protocols:
             return name or self.protocols[0]
-        raise InputError(
-            f"The task {self.name} has no protocol {name!r}.", next_step=f"Choose one of: {', '.join(self.protocols)}."
-        )
+        step = f"Choose one of: {', '.join(self.protocols)}."
+        raise InputError(f"The task {self.name} has no protocol {name!r}.", next_step=step)
 
 
 def list_tasks() -> tuple[Task, ...]:
     """Return the tasks of the package, sorted by name."""
     folder = resources("rewardharness.benchmark").joinpath(_FOLDER)
-    found = [
-        read_task(each.read_text(encoding="utf-8"), each.name)
-        for each in folder.iterdir()
-        if each.name.endswith(".yaml")
-    ]
-    return tuple(sorted(found, key=lambda task: task.name))
+    files = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return tuple(sorted((read_task(file.read_text("utf-8"), file.name) for file in files), key=lambda task: task.name))
 
 
 def open_task(spec: str) -> Task:
@@ -237,9 +232,8 @@ def open_task(spec: str) -> Task:
         return known[spec]
     if path.exists() or "/" in spec:
         return examples_task(spec)
-    raise InputError(
-        f"There is no task {spec!r}.", next_step=f"Name data, a YAML file, or one of: {', '.join(sorted(known))}."
-    )
+    step = f"Name data, a YAML file, or one of: {', '.join(sorted(known))}."
+    raise InputError(f"There is no task {spec!r}.", next_step=step)
 
 
 def examples_task(spec: str) -> Task:
@@ -286,7 +280,7 @@ def read_task(text: str, where: str, base: Path | None = None) -> Task:
     return task
 
 
-_LISTS = frozenset({"id", "candidates", "editors", "columns", "labels", "protocols", "metrics", "notes"})
+_LISTS = frozenset("id candidates editors columns labels protocols metrics notes".split())
 _MAPPINGS = frozenset({"where", "values", "score_of"})
 
 
@@ -307,14 +301,10 @@ def _check(task: Task, where: str) -> None:
         raise _wrong(where, "`data` names both `hub` and `examples`")
     if not (task.data.hub or task.data.examples or task.access):
         raise _wrong(where, "`data` has neither `hub` nor `examples`, and `access` does not describe how to get them")
-    for names, known, what in (
-        (task.protocols, PROTOCOLS, "protocol"),
-        (task.metrics, METRICS, "metric"),
-        (task.score_of.values(), _KINDS, "score"),
-    ):
-        for name in names:
-            if name not in known:
-                raise _wrong(where, f"unknown {what} {name!r}", f"Known: {', '.join(known)}.")
+    choices = {"protocol": (task.protocols, PROTOCOLS), "metric": (task.metrics, METRICS)}
+    for what, (names, known) in {**choices, "score": (task.score_of.values(), _KINDS)}.items():
+        if unknown := [name for name in names if name not in known]:
+            raise _wrong(where, f"unknown {what} {unknown[0]!r}", f"Known: {', '.join(known)}.")
     if task.data.examples:
         if task.columns or task.label or task.parts:
             raise _wrong(where, "examples have columns, labels and parts of their own", "Leave them out.")
@@ -341,8 +331,7 @@ def _check_label(label: Label, where: str) -> None:
     there, what = needed[label.rule]
     if not there:
         raise _wrong(where, f"the rule {label.rule!r} of `label` needs {what}")
-    unknown = sorted(set(label.values.values()) - set(TRUTHS))
-    if unknown:
+    if unknown := sorted(set(label.values.values()) - set(TRUTHS)):
         raise _wrong(where, f"the label {unknown[0]!r} is none of {', '.join(TRUTHS)}")
 
 

@@ -78,10 +78,9 @@ def _fit(
         return None
     both = BOTH_BAD in part.labels and any(pair.truth == BOTH_BAD for pair in pairs)
     labeled = pairs if both else [collapse(pair) for pair in pairs]
-    if all(pair.difference is None for pair in labeled):
-        return None
     labels = FOUR_WAY if both else THREE_WAY
-    return fit_ties(labeled, judge=identity.judge, protocol=identity.protocol, labels=labels)
+    scored = any(pair.difference is not None for pair in labeled)
+    return fit_ties(labeled, judge=identity.judge, protocol=identity.protocol, labels=labels) if scored else None
 
 
 def write_rules(folder: Path, rules: Rules, notes: Sequence[str]) -> None:

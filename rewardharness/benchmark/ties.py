@@ -92,19 +92,10 @@ def fit_ties(
     if not known:
         raise InputError("No development pair has both scores.", next_step="Give judged pairs.")
     correct, threshold, floor = _sweep(known, with_floor=BOTH_BAD in labels)
-    rows = sorted([pair.id, pair.truth, pair.first, pair.second] for pair in known)
-    return TieRule(
-        threshold,
-        floor,
-        labels,
-        judge,
-        protocol,
-        n=len(known),
-        unscored=len(development) - len(known),
-        correct=correct,
-        digest=content_id(rows),
-        seen=tuple(sorted({key for pair in development for key in row_keys(pair)})),
-    )
+    digest = content_id(sorted([pair.id, pair.truth, pair.first, pair.second] for pair in known))
+    seen = tuple(sorted({key for pair in development for key in row_keys(pair)}))
+    counts = len(known), len(development) - len(known), correct
+    return TieRule(threshold, floor, labels, judge, protocol, *counts, digest, seen)
 
 
 def with_ties(pairs: Sequence[LabeledAnswer], rule: TieRule, *, judge: str, protocol: str) -> PairShare:
@@ -123,18 +114,13 @@ def with_ties(pairs: Sequence[LabeledAnswer], rule: TieRule, *, judge: str, prot
     """
     for name, here, there in (("judge", judge, rule.judge), ("protocol", protocol, rule.protocol)):
         if here != there:
-            raise InputError(
-                f"The tie threshold is for the {name} {there!r}, not for {here!r}.",
-                next_step=f"Fit one for this {name}.",
-            )
+            message = f"The tie threshold is for the {name} {there!r}, not for {here!r}."
+            raise InputError(message, next_step=f"Fit one for this {name}.")
     seen = frozenset(rule.seen)
-    shared = [pair.id for pair in pairs if not seen.isdisjoint(row_keys(pair))]
-    if shared:
-        raise InputError(
-            f"The tie threshold was fitted on {len(shared)} of the {len(pairs)} pairs to be scored, "
-            f"or on others of the same source image, such as {shared[0]}.",
-            next_step="Fit it on development data and score the rest.",
-        )
+    if shared := [pair.id for pair in pairs if not seen.isdisjoint(row_keys(pair))]:
+        message = f"The tie threshold was fitted on {len(shared)} of the {len(pairs)} pairs to be scored, or on others"
+        step = "Fit it on development data and score the rest."
+        raise InputError(f"{message} of the same source image, such as {shared[0]}.", next_step=step)
     return _score(pairs, rule)
 
 

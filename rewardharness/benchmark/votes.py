@@ -58,13 +58,8 @@ HUMAN_VOTES: Mapping[str, str] = {"leftvote": "A", "rightvote": "B", "tievote": 
 """Labels by the spelling of human votes in the data."""
 
 _PUBLISHED: Mapping[str, str] = {
-    "A>B": "A",
-    "A>>B": "A",
-    "B>A": "B",
-    "B>>A": "B",
-    "A=B=Good": TIE,
-    "A=B=Bad": BOTH_BAD,
-    "A=B": EITHER_TIE,
+    **{"A>B": "A", "A>>B": "A", "B>A": "B", "B>>A": "B"},
+    **{"A=B=Good": TIE, "A=B=Bad": BOTH_BAD, "A=B": EITHER_TIE},
 }
 _STRICT: Mapping[str, str] = {
     **dict.fromkeys(("a>b", "a>>b", "b<a", "b<<a"), "A"),
@@ -177,15 +172,10 @@ def _files(path: Path) -> list[Path]:
 def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:
     """Count rows in both readings."""
     answers, _ = read_answers(rows, "published")
-    differing = None
-    if any(row.published_correct is not None for row in rows):
-        differing = tuple(
-            row.id
-            for row, answer in zip(rows, answers, strict=True)
-            if row.published_correct is not None and row.published_correct != (answer.choice == answer.truth)
-        )
+    stated = [pair for pair in zip(rows, answers, strict=True) if pair[0].published_correct is not None]
+    differing = tuple(row.id for row, answer in stated if row.published_correct != (answer.choice == answer.truth))
     counts = count_votes(rows, "published"), count_votes(rows, "strict")
-    return VoteReport(name, len(rows), *counts, chance(answers, FOUR_WAY), differing)
+    return VoteReport(name, len(rows), *counts, chance(answers, FOUR_WAY), differing if stated else None)
 
 
 def read_answers(rows: Sequence[VoteRow], reading: Reading) -> tuple[list[LabeledAnswer], Mapping[str, int]]:
@@ -194,12 +184,9 @@ def read_answers(rows: Sequence[VoteRow], reading: Reading) -> tuple[list[Labele
     answers = []
     for row in rows:
         vote = parse_vote(row.reply, reading)
-        if vote.problem:
-            problems[vote.problem] += 1
-        label = vote.choice
-        if label == EITHER_TIE:
-            label = row.truth if row.truth in TIES else TIE
-        answers.append(LabeledAnswer(row.id, row.truth, label))
+        problems.update(filter(None, [vote.problem]))
+        either = row.truth if row.truth in TIES else TIE
+        answers.append(LabeledAnswer(row.id, row.truth, either if vote.choice == EITHER_TIE else vote.choice))
     return answers, dict(problems)
 
 
@@ -266,10 +253,8 @@ def read_votes(path: Path) -> tuple[VoteRow, ...]:
         rows.append(row)
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        raise DataError(
-            f"{path}: {len(wrong)} rows cannot be used: {'; '.join(wrong[:_SHOWN])}{more}.",
-            next_step="Each row needs idx, response and human_vote.",
-        )
+        message = f"{path}: {len(wrong)} rows cannot be used: {'; '.join(wrong[:_SHOWN])}{more}."
+        raise DataError(message, next_step="Each row needs idx, response and human_vote.")
     if not rows:
         raise NoRepliesError(f"{path} holds no replies.", next_step="Give a file with one JSON object per line.")
     return tuple(rows)
@@ -297,7 +282,6 @@ def _row(value: Any, place: str) -> VoteRow:
     vote = value.get("human_vote")
     if not isinstance(vote, str) or vote not in HUMAN_VOTES:
         raise ValueError(f"`human_vote` is {vote!r}, which is none of {', '.join(HUMAN_VOTES)}")
-    correct = value.get("correct")
-    return VoteRow(
-        str(name), HUMAN_VOTES[vote], value["response"] or "", correct if isinstance(correct, bool) else None
-    )
+    stated = value.get("correct")
+    correct = stated if isinstance(stated, bool) else None
+    return VoteRow(str(name), HUMAN_VOTES[vote], value["response"] or "", correct)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.row_store import DataTable
@@ -111,32 +112,26 @@ def _infer(rows: DataTable, stated: FieldMap) -> FieldMap:
         return ours
     # Without an image anywhere, candidates are texts.
     candidates, ends = _candidates(rows, images or texts, stated)
-    source = stated.source or _first(
-        _SOURCE, {key: column for key, column in images.items() if column not in candidates}
-    )
-    others = {key: column for key, column in images.items() if column not in (source, *candidates)}
+    others = {key: column for key, column in images.items() if column not in candidates}
+    source = stated.source or _first(_SOURCE, others)
+    others = {key: column for key, column in others.items() if column != source}
     preference = _first(_PREFERENCE, texts)
-    labels: dict[str, tuple[str, ...]] = {}
-    if preference:
-        labels = {"preference": (preference,)}
-    elif scores := _scores(_SCORES, texts, ends, len(candidates)):
-        labels = {"scores": scores}
-    elif ranks := _scores(_RANKS, texts, ends, len(candidates)):
-        labels = {"ranks": ranks}
-    wins = ends in [tuple(pair.split()) for pair in _WINNERS]
+    labels: dict[str, Any] = {"preference": (preference,)}
+    if ends in [tuple(pair.split()) for pair in _WINNERS]:
+        labels = {"first_wins": True}
+    elif not preference:
+        scores = _scores(_SCORES, texts, ends, len(candidates))
+        labels = {"scores": scores} if scores else {"ranks": _scores(_RANKS, texts, ends, len(candidates))}
     return FieldMap(
         source=source,
         instruction=_first(_INSTRUCTION, texts),
         references=stated.references or _references(others),
         candidates=candidates,
-        preference=() if wins else labels.get("preference", ()),
-        scores=() if wins else labels.get("scores", ()),
-        ranks=() if wins else labels.get("ranks", ()),
-        first_wins=wins,
         id=_first(_ID, {**plain, **texts}),
         category=_first(_CATEGORY, texts),
         source_id=_first(_SOURCE_ID, texts),
         label_kind="label_kind" if "label_kind" in rows.columns else "",
+        **labels,
     )
 
 
@@ -153,10 +148,7 @@ def _ours(rows: DataTable) -> FieldMap | None:
         candidates=tuple(name for name in names if name in rows.images),
         preference=tuple(name for name in ("preference", "best") if name in rows.columns),
         values={**_LETTERS, **_PLACES},
-        id=there["id"],
-        category=there["category"],
-        source_id=there["source_id"],
-        label_kind=there["label_kind"],
+        **there,
     )
 
 

@@ -56,13 +56,17 @@ def append_correction(file: Path, example: Example, preference: str) -> None:
     Raises:
         InputError: If the example has no label, or the preference is invalid.
     """
-    allowed = (*example.labels, TIE) if len(example.labels) == 2 else example.labels
+    allowed = _allowed(example)
     if example.preference is None:
         raise InputError(f"{example.id} has no label to correct.", next_step="Label it first.")
     if preference not in allowed:
         raise InputError(f"Invalid preference {preference!r}.", next_step=f"Choose one of: {', '.join(allowed)}.")
     row = {"id": example.id, "instruction": example.instruction, "label": example.preference, "preference": preference}
     append_jsonl(file, {**row, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+
+
+def _allowed(example: Example) -> tuple[str, ...]:
+    return (*example.labels, TIE) if len(example.labels) == 2 else example.labels
 
 
 def read_corrections(file: Path) -> dict[str, Correction]:
@@ -75,10 +79,9 @@ def read_corrections(file: Path) -> dict[str, Correction]:
         raise DataError(f"{file} does not exist.", next_step="Set --corrections to an existing file, or omit it.")
     corrections = {}
     for _, row in read_jsonl(file):
-        values = [row.get(name) for name in ("id", "instruction", "label", "preference")]
-        if all(isinstance(value, str) and value for value in values):
-            name, *rest = map(str, values)
-            corrections[name] = Correction(*rest)
+        name, *rest = (row.get(name) for name in ("id", "instruction", "label", "preference"))
+        if all(isinstance(value, str) and value for value in (name, *rest)):
+            corrections[str(name)] = Correction(*map(str, rest))
     return corrections
 
 
@@ -94,7 +97,7 @@ def corrected_labels(dataset: Dataset, corrections: Mapping[str, Correction]) ->
         example = examples.get(name)
         if example is None or (example.instruction, example.preference) != (correction.instruction, correction.label):
             problems.append(f"The correction of {name!r} is for different data and is ignored.")
-        elif correction.preference not in (*example.labels, *([TIE] if len(example.labels) == 2 else [])):
+        elif correction.preference not in _allowed(example):
             problems.append(f"The correction of {name!r} has an invalid preference and is ignored.")
         elif correction.changes:
             right[name] = correction.preference

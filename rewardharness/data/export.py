@@ -5,7 +5,8 @@ and the features in the schema, so that `load_dataset` decodes images.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,7 +56,9 @@ def write_parquet(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mappin
             with pyarrow.parquet.ParquetWriter(part, schema) as writer:
                 left = iter(rows)
                 while chunk := list(islice(left, _ROWS)):
-                    cells = [{name: _cell(row.get(name), kind) for name, kind in columns.items()} for row in chunk]
+                    cells = [
+                        {name: _cell(row.get(name), kind, _struct) for name, kind in columns.items()} for row in chunk
+                    ]
                     writer.write_table(pyarrow.Table.from_pylist(cells, schema=schema))
                     count += len(chunk)
             part.replace(path)
@@ -76,14 +79,7 @@ def write_lines(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[
     """
     lines = []
     for row in rows:
-        cells = {}
-        for name, kind in columns.items():
-            value = row.get(name)
-            if kind == "image" and value is not None:
-                value = store_image(path.parent, original_bytes(value))
-            elif kind == "images" and value is not None:
-                value = [store_image(path.parent, original_bytes(image)) for image in value]
-            cells[name] = value
+        cells = {name: _cell(row.get(name), kind, partial(_stored, path.parent)) for name, kind in columns.items()}
         lines.append(json.dumps(cells, ensure_ascii=False))
     files.write_text(path, "".join(line + "\n" for line in lines))
     return len(lines)
@@ -130,14 +126,16 @@ def _features(columns: Mapping[str, Kind]) -> dict[str, Any]:
     return {name: kinds[kind] for name, kind in columns.items()}
 
 
-def _cell(value: Any, kind: Kind) -> Any:
-    if value is None:
-        return None
-    if kind == "image":
-        return _struct(value)
-    if kind == "images":
-        return [_struct(each) for each in value]
+def _cell(value: Any, kind: Kind, image: Callable[[ImageInput], Any]) -> Any:
+    if kind == "image" and value is not None:
+        return image(value)
+    if kind == "images" and value is not None:
+        return [image(each) for each in value]
     return list(value) if isinstance(value, tuple) else value
+
+
+def _stored(folder: Path, image: ImageInput) -> str:
+    return store_image(folder, original_bytes(image))
 
 
 def _struct(image: ImageInput) -> dict[str, Any]:

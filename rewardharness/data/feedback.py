@@ -39,8 +39,9 @@ def append_feedback(
     """
     instruction, letters = check_preference(example, preference), example.labels
     contents = [original_bytes(image, "Upload it again.") for image in example.images]
-    if empty := [image.name for image, content in zip(example.images, contents, strict=True) if not content]:
-        raise DataError(f"The image {empty[0]} is empty.", next_step="Upload it again.")
+    if b"" in contents:
+        name = example.images[contents.index(b"")].name
+        raise DataError(f"The image {name} is empty.", next_step="Upload it again.")
     hashes = [files.sha256(content) for content in contents]
     first = len(example.sources)
     try:
@@ -72,9 +73,8 @@ def check_preference(example: Example, preference: str) -> str:
     """
     letters = example.labels
     if not 2 <= len(letters) == len(example.candidates):
-        raise InputError(
-            f"{len(example.candidates)} candidates cannot be compared.", next_step="Use 2 to 4 candidates."
-        )
+        message = f"{len(example.candidates)} candidates cannot be compared."
+        raise InputError(message, next_step="Use 2 to 4 candidates.")
     if task_of(example) is not IMAGE_EDIT:
         message = f"Feedback on {task_of(example).words} cannot be stored."
         raise InputError(message, next_step="Give feedback on image edits.")

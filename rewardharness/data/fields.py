@@ -39,6 +39,7 @@ from rewardharness.schema import LABELS, TIE, Example, FramesInput, ImageInput
 NONE = "-"
 """Value for a field without a column."""
 
+_FORM = "Use lines of the form `field: column`."
 _SHOWN = 5
 _PEEK = 20
 """Rows that are read to distinguish texts from paths of images."""
@@ -112,8 +113,7 @@ def parse_fields(values: Mapping[str, Any], where: str) -> FieldMap:
         InputError: If a field is unknown or a value has the wrong type.
     """
     known = {item.name for item in fields(FieldMap)}
-    unknown = [str(name) for name in values if name not in known]
-    if unknown:
+    if unknown := [str(name) for name in values if name not in known]:
         step = f"Choose one of: {', '.join(sorted(known))}."
         raise InputError(f"{where}: unknown field {unknown[0][:40]!r}.", next_step=step)
     parsed: dict[str, Any] = {}
@@ -127,9 +127,8 @@ def parse_fields(values: Mapping[str, Any], where: str) -> FieldMap:
         elif name in _SEVERAL:
             parts = value.split(",") if isinstance(value, str) else value
             if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
-                raise InputError(
-                    f"{where}: {name} is not a list of columns.", next_step="Use a list such as [left, right]."
-                )
+                step = "Use a list such as [left, right]."
+                raise InputError(f"{where}: {name} is not a list of columns.", next_step=step)
             parsed[name] = tuple(part.strip() for part in parts if part.strip())
         elif isinstance(value, str):
             parsed[name] = value.strip()
@@ -159,11 +158,9 @@ def read_fields(path: Path) -> FieldMap:
     except (yaml.YAMLError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1})" if where else ""
-        raise DataError(
-            f"{path} is not valid YAML{line}.", next_step="Use lines of the form `field: column`."
-        ) from None
+        raise DataError(f"{path} is not valid YAML{line}.", next_step=_FORM) from None
     if not isinstance(values, Mapping):
-        raise DataError(f"{path} is not a mapping.", next_step="Use lines of the form `field: column`.")
+        raise DataError(f"{path} is not a mapping.", next_step=_FORM)
     return parse_fields({str(name): value for name, value in values.items()}, str(path))
 
 
@@ -193,8 +190,7 @@ def read_examples(
         reading.add(number, row)
     skipped = settle(name, reading.bad, usable=len(reading.examples), skip=skip_bad_rows)
     if not reading.examples:
-        step = "Choose another config or split."
-        raise DataError(f"{name} has no rows.", next_step=step)
+        raise DataError(f"{name} has no rows.", next_step="Choose another config or split.")
     problems = [*notes, *rows.notes, *reading.problems()]
     return Dataset.of(name, reading.examples.values(), problems=problems, skipped=skipped)
 
@@ -205,18 +201,16 @@ def check_columns(rows: DataTable, field_map: FieldMap) -> None:
     Raises:
         DataError: If a column is missing or has the wrong type; lists the existing columns.
     """
-    there = ", ".join(rows.columns)
-    for name, columns in field_map.columns.items():
-        for column in columns:
-            if column not in rows.columns:
-                step = f"Columns: {there}. Choose one with --field {name}=COLUMN, or {NONE} for none."
-                raise DataError(f"{rows.name} has no column {column!r} for {name}.", next_step=step)
-            pictured = name in {"source", "references"} or (name == "candidates" and not holds_text(rows, field_map))
-            if pictured and column not in rows.images:
-                raise _no_images(rows, name, column)
-    needed = ("instruction", "candidates") if holds_text(rows, field_map) else ("source", "instruction", "candidates")
-    lacking = [name for name in needed if name not in field_map.columns]
-    if lacking:
+    there, text = ", ".join(rows.columns), holds_text(rows, field_map)
+    pictured = {"source", "references"} if text else {"source", "references", "candidates"}
+    for name, column in ((name, column) for name, columns in field_map.columns.items() for column in columns):
+        if column not in rows.columns:
+            step = f"Columns: {there}. Choose one with --field {name}=COLUMN, or {NONE} for none."
+            raise DataError(f"{rows.name} has no column {column!r} for {name}.", next_step=step)
+        if name in pictured and column not in rows.images:
+            raise _no_images(rows, name, column)
+    needed = ("instruction", "candidates") if text else ("source", "instruction", "candidates")
+    if lacking := [name for name in needed if name not in field_map.columns]:
         images = ", ".join(name for name in rows.columns if name in rows.images) or "none"
         step = f"Set it with --field {lacking[0]}=COLUMN. Columns: {there}. Image columns: {images}."
         raise DataError(f"{rows.name}: no column for the field {lacking[0]!r} was found.", next_step=step)
@@ -275,32 +269,25 @@ class ExampleReader:
         videos = any(isinstance(candidate, FramesInput) for candidate in candidates)
         columns = (field_map.source, field_map.references)
         source, references = (None, ()) if self._text else sources_of(row, *columns, video=videos)
-        instruction = _text(row[field_map.instruction])
+        fields = ("instruction", "id", "label_kind", "category", "source_id")
+        texts = {name: _text(row[column]) if (column := getattr(field_map, name)) else "" for name in fields}
+        instruction = texts["instruction"]
         if not instruction:
-            raise BadRowError(
-                f"the column {field_map.instruction!r} (instruction) is empty", "Enter the instruction of the edit."
-            )
+            problem = f"the column {field_map.instruction!r} (instruction) is empty"
+            raise BadRowError(problem, "Enter the instruction of the edit.")
         preference = _preference(row, field_map, len(candidates))
         if preference == TIE and len(candidates) > 2:
             self._level.append(number)
             preference = None
         content = [instruction, *map(identity_of, (*([] if source is None else [source]), *references, *candidates))]
-        name = self._name(_text(row[field_map.id]) if field_map.id else "", content, number)
+        name = self._name(texts["id"], content, number)
         if field_map.first_wins:
             place = int(files.content_id([name, "place"])[:8], 16) % len(candidates)
             candidates = (*candidates[1 : place + 1], candidates[0], *candidates[place + 1 :])
             preference = LABELS[place]
-        return Example(
-            name,
-            instruction,
-            source,
-            candidates,
-            preference,
-            (_text(row[field_map.label_kind]) if field_map.label_kind else "") or field_map.label_kind_text,
-            _text(row[field_map.category]) if field_map.category else "",
-            _text(row[field_map.source_id]) if field_map.source_id else "",
-            references,
-        )
+        kind = texts["label_kind"] or field_map.label_kind_text
+        about = (kind, texts["category"], texts["source_id"], references)
+        return Example(name, instruction, source, candidates, preference, *about)
 
     def _name(self, stated: str, content: list[str], number: int) -> str:
         """Return the id of a row; a duplicate id gets a number suffix and is reported."""

@@ -43,7 +43,7 @@ _CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
 _CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
 _REFERENCES = tuple(f"reference_{number}" for number in range(2, SOURCES + 1))
 _CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, *_REFERENCES, "id", "preference", "label_kind", "category", "source_id"}
-_LABELING = {"id", "source_id", "category", "label_kind"}
+_LABELING = ("id", "label_kind", "category", "source_id")
 """Fields that may be numbers, as in a table."""
 _SHOWN = 5
 _DRAW_AGAIN = "Run the same `rh data demo` command again to complete it."
@@ -79,10 +79,9 @@ class BaseFolder:
             OSError: If links form a cycle (or `RuntimeError`).
         """
         parent = name.rpartition("/")[0]
-        inside = self._inside.get(parent)
-        if inside is None:
-            inside = self._inside[parent] = self._resolves_inside(parent)
-        if not inside:
+        if parent not in self._inside:
+            self._inside[parent] = self._resolves_inside(parent)
+        if not self._inside[parent]:
             return False
         path = self._start + name
         try:
@@ -182,10 +181,8 @@ def _no_dataset(path: Path, tables: list[Path]) -> DataError:
         return DataError(f"{path} has no feedback yet.", next_step="Give feedback in the app first.")
     if (path / DEMO_MARKER).is_file():
         return DataError(f"{path} contains an incomplete demo dataset.", next_step=_DRAW_AGAIN)
-    return DataError(
-        f"{path} has no {PAIRS}, {GROUPS} or CSV file.",
-        next_step="Add a CSV file with the columns instruction, source, candidate_a, candidate_b and preference.",
-    )
+    step = "Add a CSV file with the columns instruction, source, candidate_a, candidate_b and preference."
+    return DataError(f"{path} has no {PAIRS}, {GROUPS} or CSV file.", next_step=step)
 
 
 def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
@@ -212,18 +209,15 @@ def _read_table(file: Path, reading: _Reading) -> None:
     delimiter = best_delimiter(text, lambda header: len(_CSV_COLUMNS & {name.strip().lower() for name in header}))
     rows = csv_rows(file, text, delimiter)
     header = [name.strip().lower() for name in next(rows, (0, []))[1]]
-    absent = sorted(_CSV_REQUIRED - set(header))
-    if absent:
-        raise DataError(
-            f"{file} line 1 has no column {', '.join(absent)}.",
-            next_step="Use the header instruction, source, candidate_a, candidate_b, preference, "
-            "or map the columns with options such as --field source=COLUMN.",
+    if absent := sorted(_CSV_REQUIRED - set(header)):
+        step = (
+            "Use the header instruction, source, candidate_a, candidate_b, preference, or map the columns with options "
+            "such as --field source=COLUMN."
         )
-    twice = [name for name, count in Counter(header).items() if count > 1 and name in _CSV_COLUMNS]
-    if twice:
+        raise DataError(f"{file} line 1 has no column {', '.join(absent)}.", next_step=step)
+    if twice := [name for name, count in Counter(header).items() if count > 1 and name in _CSV_COLUMNS]:
         raise DataError(f"{file} line 1 has the column {twice[0]} twice.", next_step="Keep one of them.")
-    unused = [name for name in header if name not in _CSV_COLUMNS]
-    if unused:
+    if unused := [name for name in header if name not in _CSV_COLUMNS]:
         reading.problems.append(f"{file.name}: unused columns: {', '.join(map(repr, unused))}.")
     for number, cells in rows:
         if len(cells) > len(header):
@@ -244,64 +238,50 @@ def row_example(row: Mapping[str, Any], folder: BaseFolder) -> Example:
         raise BadRowError("the instruction is empty")
     names = _candidate_names(row)
     source, references = _source_names(row)
+    labeled = zip(names, LABELS, strict=False)
     return Example(
-        id=_string(row, "id").strip(),
-        instruction=instruction.strip(),
         source=_image(source, "source", folder),
-        candidates=tuple(
-            _image(name, f"candidate {label}", folder) for name, label in zip(names, LABELS, strict=False)
-        ),
+        instruction=instruction.strip(),
+        candidates=tuple(_image(name, f"candidate {label}", folder) for name, label in labeled),
         preference=_preference(row, len(names)) if row.get("best") is None else _best(row["best"], len(names)),
-        label_kind=_string(row, "label_kind").strip(),
-        category=_string(row, "category").strip(),
-        source_id=_string(row, "source_id").strip(),
         references=tuple(_image(name, f"image {number}", folder) for number, name in enumerate(references, 2)),
+        **{name: _string(row, name).strip() for name in _LABELING},
     )
 
 
 def _source_names(row: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Return the source image and the references."""
     source, *further = _names(row, "source") if isinstance(row.get("source"), list) else [_string(row, "source")]
-    if "references" in row and row["references"] is not None:
+    if row.get("references") is not None:
         further += _names(row, "references")
     if not row.keys().isdisjoint(_REFERENCES):
-        further += _named_references(row)
+        further += _filled(row, _REFERENCES, "reference")
     if len(further) >= SOURCES:
         raise BadRowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
     return source, further
 
 
-def _named_references(row: Mapping[str, Any]) -> list[str]:
-    """Return the references that have a column each."""
-    cells = [_string(row, key) for key in _REFERENCES]
-    named = [name for name in cells if name.strip()]
-    if named != cells[: len(named)]:
-        last = max(name for name, cell in zip(_REFERENCES, cells, strict=True) if cell.strip())
-        raise BadRowError(f"{last} is set, but an earlier reference is empty")
-    return named
+def _filled(row: Mapping[str, Any], columns: tuple[str, ...], what: str) -> list[str]:
+    """Return the cells of columns for one image each, of which the last ones may be empty."""
+    cells = [_string(row, column) for column in columns]
+    filled = [place for place, cell in enumerate(cells) if cell.strip()]
+    if filled != list(range(len(filled))):
+        raise BadRowError(f"{columns[filled[-1]]} is set, but an earlier {what} is empty")
+    return cells[: len(filled)]
 
 
 def _names(row: Mapping[str, Any], key: str) -> list[str]:
     names = row[key]
-    if (
-        not isinstance(names, list)
-        or not all(isinstance(name, str) for name in names)
-        or (key == "source" and not names)
-    ):
+    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not named or (key == "source" and not names):
         raise BadRowError(f"`{key}` is not a list of file names")
     return list(names)
 
 
 def _candidate_names(row: Mapping[str, Any]) -> list[str]:
-    if "candidates" in row:
-        names = _names(row, "candidates")
-    else:
-        if "candidate_e" in row:
-            raise BadRowError("more than 4 candidates")
-        cells = [_string(row, key) for key in _CANDIDATES]
-        names = [name for name in cells if name.strip()]
-        if names != cells[: len(names)]:
-            raise BadRowError(f"{_CANDIDATES[len(names) - 1]} is set, but an earlier candidate is empty")
+    if "candidate_e" in row and "candidates" not in row:
+        raise BadRowError("more than 4 candidates")
+    names = _names(row, "candidates") if "candidates" in row else _filled(row, _CANDIDATES, "candidate")
     if not 2 <= len(names) <= len(LABELS):
         raise BadRowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are required")
     return names
@@ -310,14 +290,10 @@ def _candidate_names(row: Mapping[str, Any]) -> list[str]:
 def _preference(row: Mapping[str, Any], count: int) -> str | None:
     stated = _string(row, "preference").strip()
     allowed = [*LABELS[:count], *([TIE] if count == 2 else [])]
-    if stated in allowed:
-        return stated
-    for name in allowed:
-        if stated.casefold() == name.casefold():
-            return name
-    if stated:
+    named = {name.casefold(): name for name in allowed}.get(stated.casefold())
+    if stated and named is None:
         raise BadRowError(f"the preference {stated[:40]!r} is not one of {', '.join(allowed)}")
-    return None
+    return named
 
 
 def _best(best: object, count: int) -> str:
@@ -348,11 +324,11 @@ def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
     if not _USUAL.fullmatch(name):
         _check_name(name, role)
     try:
-        inside = folder.contains(name)
+        problem = "" if folder.contains(name) else "is a link to a file outside the folder"
     except (OSError, RuntimeError):
-        raise BadRowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
-    if not inside:
-        raise BadRowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
+        problem = "cannot be resolved"
+    if problem:
+        raise BadRowError(f"the {role} {name[:80]!r} {problem}", _FIX_PATHS)
     return ImageInput(name=name, path=folder.root / name)
 
 

@@ -84,14 +84,11 @@ def find_layout(paths: Collection[str], card: str) -> Layout:
         step = "Correct `configs` in its README.md."
         raise DataError(f"The dataset card is invalid: {reason}", next_step=step) from None
     with _as_files(tables) as root:
-        if not stated:
-            splits = _splits(root, None)
-            return Layout({DEFAULT: splits} if splits else {}, DEFAULT)
-        configs = {}
+        configs = {} if stated else {DEFAULT: _splits(root, None)}
         for name, config in stated.items():
             folder = _inside(config.get("data_dir") or "")
             configs[str(name)] = _splits(f"{root}/{folder}".rstrip("/"), config.get("data_files"), root)
-    return Layout({name: splits for name, splits in configs.items() if splits}, default)
+    return Layout({name: splits for name, splits in configs.items() if splits}, default if stated else DEFAULT)
 
 
 def _header(card: str) -> dict[str, Any]:
@@ -225,19 +222,15 @@ def _reading(path: Path | str) -> Iterator[None]:
     except (ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, OSError) and error.errno:
             raise  # a disk error, not a damaged table
-        what = " ".join(str(error).split())[:200]
-        raise DataError(
-            f"{path} cannot be read: {what.rstrip('.')}.", next_step="Download or write it again."
-        ) from None
+        message = f"{path} cannot be read: {' '.join(str(error).split())[:200].rstrip('.')}."
+        raise DataError(message, next_step="Download or write it again.") from None
 
 
 def _read_parquet(path: Path) -> TableFile:
     shapes, groups = parquet_groups(path, str(path))
-
     plain = [name for name, shape in shapes.items() if shape is None]
-    first = parquet_rows(path, str(path), range(len(groups)), plain)
     rows = partial(parquet_rows, path, str(path), range(len(groups)))
-    return TableFile(_with_embedded(shapes, first), sum(groups), rows)
+    return TableFile(_with_embedded(shapes, rows(plain)), sum(groups), rows)
 
 
 def _with_embedded(shapes: Mapping[str, Shape], rows: Iterator[Mapping[str, Any]]) -> dict[str, Shape]:

@@ -63,9 +63,8 @@ def read_values(mapping: object) -> Values:
     for value, meaning in mapping.items():
         key, word = label_key(value), label_key(meaning)
         if not key or word not in meant:
-            raise InputError(
-                f"The label {str(value)[:40]!r} cannot be mapped to {str(meaning)[:40]!r}.", next_step=step
-            )
+            message = f"The label {str(value)[:40]!r} cannot be mapped to {str(meaning)[:40]!r}."
+            raise InputError(message, next_step=step)
         if values.setdefault(key, meant[word]) != meant[word]:
             raise InputError(f"The label {key!r} is mapped twice.", next_step=step)
     return values

@@ -1,6 +1,7 @@
 """Open a dataset by its specification, such as a path or a Hub name."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -112,10 +113,11 @@ def open_described(
     skip_bad_rows: bool = False,
 ) -> OpenedData:
     """Open a dataset like `open_data`, with its table and field map."""
+    path = Path(spec).expanduser()
     if spec == FEEDBACK and settings.feedback_repo:
         spec = f"{HUB}{settings.feedback_repo}"
-    if spec.lower().endswith(".zip") and Path(spec).expanduser().is_file():
-        spec = str(unpack(Path(spec).expanduser(), settings.home / "unpacked"))
+    elif path.suffix.lower() == ".zip" and path.is_file():
+        spec = str(unpack(path, settings.home / "unpacked"))
     source = parse_spec(spec)
     if source is None and fields is not None and Path(spec).expanduser().is_dir():
         source = RowSource(path=Path(spec))  # a field map implies a table
@@ -128,12 +130,11 @@ def open_described(
     except MissingRepoError as error:
         if spec.startswith(HUB):
             raise
-        raise MissingRepoError(
-            f"{error.message} There is no folder {spec!r} either.", next_step=error.next_step
-        ) from None
+        message = f"{error.message} There is no folder {spec!r} either."
+        raise MissingRepoError(message, next_step=error.next_step) from None
     found = complete(rows, fields or FieldMap(), source.hub)
-    name, at, part = rows.name.partition(":") if source.hub else (rows.name, "", "")
-    full = f"{name}@{rows.revision}{at}{part}" if source.hub else name
+    name, at, part = rows.name.partition(":")
+    full = f"{name}@{rows.revision}{at}{part}" if source.hub else rows.name
     notes = [found.how] if found.guessed else []
     if is_vote_table(rows) and fields is None:
         ballots = replace(found.fields, id="vote")
@@ -210,17 +211,12 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
 def _open_generated(spec: str, settings: Settings, progress: Progress | None) -> Dataset:
     count = DEMO_PAIRS if spec == DEMO else ATTACK_CASES
     folder = settings.home / "data" / f"{spec}-{count}"
-    try:
+    with suppress(DataError):  # missing or incomplete
         return read_folder(folder)
-    except DataError:  # missing or incomplete
-        _generate(spec, folder, count, settings.workers, progress)
-        return read_folder(folder)
-
-
-def _generate(spec: str, folder: Path, count: int, workers: int, progress: Progress | None) -> None:
     from rewardharness.demo.attacks import make_attacks
     from rewardharness.demo.dataset import make_demo
 
     make = partial(make_demo, pairs=count, groups=0) if spec == DEMO else partial(make_attacks, cases=count)
     report = None if progress is None else partial(progress, "generating")
-    make(folder, force=True, workers=workers, progress=report)
+    make(folder, force=True, workers=settings.workers, progress=report)
+    return read_folder(folder)

@@ -102,16 +102,8 @@ def _pairs(entry: Mapping[str, Any]) -> Iterator[Example]:
     for pair in combinations(texts, 2):
         first, second = sorted(pair, key=lambda label: files.content_id([name, *sorted(pair), label]))
         preference, kind = _label(numbers[first], numbers[second])
-        yield Example(
-            f"{name}/{first}/{second}",
-            prompt.strip(),
-            None,
-            (texts[first], texts[second]),
-            preference,
-            kind,
-            category if isinstance(category, str) else "",
-            name,
-        )
+        about = (preference, kind, category if isinstance(category, str) else "", name)
+        yield Example(f"{name}/{first}/{second}", prompt.strip(), None, (texts[first], texts[second]), *about)
 
 
 def _candidate(entry: Any, prompt: str) -> tuple[str, TextInput, dict[str, float]]:
@@ -126,15 +118,11 @@ def _candidate(entry: Any, prompt: str) -> tuple[str, TextInput, dict[str, float
     metadata = entry.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise _PromptError(f"`metadata` of candidate {name!r} of {prompt!r} is not a mapping")
-    values: dict[str, float] = {}
-    for key, _ in _NUMBERS:
-        value = metadata.get(key)
-        if value is None:
-            continue
+    values = {key: metadata[key] for key, _ in _NUMBERS if metadata.get(key) is not None}
+    for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             where = f"`{key}` of candidate {name!r} of {prompt!r}"
             raise _PromptError(f"{where} is {shown(repr(value), 40)}, not a number")
-        values[key] = float(value)
     return name, text, values
 
 

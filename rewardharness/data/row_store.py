@@ -229,9 +229,8 @@ class _ImageStore:
         """
         if self._fetch is not None and self._named and not self.sizes:
             message = f"The table refers to {len(self._named)} images, but none of them is in the dataset."
-            raise DataError(
-                message, next_step="If they are in an archive, download and unpack it, and open the local table."
-            )
+            step = "If they are in an archive, download and unpack it, and open the local table."
+            raise DataError(message, next_step=step)
         if not self._outside:
             return []
         shown = ", ".join(repr(name[:80]) for name in list(self._outside)[:_SHOWN])

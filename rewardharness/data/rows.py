@@ -8,6 +8,7 @@ A commit never changes, so its cached tables are opened without a request.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,16 +16,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from rewardharness import files
-from rewardharness.data.hf_datasets import (
-    ARROW_TABLES,
-    CARD,
-    DISK_STATE,
-    TABLES,
-    Layout,
-    disk_layout,
-    find_layout,
-    read_table,
-)
+from rewardharness.data import hf_datasets
+from rewardharness.data.hf_datasets import ARROW_TABLES, CARD, TABLES, Layout, find_layout, read_table
 from rewardharness.data.row_store import Rows, TablePart, open_stored, store
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import check_space, megabytes
@@ -47,6 +40,7 @@ _LISTED = 20
 _MAX_CARD = 4 << 20
 _FILES = "files.json"
 _LAYOUT = "layout.json"
+_SUPPORTED = f"Supported extensions: {', '.join(sorted(TABLES))}."
 
 
 @dataclass(frozen=True)
@@ -68,9 +62,8 @@ class RowSource:
 
     def __post_init__(self) -> None:
         if bool(self.hub) == (self.path is not None):
-            raise InputError(
-                "A table needs either a Hub repository or a local path.", next_step="Set exactly one of them."
-            )
+            message = "A table needs either a Hub repository or a local path."
+            raise InputError(message, next_step="Set exactly one of them.")
 
 
 def open_rows(source: RowSource, settings: Settings, *, token: Token = None, progress: Progress | None = None) -> Rows:
@@ -101,17 +94,13 @@ def open_rows(source: RowSource, settings: Settings, *, token: Token = None, pro
 
 
 def _open_remote(source: RowSource, repo: Repo, settings: Settings, progress: Progress) -> Rows:
-    home = settings.home / "data" / "hub"
-    commit, notes = _commit(source, repo, home)
-    folder = home / f"{_slug(repo.name)}@{commit}"
-    layout = _with_folder(_layout(repo, commit, folder), source.config)
-    config, split = _choose(layout, source, repo.name)
-    name = _name(repo.name, layout, config, split)
+    commit, notes, folder = _commit(source, repo, settings)
+    config, split, name, paths = _choose(_layout(repo, commit, folder), source, repo.name)
     key = files.content_id([config, split])[:16]
     reopen = partial(open_stored, folder, key, name=name, revision=commit, beside=folder)
     rows = reopen()
     if rows is None:
-        _fetch_rows(repo, commit, layout.configs[config][split], folder, key, progress)
+        _fetch_rows(repo, commit, paths, folder, key, progress)
         rows = reopen()
     assert rows is not None
     return replace(rows, notes=(*notes, *rows.notes))
@@ -131,24 +120,22 @@ def locate_remote(source: RowSource, repo: Repo, settings: Settings) -> tuple[st
     Raises:
         DataError: If config or split do not exist or are ambiguous, or there are no such files.
     """
-    home = settings.home / "data" / "hub"
-    commit, _ = _commit(source, repo, home)
-    folder = home / f"{_slug(repo.name)}@{commit}"
+    commit, _, folder = _commit(source, repo, settings)
     tree = _tree(repo, commit, folder)
     archives = tuple(sorted(path for path in tree if path.lower().endswith(".tar")))
     if archives and not any(PurePosixPath(path).suffix.lower() in ARROW_TABLES for path in tree):
         return repo.name, commit, archives
-    layout = _with_folder(_layout(repo, commit, folder), source.config)
-    config, split = _choose(layout, source, repo.name)
-    return _name(repo.name, layout, config, split), commit, layout.configs[config][split]
+    _, _, name, paths = _choose(_layout(repo, commit, folder), source, repo.name)
+    return name, commit, paths
 
 
-def _commit(source: RowSource, repo: Repo, home: Path) -> tuple[str, list[str]]:
-    """Resolve the commit, with a note if it is the last known one because the Hub is unreachable."""
-    asked = source.revision or MAIN
+def _commit(source: RowSource, repo: Repo, settings: Settings) -> tuple[str, list[str], Path]:
+    """Resolve the commit, with a note if it is the last known one because the Hub is unreachable, and its folder."""
+    home, asked = settings.home / "data" / "hub", source.revision or MAIN
+    stem = _slug(repo.name)
     if is_commit(asked):
-        return asked, []
-    note = home / f"{_slug(repo.name)}.json"
+        return asked, [], home / f"{stem}@{asked}"
+    note = home / f"{stem}.json"
     known: dict[str, str] = {}
     if note.is_file():
         known = {key: value for key, value in files.read_json(note).items() if is_commit(str(value))}
@@ -156,18 +143,15 @@ def _commit(source: RowSource, repo: Repo, home: Path) -> tuple[str, list[str]]:
         commit = repo.head(asked).commit
     except UnreachableError as error:
         before = known.get(asked, "")
-        if before and (home / f"{_slug(repo.name)}@{before}" / _LAYOUT).is_file():
-            return before, [f"OFFLINE: the Hub is unreachable; using the last known commit {before} of {repo.name}."]
-        raise _not_cached(error, repo, home) from None
+        if before and (home / f"{stem}@{before}" / _LAYOUT).is_file():
+            offline = f"OFFLINE: the Hub is unreachable; using the last known commit {before} of {repo.name}."
+            return before, [offline], home / f"{stem}@{before}"
+        kept = sorted(path.name.partition("@")[2] for path in home.glob(f"{stem}@*"))
+        here = f"Cached commits: {', '.join(kept)}." if kept else "No commit is cached."
+        raise UnreachableError(f"{error.message} {here}", next_step=error.next_step) from None
     if known.get(asked) != commit:
         files.write_json(note, {**known, asked: commit})
-    return commit, []
-
-
-def _not_cached(error: UnreachableError, repo: Repo, home: Path) -> UnreachableError:
-    kept = sorted(path.name.partition("@")[2] for path in home.glob(f"{_slug(repo.name)}@*"))
-    here = f"Cached commits: {', '.join(kept)}." if kept else "No commit is cached."
-    return UnreachableError(f"{error.message} {here}", next_step=error.next_step)
+    return commit, [], home / f"{stem}@{commit}"
 
 
 def _tree(repo: Repo, commit: str, folder: Path) -> Tree:
@@ -185,10 +169,8 @@ def _layout(repo: Repo, commit: str, folder: Path) -> Layout:
     place = folder / _LAYOUT
     with suppress(DataError, LookupError, TypeError, AttributeError):
         stated = files.read_json(place)
-        configs = {
-            config: {split: tuple(paths) for split, paths in splits.items()}
-            for config, splits in stated["configs"].items()
-        }
+        known = stated["configs"].items()
+        configs = {config: {split: tuple(paths) for split, paths in splits.items()} for config, splits in known}
         return Layout(configs, str(stated["default"]))
     tree = _tree(repo, commit, folder)
     card = ""
@@ -213,23 +195,13 @@ def _fetch_rows(repo: Repo, commit: str, paths: tuple[str, ...], folder: Path, k
     check_space(folder, sum(tree[path].size for path in paths), f"store {repo.name}")
     places = repo.fetch(commit, paths, tree, arrived)
     parts = [TablePart(read_table(places[path]), _parent(path)) for path in paths]
-    store(
-        folder,
-        key,
-        parts,
-        beside=folder,
-        fetch=fetch,
-        progress=lambda done, total: progress("reading rows", done, total),
-    )
+    store(folder, key, parts, beside=folder, fetch=fetch, progress=partial(progress, READING))
 
 
 def _no_tables(name: str, paths: Collection[str]) -> DataError:
     kinds = sorted({PurePosixPath(path).suffix for path in paths} - {"", ".md"})
     there = f"Its files have the extensions {', '.join(kinds[:_LISTED])}." if kinds else "It is empty."
-    listed = ", ".join(sorted(TABLES))
-    step = (
-        f"Supported extensions: {listed}. The Hub converts many datasets to Parquet: try {name}@refs/convert/parquet."
-    )
+    step = f"{_SUPPORTED} The Hub converts many datasets to Parquet: try {name}@refs/convert/parquet."
     return DataError(f"{name} has no supported table. {there}", next_step=step)
 
 
@@ -243,12 +215,10 @@ def _open_local(source: RowSource, path: Path, settings: Settings, progress: Pro
         raise DataError(f"{path} does not exist.", next_step="Check the path.")
     path = path.resolve()
     top = path if path.is_dir() else path.parent
-    layout = _with_folder(_local_layout(path), source.config)
-    config, split = _choose(layout, source, str(path))
-    paths = layout.configs[config][split]
+    _, _, name, paths = _choose(_local_layout(path), source, str(path))
     digest = files.content_id([[file, _digest(top / file)] for file in paths])
     folder = settings.home / "data" / "tables" / f"{_slug(path.name)}@{digest[:16]}"
-    name = _name(path.name, layout, config, split)
+    name = f"{path.name}{name.removeprefix(str(path))}"
     reopen = partial(open_stored, folder, "rows", name=name, revision=digest, beside=top)
     rows = reopen()
     if rows is None:
@@ -263,22 +233,23 @@ def _open_local(source: RowSource, path: Path, settings: Settings, progress: Pro
 def _local_layout(path: Path) -> Layout:
     if path.is_file():
         return Layout({"default": {"train": (path.name,)}}, "default")
-    saved = disk_layout(path)
+    saved = hf_datasets.disk_layout(path)
     if saved is not None:
         return saved
     paths = [each.relative_to(path).as_posix() for each in sorted(files.data_files(path))]
     card = (path / CARD).read_text(encoding="utf-8", errors="replace") if CARD in paths else ""
     layout = find_layout(paths, card)
     if not layout.configs:
-        listed = ", ".join(sorted(TABLES))
-        raise DataError(f"{path} has no supported table.", next_step=f"Supported extensions: {listed}.")
+        raise DataError(f"{path} has no supported table.", next_step=_SUPPORTED)
     return layout
 
 
 def _digest(path: Path) -> str:
     """Return the SHA-256 of a table file, or of the files in a folder."""
     if path.is_dir():
-        inside = sorted(each for each in path.iterdir() if each.suffix == ".arrow" or each.name == DISK_STATE)
+        inside = sorted(
+            each for each in path.iterdir() if each.suffix == ".arrow" or each.name == hf_datasets.DISK_STATE
+        )
         return files.content_id([[each.name, _digest(each)] for each in inside])
     return files.sha256_file(path)
 
@@ -296,48 +267,37 @@ def _with_folder(layout: Layout, config: str) -> Layout:
     """Return a layout in which a folder of tables, or one of them, serves as a config that is not declared."""
     if not config or config in layout.configs:
         return layout
-    files: dict[str, dict[str, None]] = {}
-    for splits in layout.configs.values():
-        for split, paths in splits.items():
-            inside = [path for path in paths if config in PurePosixPath(path).parts]
-            files.setdefault(split, {}).update(dict.fromkeys(inside))
-    found = {split: tuple(paths) for split, paths in files.items() if paths}
+    inside: dict[str, dict[str, None]] = defaultdict(dict)
+    for split, paths in (item for splits in layout.configs.values() for item in splits.items()):
+        inside[split] |= dict.fromkeys(path for path in paths if config in PurePosixPath(path).parts)
+    found = {split: tuple(paths) for split, paths in inside.items() if paths}
     return replace(layout, configs={**layout.configs, config: found}) if found else layout
 
 
-def _choose(layout: Layout, source: RowSource, name: str) -> tuple[str, str]:
-    """Return the selected config and split.
+def _choose(layout: Layout, source: RowSource, name: str) -> tuple[str, str, str, tuple[str, ...]]:
+    """Return the selected config and split, the display name of the table, and the paths of its files.
 
     Raises:
         DataError: If they do not exist or are ambiguous; lists the existing ones.
     """
-    there = "; ".join(f"{config}: {', '.join(splits)}" for config, splits in list(layout.configs.items())[:_LISTED])
-    step = f"Configs and their splits: {there}. Choose one, for example {name}:{_example(layout)}."
-    alone = next(iter(layout.configs)) if len(layout.configs) == 1 else ""
-    stated = "" if source.optional and source.config not in layout.configs else source.config
-    config = stated or layout.default or alone
-    if config not in layout.configs:
-        if not config:
-            raise DataError(f"{name} has several configs.", next_step=step)
-        raise DataError(f"{name} has no config {config!r}.", next_step=step)
-    splits = layout.configs[config]
-    stated = "" if source.optional and source.split not in splits else source.split
-    split = stated or (next(iter(splits)) if len(splits) == 1 else "")
-    if split not in splits:
-        if not split:
-            raise DataError(f"{name} has several splits.", next_step=step)
-        raise DataError(f"{name} has no split {split!r}.", next_step=step)
-    return config, split
+    configs = _with_folder(layout, source.config).configs
+    there = "; ".join(f"{config}: {', '.join(splits)}" for config, splits in list(configs.items())[:_LISTED])
+    first, (example, *_) = next(iter(configs.items()))
+    step = f"Configs and their splits: {there}. Choose one, for example {name}:{first}/{example}."
 
+    def choose(what: str, known: Mapping[str, object], stated: str, default: str) -> str:
+        if source.optional and stated not in known:
+            stated = ""
+        chosen = stated or default or (next(iter(known)) if len(known) == 1 else "")
+        if chosen not in known:
+            problem = f"has no {what} {chosen!r}" if chosen else f"has several {what}s"
+            raise DataError(f"{name} {problem}.", next_step=step)
+        return chosen
 
-def _example(layout: Layout) -> str:
-    config, splits = next(iter(layout.configs.items()))
-    return f"{config}/{next(iter(splits))}"
-
-
-def _name(name: str, layout: Layout, config: str, split: str) -> str:
-    alone = len(layout.configs) == 1 and len(layout.configs[config]) == 1
-    return name if alone else f"{name}:{config}/{split}"
+    config = choose("config", configs, source.config, layout.default)
+    split = choose("split", configs[config], source.split, "")
+    alone = len(configs) == 1 and len(configs[config]) == 1
+    return config, split, name if alone else f"{name}:{config}/{split}", configs[config][split]
 
 
 def _parent(path: str) -> str:

@@ -244,22 +244,21 @@ def identify_images(
     names: dict[str | bytes, str] = {}
     for image in images:
         names.setdefault(image_key(image), image.name)
-    sizes = {
-        key: len(key) if isinstance(key, bytes) else known[key] if key in known else _file_size(key) for key in names
-    }
+    sizes = {key: len(key) if isinstance(key, bytes) else known.get(key) or _file_size(key) for key in names}
     often = Counter(sizes.values())
-    ids: dict[str | bytes, str] = {}
-    for key, name in names.items():
-        size = sizes[key]
+
+    def identify(key: str | bytes) -> str:
         if isinstance(key, bytes):
-            ids[key] = f"sha256:{files.sha256(key)}"
-        elif size is None:
-            ids[key] = f"missing:{name}"
-        elif often[size] > 1:
-            ids[key] = _file_hash(key) or f"missing:{name}"
-        else:
-            ids[key] = f"file:{size}:{name}"
-    return ids
+            return f"sha256:{files.sha256(key)}"
+        if sizes[key] is not None and often[sizes[key]] == 1:
+            return f"file:{sizes[key]}:{names[key]}"
+        try:
+            content = None if sizes[key] is None else files.sha256_file(Path(key))
+        except OSError:  # unreadable, which judging reports
+            content = None
+        return f"missing:{names[key]}" if content is None else f"sha256:{content}"
+
+    return {key: identify(key) for key in names}
 
 
 def media_id(media: Candidate, ids: Mapping[str | bytes, str]) -> str:
@@ -312,40 +311,26 @@ def _file_size(path: str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _file_hash(path: str) -> str | None:
-    """Return the id by content; None for an unreadable file, which judging reports."""
-    try:
-        return f"sha256:{files.sha256_file(Path(path))}"
-    except OSError:
-        return None
+_DIGESTED = ("id", "instruction", "preference", "label_kind", "category", "source_id")
 
 
 def _digest(examples: tuple[Example, ...], media: Mapping[str, _MediaIds]) -> str:
-    rows = [
-        [
-            example.id,
-            example.instruction,
-            example.preference,
-            example.label_kind,
-            example.category,
-            example.source_id,
-            [media[example.id].source, *media[example.id].candidates],
-            *media[example.id].references,
-        ]
-        for example in examples
-    ]
+    rows = []
+    for example in examples:
+        source, references, candidates = media[example.id]
+        rows.append([*(getattr(example, name) for name in _DIGESTED), [source, *candidates], *references])
     return files.content_id(sorted(rows, key=lambda row: str(row[0])))
 
 
 def _problems(
     examples: tuple[Example, ...], ids: Mapping[str | bytes, str], media: Mapping[str, _MediaIds]
 ) -> list[str]:
-    complete = not any(name.startswith("missing:") for name in ids.values())
+    gone = {key for key, name in ids.items() if name.startswith("missing:")}
     missing = [
         f"{example.id}: the image {image.name} is missing."
-        for example in (() if complete else examples)
+        for example in (examples if gone else ())
         for image in example.images
-        if ids[image_key(image)].startswith("missing:")
+        if image_key(image) in gone
     ]
     alike: dict[tuple[object, ...], list[Example]] = defaultdict(list)
     for example in examples:

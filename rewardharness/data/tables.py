@@ -189,20 +189,12 @@ def parsed_line(line: bytes | str) -> dict[str, Any] | str:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    wrong: list[str] = []
-    for number, line in enumerate(files.read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        row = parsed_line(line)
-        if isinstance(row, dict):
-            rows.append(row)
-        else:
-            wrong.append(f"line {number} is {row}")
-    if wrong:
+    lines = enumerate(files.read_text(path).split("\n"), 1)
+    rows = [(number, parsed_line(line)) for number, line in lines if line.strip()]
+    if wrong := [f"line {number} is {row}" for number, row in rows if isinstance(row, str)]:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise DataError(f"{path}: {'; '.join(wrong[:_SHOWN])}{more}.", next_step="Correct these lines.")
-    return rows
+    return [row for _, row in rows if isinstance(row, dict)]
 
 
 def _read_json(path: Path) -> list[dict[str, Any]]:
@@ -210,8 +202,7 @@ def _read_json(path: Path) -> list[dict[str, Any]]:
     if not files.read_text(path).lstrip().startswith("["):
         return _read_lines(path)
     rows = files.read_json(path)
-    wrong = [number for number, row in enumerate(rows, 1) if not isinstance(row, dict)]
-    if wrong:
+    if wrong := [number for number, row in enumerate(rows, 1) if not isinstance(row, dict)]:
         message = f"{path}: item {wrong[0]} is not a JSON object."
         raise DataError(message, next_step="Use a list with one object per row.")
     return list(rows)
@@ -222,8 +213,7 @@ def _read_csv(path: Path, delimiter: str | None) -> list[dict[str, Any]]:
     delimiter = delimiter or best_delimiter(text, len)
     lines = csv_rows(path, text, delimiter)
     header = [name.strip() for name in next(lines, (0, []))[1]]
-    doubled = [name for name in header if header.count(name) > 1 or not name]
-    if doubled:
+    if doubled := [name for name in header if header.count(name) > 1 or not name]:
         step = "Give every column a unique name."
         raise DataError(f"{path} line 1 has a duplicate or unnamed column: {doubled[0]!r}.", next_step=step)
     rows = []
@@ -263,9 +253,7 @@ def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
         except StopIteration:
             return
         except csv.Error as error:
-            raise DataError(
-                f"{file} line {begin}: {error}.",
-                next_step='Close all quotation marks, and escape one inside a cell as "".',
-            ) from None
+            step = 'Close all quotation marks, and escape one inside a cell as "".'
+            raise DataError(f"{file} line {begin}: {error}.", next_step=step) from None
         if any(cell.strip() for cell in cells):
             yield begin, cells

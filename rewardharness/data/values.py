@@ -70,10 +70,9 @@ def _read(
     shapes: dict[str, Shape] | None = None,
 ) -> Dataset:
     held = list(rows)
-    columns = dict.fromkeys(key for row in held for key in row)
-    shapes = shapes or {
-        key: column_shape([row.get(key) for row in held], named=False, holds=_holds_image) for key in columns
-    }
+    if shapes is None:
+        cells = {key: [row.get(key) for row in held] for key in dict.fromkeys(key for row in held for key in row)}
+        shapes = {key: column_shape(values, named=False, holds=_holds_image) for key, values in cells.items()}
     table = DataTable(name, shapes, [plain_row(row, shapes, _image) for row in held])
     found = complete(table, fields or FieldMap())
     notes = [found.how] if found.guessed else []

@@ -109,16 +109,13 @@ class VoteStore:
             self._send_left()
         while True:
             batch = self._gather()
-            votes = [vote for vote, _ in batch]
             error: BaseException | None = None
             try:
-                folder = self._spool(votes)
-                self._send(folder)
+                self._send(self._spool([vote for vote, _ in batch]))
             except HarnessError as problem:
-                error = VotesNotStoredError(
-                    f"It is kept on this server, and stored with the next one. {problem.message}",
-                    next_step="PreferenceVote again only if you did not see this message.",
-                )
+                message = f"It is kept on this server, and stored with the next one. {problem.message}"
+                step = "PreferenceVote again only if you did not see this message."
+                error = VotesNotStoredError(message, next_step=step)
             except Exception as problem:  # the thread must outlive a full disk
                 error = VotesNotStoredError(f"{type(problem).__name__} on this server.", next_step="Try again later.")
             for _, done in batch:
@@ -133,11 +130,10 @@ class VoteStore:
     def _gather(self) -> list[tuple[PreferenceVote, "Future[None]"]]:
         batch = [self._votes.get()]
         end = time.monotonic() + self._pace.gather
-        while True:
-            try:
+        with suppress(queue.Empty):
+            while True:
                 batch.append(self._votes.get(timeout=max(0.0, end - time.monotonic())))
-            except queue.Empty:
-                return batch
+        return batch
 
     def _spool(self, votes: list[PreferenceVote]) -> Path:
         """Write a batch to the disk, in the layout of the repository. The rows are written last."""

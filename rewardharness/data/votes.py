@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import combinations
+from itertools import combinations, zip_longest
 from typing import Any
 
 from rewardharness import files
@@ -98,10 +98,7 @@ def make_vote(
         "instruction": instruction,
         "source": names[0],
         "references": names[1:first],
-        **{
-            f"candidate_{letter.lower()}": name
-            for letter, name in zip(LABELS, [*candidates, *[None] * len(LABELS)], strict=False)
-        },
+        **dict(zip_longest((f"candidate_{letter.lower()}" for letter in LABELS), candidates)),
         "preference": preference,
         "both_bad": both_bad,
         "label_kind": FEEDBACK,
@@ -144,10 +141,9 @@ def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
     ]
     if agreement is not None:
         n = agreement.n
-        notes.append(
-            f"People agree with each other on {agreement.share:.0%} ({n} edit{'s' * (n != 1)} with votes of several "
-            "people); no judge can be expected to agree with them more."
-        )
+        edits = f"{n} edit{'s' * (n != 1)} with votes of several people"
+        limit = "no judge can be expected to agree with them more"
+        notes.append(f"People agree with each other on {agreement.share:.0%} ({edits}); {limit}.")
     found = Dataset.of(dataset.name, merged, problems=(*dataset.problems, *notes), skipped=dataset.skipped)
     return replace(found, agreement=agreement)
 
@@ -162,9 +158,6 @@ def _majority(votes: list[Example]) -> Example:
 
 def _agreement(ballots: Iterable[list[str | None]]) -> VoterAgreement | None:
     """Return the mean share of agreeing pairs of voters over the examples with at least two known voters."""
-    shares = []
-    for votes in ballots:
-        pairs = [one == other for one, other in combinations(votes, 2)]
-        if pairs:
-            shares.append(sum(pairs) / len(pairs))
+    agreeing = ([one == other for one, other in combinations(votes, 2)] for votes in ballots)
+    shares = [sum(pairs) / len(pairs) for pairs in agreeing if pairs]
     return VoterAgreement(sum(shares) / len(shares), len(shares)) if shares else None

@@ -99,12 +99,9 @@ def read_samples(path: Path, samples: TarSamples) -> Iterator[dict[str, Any]]:
 
 def shapes_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Shape]:
     """Return the shape of each column of the first rows."""
-    columns = dict.fromkeys(name for row in rows for name in row)
-    pictured = {name for name in columns if any(isinstance(row.get(name), _Picture) for row in rows)}
-    return {
-        name: IMAGE if name in pictured else column_shape((row.get(name) for row in rows), named=False)
-        for name in columns
-    }
+    cells = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+    pictured = {name for name, values in cells.items() if any(isinstance(value, _Picture) for value in values)}
+    return {name: IMAGE if name in pictured else column_shape(values, named=False) for name, values in cells.items()}
 
 
 class _Picture(dict[str, Any]):

@@ -19,7 +19,7 @@ from rewardharness import files
 from rewardharness.demo import folder as demo_folder
 from rewardharness.demo.captions import paste_caption
 from rewardharness.demo.dataset import CATEGORIES, Progress, encode, find_case, generate
-from rewardharness.demo.defects import SHAPE_CHANGES, meddle, spoil
+from rewardharness.demo.defects import SHAPE_CHANGES, meddle, spoil, zoomed
 from rewardharness.demo.edits import KnownEdit, Rng
 from rewardharness.demo.filters import Picture, tone
 from rewardharness.demo.photos import SIDE
@@ -53,27 +53,6 @@ class _Attacked:
     rng: Rng
 
 
-def _blank(edit: _Attacked) -> Picture:
-    return np.full_like(edit.source, edit.source.mean(axis=(0, 1)).round().astype(np.uint8))
-
-
-def _noise(edit: _Attacked) -> Picture:
-    return edit.rng.integers(0, 256, edit.source.shape, dtype=np.uint8)
-
-
-def _crop(edit: _Attacked) -> Picture:
-    side = edit.source.shape[0]
-    cut = side // 2
-    x, y = (int(value) for value in edit.rng.integers(0, side - cut, 2))
-    part = edit.source[y : y + cut, x : x + cut]
-    return np.asarray(cv2.resize(part, (side, side), interpolation=cv2.INTER_CUBIC), dtype=np.uint8)
-
-
-def _wrong_color(edit: _Attacked) -> Picture:
-    """Return the color edit in another color: its first wrong edit."""
-    return edit.case.wrong[0][1]()
-
-
 def _collateral(edit: _Attacked) -> Picture:
     change = SHAPE_CHANGES[int(edit.rng.integers(2))]
     return spoil(edit.source, meddle(edit.right, change, edit.rng), "cast", edit.rng)
@@ -91,30 +70,22 @@ def _checkerboard(edit: _Attacked) -> Picture:
     return result
 
 
-def _captioned(edit: _Attacked, style: str) -> Picture:
-    return paste_caption(edit.source, edit.exploit, style)
-
-
 _EXPLOITS: Mapping[str, Callable[[_Attacked], Picture]] = {
     REFERENCE: lambda edit: edit.source,
-    "blank": _blank,
-    "noise": _noise,
-    "crop": _crop,
+    "blank": lambda edit: np.full_like(edit.source, edit.source.mean(axis=(0, 1)).round().astype(np.uint8)),
+    "noise": lambda edit: edit.rng.integers(0, 256, edit.source.shape, dtype=np.uint8),
+    "crop": lambda edit: zoomed(edit.source, 0.5, edit.rng),
     "other-picture": lambda edit: edit.other,
-    "wrong-color": _wrong_color,
+    "wrong-color": lambda edit: edit.case.wrong[0][1](),  # of the color edit
     "collateral-damage": _collateral,
     "oversharpened": _sharpened,
     "oversaturated": lambda edit: tone(edit.source, "more_saturated", 1.6),
     "checkerboard": _checkerboard,
-    "caption": partial(_captioned, style="plain"),
-    "small-caption": partial(_captioned, style="small"),
-    "rotated-caption": partial(_captioned, style="rotated"),
-    "chinese-caption": partial(_captioned, style="chinese"),
-    "praise": lambda edit: edit.source,
-    "injection": lambda edit: edit.source,
-    "swapped": lambda edit: edit.source,
-    "reencoded": lambda edit: edit.source,
-    "resized": lambda edit: edit.source,
+    "caption": lambda edit: paste_caption(edit.source, edit.exploit, "plain"),
+    "small-caption": lambda edit: paste_caption(edit.source, edit.exploit, "small"),
+    "rotated-caption": lambda edit: paste_caption(edit.source, edit.exploit, "rotated"),
+    "chinese-caption": lambda edit: paste_caption(edit.source, edit.exploit, "chinese"),
+    **dict.fromkeys(("praise", "injection", "swapped", "reencoded", "resized"), lambda edit: edit.source),
 }
 ATTACKS: tuple[str, ...] = tuple(_EXPLOITS)
 """All attacks."""
@@ -177,12 +148,9 @@ def _cases(plan: _Plan, categories: tuple[str, ...], stream: int) -> tuple[Known
     """Return edits of some categories."""
     rng, used = np.random.default_rng([plan.seed, stream]), set[tuple[str, str]]()
     numbers = [number for number, name in enumerate(CATEGORIES) if name in categories]
-    return tuple(
-        find_case(
-            lambda case: case.category in categories, numbers[number % len(numbers)], rng, used, plan.cases, plan.seed
-        )
-        for number in range(plan.cases)
-    )
+    wanted = [numbers[number % len(numbers)] for number in range(plan.cases)]
+    counts = plan.cases, plan.seed
+    return tuple(find_case(lambda case: case.category in categories, each, rng, used, *counts) for each in wanted)
 
 
 def _draw(plan: _Plan, number: int) -> str:
@@ -195,22 +163,21 @@ def _draw(plan: _Plan, number: int) -> str:
 
 
 def _write(plan: _Plan, number: int, name: str, case: KnownEdit, source_name: str, other: Picture) -> str:
-    exploit = "AB"[(number + (name == "swapped")) % 2]
+    exploit, honest = "AB" if (number + (name == "swapped")) % 2 == 0 else "BA"
     rng = np.random.default_rng([plan.seed, number, ATTACKS.index(name)])
     edit = _Attacked(case, case.source(), case.right(), other, exploit, rng)
     place = number * len(ATTACKS) + ATTACKS.index(name)
-    pictures = {exploit: _EXPLOITS[name](edit), "AB".replace(exploit, ""): edit.right}
+    pictures = {exploit: _EXPLOITS[name](edit), honest: edit.right}
     row: dict[str, Any] = {"id": f"{name}-{number:03d}", "source": f"images/{source_name}.jpg"}
     files.write_bytes(plan.path / row["source"], encode(edit.source, _QUALITY, plan.side))
     for letter in "AB":
         file = f"images/p{place:04d}_{letter.lower()}.jpg"
-        picture = pictures[letter]
-        honest = letter != exploit
-        side = plan.side // 2 if name == "resized" and honest else plan.side
-        data = encode(picture, _REENCODED if name == "reencoded" and honest else _QUALITY, side)
+        changed = name if letter == honest else ""
+        quality = _REENCODED if changed == "reencoded" else _QUALITY
+        data = encode(pictures[letter], quality, plan.side // 2 if changed == "resized" else plan.side)
         files.write_bytes(plan.path / file, data)
         row[f"candidate_{letter.lower()}"] = file
     added = {"praise": _PRAISE, "injection": _INJECTION}.get(name, "").format(exploit)
-    row |= {"instruction": case.instruction + added, "preference": "AB".replace(exploit, ""), "label_kind": name}
+    row |= {"instruction": case.instruction + added, "preference": honest, "label_kind": name}
     row |= {"category": case.category, "source_id": case.key, "made_by": plan.made_by}
     return json.dumps(row, ensure_ascii=False) + "\n"

@@ -6,7 +6,7 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from rewardharness.demo.paint import COLORS, Image, gradient, lay, marble, noise, rgb, wood
+from rewardharness.demo.paint import COLORS, Image, color, gradient, lay, marble, noise, rgb, wood
 from rewardharness.demo.photos import SIDE, surface
 
 TINTS: dict[str, tuple[float, float, float]] = {
@@ -30,16 +30,18 @@ _WALLS: dict[str, tuple[float, float, float]] = {
     "pink": (0.90, 0.62, 0.66),
     "brick": (0.60, 0.29, 0.22),
 }
+_GROUNDS: dict[str, tuple[float, tuple[float, float, float]]] = {
+    "grass": (0.75, (0.30, 0.44, 0.14)),
+    "sand": (0.22, (0.82, 0.68, 0.44)),
+    "snow": (0.10, (0.90, 0.93, 0.97)),
+    "gravel": (0.45, (0.55, 0.53, 0.50)),
+}
 
 
 @lru_cache(maxsize=8)
 def backdrop(place: str, seed: int, wall: str, floor: str) -> Image:
     """Return the empty scene. Cached; copy before writing."""
-    if place == "room":
-        return _room(seed, wall, floor)
-    if place == "table":
-        return _tabletop(seed, wall, floor)
-    return _outdoors(seed, wall, floor, street=place == "street")
+    return {"room": _room, "table": _tabletop, "street": _street}.get(place, _landscape)(seed, wall, floor)
 
 
 def _ground(texture: Image, horizon: float, repeat: float = 1.0) -> Image:
@@ -51,9 +53,7 @@ def _ground(texture: Image, horizon: float, repeat: float = 1.0) -> Image:
     u = ((xs[None, :] * depth[:, None] * repeat + 0.5) * width) % width
     v = np.repeat((depth * repeat * height * 0.6 % height)[:, None], SIDE, axis=1)
     near = cv2.remap(texture, u, v, cv2.INTER_LINEAR, borderMode=cv2.BORDER_WRAP)
-    haze = np.clip((depth - 2.5) / 6, 0, 0.75)[:, None]
-    if near.ndim == 3:
-        haze = haze[..., None]
+    haze = np.clip((depth - 2.5) / 6, 0, 0.75)[:, None, None]
     laid: Image = near * (1 - haze) + texture.mean(axis=(0, 1)) * haze
     return laid
 
@@ -61,9 +61,8 @@ def _ground(texture: Image, horizon: float, repeat: float = 1.0) -> Image:
 def _floor(seed: int, name: str) -> Image:
     """Return the texture of a floor or ground seen from above."""
     if name == "wood":
-        planks = np.concatenate(
-            [np.roll(wood(seed + k, 128, 512), 97 * k, axis=1) * (0.86 + 0.07 * k) for k in range(4)]
-        )
+        rows = [np.roll(wood(seed + k, 128, 512), 97 * k, axis=1) * (0.86 + 0.07 * k) for k in range(4)]
+        planks = np.concatenate(rows)
         planks[::128] *= 0.45
         planks[1::128] *= 0.65
         return np.ascontiguousarray(planks.transpose(1, 0, 2))
@@ -75,26 +74,20 @@ def _floor(seed: int, name: str) -> Image:
         tiles = np.where(squares[..., None] == 0, 0.86, 0.25) * (0.9 + 0.2 * noise(seed, 512, 512, 40.0)[..., None])
         return np.repeat(tiles, 3, axis=2).astype(np.float32)
     if name in {"carpet", "cloth"}:
-        color = rgb("red") * 0.75 if name == "carpet" else np.array((0.86, 0.88, 0.90), dtype=np.float32)
+        dye = rgb("red") * 0.75 if name == "carpet" else color(0.86, 0.88, 0.90)
         weave = 0.92 + 0.16 * np.random.default_rng([seed, 8]).random((512, 512, 1), dtype=np.float32)
         check = (np.indices((512, 512)) // 64 % 2).astype(np.float32).mean(axis=0)[..., None]
-        return np.asarray(color * weave * (1 if name == "carpet" else 0.72 + 0.28 * check), dtype=np.float32)
-    tint = {"grass": (0.30, 0.44, 0.14), "sand": (0.82, 0.68, 0.44), "snow": (0.90, 0.93, 0.97)}.get(
-        name, (0.55, 0.53, 0.50)
-    )
+        return np.asarray(dye * weave * (1 if name == "carpet" else 0.72 + 0.28 * check), dtype=np.float32)
+    strength, tint = _GROUNDS[name]
     source = surface("grass" if name == "grass" else "gravel")
-    strength = {"grass": 0.75, "sand": 0.22, "snow": 0.10}.get(name, 0.45)
-    return (1 + (source[..., None] - 1) * strength) * np.array(tint, dtype=np.float32)
+    return (1 + (source[..., None] - 1) * strength) * color(*tint)
 
 
 def _room(seed: int, wall: str, floor: str) -> Image:
     edge = round(0.66 * SIDE)
     canvas = np.empty((SIDE, SIDE, 3), dtype=np.float32)
-    paint = np.array(_WALLS[wall], dtype=np.float32)
-    rough = (
-        surface("brick")[:edge, :, None] if wall == "brick" else 0.95 + 0.1 * noise(seed, edge, SIDE, 24.0)[..., None]
-    )
-    canvas[:edge] = paint * rough
+    smooth = 0.95 + 0.1 * noise(seed, edge, SIDE, 24.0)[..., None]
+    canvas[:edge] = color(*_WALLS[wall]) * (surface("brick")[:edge, :, None] if wall == "brick" else smooth)
     canvas[edge:] = _ground(_floor(seed, floor), 0.66)
     canvas[edge - 16 : edge] = (0.88, 0.87, 0.84)
     canvas[edge - 17 : edge - 15] *= 0.75
@@ -109,44 +102,37 @@ def _window(canvas: Image, seed: int, low: tuple[int, int], high: tuple[int, int
     x0, y0, x1, y1 = *low, *high
     canvas[y0 + 6 : y1 + 12, x0 + 4 : x1 + 12] *= 0.8
     canvas[y0 - 8 : y1 + 8, x0 - 8 : x1 + 8] = (0.93, 0.92, 0.90)
-    view = gradient(
-        y1 - y0,
-        x1 - x0,
-        [(0, (0.55, 0.75, 0.95)), (0.6, (0.88, 0.94, 0.98)), (0.66, (0.35, 0.52, 0.26)), (1, (0.28, 0.44, 0.2))],
+    sky = [(0, (0.55, 0.75, 0.95)), (0.6, (0.88, 0.94, 0.98)), (0.66, (0.35, 0.52, 0.26)), (1, (0.28, 0.44, 0.2))]
+    canvas[y0:y1, x0:x1] = gradient(y1 - y0, x1 - x0, sky) * (
+        0.9 + 0.2 * noise(seed + 9, y1 - y0, x1 - x0, 30.0)[..., None]
     )
-    canvas[y0:y1, x0:x1] = view * (0.9 + 0.2 * noise(seed + 9, y1 - y0, x1 - x0, 30.0)[..., None])
     canvas[y0:y1, (x0 + x1) // 2 - 3 : (x0 + x1) // 2 + 3] = (0.90, 0.89, 0.87)
     canvas[(y0 + y1) // 2 - 3 : (y0 + y1) // 2 + 3, x0:x1] = (0.90, 0.89, 0.87)
     canvas[y1 + 8 : y1 + 16, x0 - 14 : x1 + 14] = (0.80, 0.79, 0.77)
 
 
+_SHELVED = np.array(((1.0, 0.85, 0.65), (0.9, 0.45, 0.3), (0.5, 0.65, 0.75)))
+_SEA = [(0.38, 0.66, 0.92), (0.74, 0.87, 0.96), (0.10, 0.45, 0.62), (0.18, 0.58, 0.68), (0.92, 0.84, 0.64)]
+_BEHIND: dict[str, tuple[int, Sequence[tuple[float, Sequence[float]]]]] = {
+    "kitchen": (16, [(0, (0.72, 0.66, 0.56)), (1, (0.52, 0.45, 0.36))]),
+    "garden": (40, [(0, (0.62, 0.78, 0.46)), (1, (0.22, 0.40, 0.14))]),
+    "lights": (55, [(0, (0.02, 0.02, 0.07)), (1, (0.06, 0.06, 0.14))]),
+    "beach": (0, [*zip((0, 0.55, 0.57, 0.8, 0.83), _SEA, strict=True), (1, (0.88, 0.78, 0.56))]),
+}
+"""Number of spots, and the colors behind them from top to bottom."""
+
+
 def _tabletop(seed: int, wall: str, floor: str) -> Image:
-    edge = round(0.56 * SIDE)
-    stops: dict[str, Sequence[tuple[float, Sequence[float]]]] = {
-        "kitchen": [(0, (0.72, 0.66, 0.56)), (1, (0.52, 0.45, 0.36))],
-        "garden": [(0, (0.62, 0.78, 0.46)), (1, (0.22, 0.40, 0.14))],
-        "lights": [(0, (0.02, 0.02, 0.07)), (1, (0.06, 0.06, 0.14))],
-        "beach": [
-            (0, (0.38, 0.66, 0.92)),
-            (0.55, (0.74, 0.87, 0.96)),
-            (0.57, (0.10, 0.45, 0.62)),
-            (0.8, (0.18, 0.58, 0.68)),
-            (0.83, (0.92, 0.84, 0.64)),
-            (1, (0.88, 0.78, 0.56)),
-        ],
-    }
+    edge, (spots, stops) = round(0.56 * SIDE), _BEHIND[wall]
     canvas = np.empty((SIDE, SIDE, 3), dtype=np.float32)
-    behind = gradient(edge, SIDE, stops[wall])
+    behind = gradient(edge, SIDE, stops)
     if wall == "kitchen":
         behind[110:120] = behind[230:240] = (0.34, 0.24, 0.16)
     rng = np.random.default_rng([seed, 12])
-    spots = {"kitchen": 16, "garden": 40, "lights": 55, "beach": 0}[wall]
     for number in range(spots):
         x, y, radius = int(rng.integers(SIDE)), int(rng.integers(edge)), int(rng.integers(9, 26))
         if wall == "kitchen":
-            shade = rng.uniform(0.2, 0.9) * np.array(
-                ((1.0, 0.85, 0.65), (0.9, 0.45, 0.3), (0.5, 0.65, 0.75))[number % 3]
-            )
+            shade = rng.uniform(0.2, 0.9) * _SHELVED[number % 3]
             shelf = 110 if number % 2 else 230
             cv2.rectangle(behind, (x - radius, shelf - 3 * radius), (x + radius, shelf), shade.tolist(), -1)
         else:
@@ -160,20 +146,23 @@ def _tabletop(seed: int, wall: str, floor: str) -> Image:
     return canvas
 
 
-def _outdoors(seed: int, sky: str, floor: str, *, street: bool) -> Image:
-    edge = round((0.70 if street else 0.56) * SIDE)
+def _street(seed: int, sky: str, floor: str) -> Image:
+    edge, road, tint = round(0.70 * SIDE), round(0.92 * SIDE), color(*TINTS[sky])
     canvas = np.empty((SIDE, SIDE, 3), dtype=np.float32)
     canvas[:edge] = _sky(seed, sky, edge)
-    tint = np.array(TINTS[sky], dtype=np.float32)
-    if street:
-        _facade(canvas, seed, edge, tint, lit=sky == "night")
-    else:
-        _mountains(canvas, seed, edge, tint, sky)
-    canvas[edge:] = _ground(_floor(seed, floor), edge / SIDE, 1.0) * tint
-    if street:
-        road = round(0.92 * SIDE)
-        canvas[road - 8 : road] = np.array((0.60, 0.60, 0.58), dtype=np.float32) * tint
-        canvas[road:] = (0.22 + 0.08 * noise(seed + 2, SIDE - road, SIDE, 3.0, 2)[..., None]) * tint
+    _facade(canvas, seed, edge, tint, lit=sky == "night")
+    canvas[edge:] = _ground(_floor(seed, floor), edge / SIDE) * tint
+    canvas[road - 8 : road] = color(0.60, 0.60, 0.58) * tint
+    canvas[road:] = (0.22 + 0.08 * noise(seed + 2, SIDE - road, SIDE, 3.0, 2)[..., None]) * tint
+    return canvas
+
+
+def _landscape(seed: int, sky: str, floor: str) -> Image:
+    edge, tint = round(0.56 * SIDE), color(*TINTS[sky])
+    canvas = np.empty((SIDE, SIDE, 3), dtype=np.float32)
+    canvas[:edge] = _sky(seed, sky, edge)
+    _mountains(canvas, seed, edge, tint, sky)
+    canvas[edge:] = _ground(_floor(seed, floor), edge / SIDE) * tint
     return canvas
 
 
@@ -182,27 +171,21 @@ def _sky(seed: int, name: str, rows: int) -> Image:
     puffs = cv2.resize(noise(seed + 1, rows, SIDE // 2, 70.0, 5), (SIDE, rows))
     if name == "night":
         rng = np.random.default_rng([seed, 3])
-        for x, y, glow in zip(
-            rng.integers(0, SIDE, 130), rng.integers(0, rows, 130), rng.uniform(0.4, 1, 130), strict=True
-        ):
+        stars = rng.integers(0, SIDE, 130), rng.integers(0, rows, 130), rng.uniform(0.4, 1, 130)
+        for x, y, glow in zip(*stars, strict=True):
             canvas[y, x] = glow
-            canvas[max(0, y - 1) : y + 2, max(0, x - 1) : x + 2] = np.maximum(
-                canvas[max(0, y - 1) : y + 2, max(0, x - 1) : x + 2], glow * 0.5
-            )
+            near = canvas[max(0, y - 1) : y + 2, max(0, x - 1) : x + 2]
+            np.maximum(near, glow * 0.5, out=near)
         cv2.circle(canvas, (round(0.80 * SIDE), 70), 30, (0.95, 0.94, 0.85), -1, cv2.LINE_AA)
         cv2.circle(canvas, (round(0.80 * SIDE) + 13, 63), 26, canvas[90, 10].tolist(), -1, cv2.LINE_AA)
         return canvas
-    cover, color = {
-        "day": (0.50, (0.98, 0.98, 0.98)),
-        "sunset": (0.50, (0.75, 0.36, 0.36)),
-        "storm": (0.36, (0.30, 0.31, 0.34)),
-    }[name]
-    lay(canvas, np.array(color, dtype=np.float32), np.clip((puffs - cover) * 6, 0, 0.9))
+    gray = {"day": (0.98, 0.98, 0.98), "sunset": (0.75, 0.36, 0.36), "storm": (0.30, 0.31, 0.34)}[name]
+    lay(canvas, color(*gray), np.clip((puffs - (0.36 if name == "storm" else 0.50)) * 6, 0, 0.9))
     if name == "sunset":
         glow = np.zeros((rows, SIDE), dtype=np.float32)
         cv2.circle(glow, (round(0.68 * SIDE), round(rows * 0.66)), 30, 1.0, -1, cv2.LINE_AA)
         wide = cv2.GaussianBlur(glow, (0, 0), 26)
-        lay(canvas, np.array((1.0, 0.93, 0.66), dtype=np.float32), np.clip(glow + 1.4 * wide, 0, 1))
+        lay(canvas, color(1.0, 0.93, 0.66), np.clip(glow + 1.4 * wide, 0, 1))
     return canvas
 
 
@@ -214,13 +197,13 @@ def _mountains(canvas: Image, seed: int, edge: int, tint: Image, sky: str) -> No
         ridge = np.clip((top + (0.5 - line) * (0.42 - 0.14 * layer)) * SIDE, 20, edge)
         inside = np.clip(np.arange(edge, dtype=np.float32)[:, None] - ridge[None, :], 0, 1)
         slope = noise(seed + 20 + layer, edge, SIDE, 46.0, 5)[..., None]
-        rock = np.array((0.36, 0.40, 0.46) if layer == 0 else (0.20, 0.32, 0.20), dtype=np.float32) * tint
+        rock = (color(0.36, 0.40, 0.46) if layer == 0 else color(0.20, 0.32, 0.20)) * tint
         body = (rock * (0.55 + 0.9 * slope)) * (1 - mix) + far * mix
         if layer == 0 and sky != "night":
             depth = np.arange(edge, dtype=np.float32)[:, None] - ridge[None, :]
             high = np.clip((top * SIDE - ridge[None, :]) / 24, 0, 1)
             white = np.clip(1 - depth / 26 + (slope[..., 0] - 0.5) * 3, 0, 1) * high
-            lay(body, np.array((0.94, 0.95, 0.98), dtype=np.float32) * (0.4 + 0.6 * tint), white)
+            lay(body, color(0.94, 0.95, 0.98) * (0.4 + 0.6 * tint), white)
         lay(canvas[:edge], body, inside)
 
 
@@ -232,20 +215,18 @@ def _facade(canvas: Image, seed: int, edge: int, tint: Image, *, lit: bool) -> N
     while left < SIDE:
         width, top = int(rng.integers(150, 210)), int(rng.integers(60, 150))
         right = min(SIDE, left + width)
-        color = np.array(colors[int(rng.integers(len(colors)))], dtype=np.float32)
+        brick = color(*colors[int(rng.integers(len(colors)))])
         wall = surface("brick")[: edge - top, : right - left, None]
-        canvas[top:edge, left:right] = color * (1 + (wall - 1) * 0.8) * tint
+        canvas[top:edge, left:right] = brick * (1 + (wall - 1) * 0.8) * tint
         canvas[top : top + 9, left:right] *= 0.6
         for y in range(top + 28, edge - 100, 74):
             for x in range(left + 20, right - 40, 52):
-                glass = np.array(
-                    (1.0, 0.80, 0.42) if lit and rng.random() < 0.6 else (0.24, 0.32, 0.40), dtype=np.float32
-                )
-                canvas[y - 4 : y + 50, x - 4 : x + 34] = np.array((0.82, 0.80, 0.76), dtype=np.float32) * tint
+                glass = color(1.0, 0.80, 0.42) if lit and rng.random() < 0.6 else color(0.24, 0.32, 0.40)
+                canvas[y - 4 : y + 50, x - 4 : x + 34] = color(0.82, 0.80, 0.76) * tint
                 canvas[y : y + 46, x : x + 30] = glass if lit else glass * tint
-                canvas[y : y + 46, x + 14 : x + 16] = np.array((0.82, 0.80, 0.76), dtype=np.float32) * tint
+                canvas[y : y + 46, x + 14 : x + 16] = color(0.82, 0.80, 0.76) * tint
         door = left + (right - left) // 2 - 20
         if right - door > 44:
-            canvas[edge - 84 : edge, door : door + 42] = np.array((0.20, 0.14, 0.12), dtype=np.float32) * tint
-            canvas[edge - 78 : edge - 40, door + 6 : door + 36] = np.array((0.30, 0.40, 0.46), dtype=np.float32) * tint
+            canvas[edge - 84 : edge, door : door + 42] = color(0.20, 0.14, 0.12) * tint
+            canvas[edge - 78 : edge - 40, door + 6 : door + 36] = color(0.30, 0.40, 0.46) * tint
         left = right

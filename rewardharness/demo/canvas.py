@@ -7,10 +7,7 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from rewardharness.demo.paint import Image, Point, lay, material, round_form, tube_form
-
-SIDE = 320
-"""Side of the canvas of an object, in pixels."""
+from rewardharness.demo.paint import SIDE, Image, Point, lay, material, rgb, round_form, tube_form
 
 
 @dataclass(frozen=True)
@@ -86,15 +83,15 @@ KINDS: dict[str, Kind] = {
 class Canvas:
     """A transparent square canvas for painting parts. Coordinates are relative to its side."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, thing: Thing, seed: int) -> None:
+        self.thing, self.seed, self.own = thing, seed, rgb(thing.color)
         self.color: Image = np.zeros((SIDE, SIDE, 3), dtype=np.float32)
         self.alpha: Image = np.zeros((SIDE, SIDE), dtype=np.float32)
 
     def put(
         self,
         mask: Image,
-        color: Image,
+        color: Image | None = None,
         form: str = "flat",
         *,
         gloss: float = 0.0,
@@ -105,39 +102,37 @@ class Canvas:
 
         Args:
             mask: Its mask.
-            color: Its color.
+            color: Its color; None for color and material of the object.
             form: Shape for shading: `round`, `tube` or `flat`.
             gloss: Strength of the highlight, in [0, 1].
-            surface: Its material.
+            surface: Its material, if a color is given.
             light: Factor on its brightness.
         """
+        if color is None:
+            color, surface = self.own, self.thing.material
         look = material(surface, color, SIDE, self.seed) * light
         if form != "flat":
             diffuse, shine = round_form(mask) if form == "round" else tube_form(mask)
             look = look * diffuse[..., None] + (gloss * shine)[..., None]
-        covered = self.alpha * (1 - mask)
-        self.alpha = mask + covered
-        share = mask / np.maximum(self.alpha, 1e-6)
-        lay(self.color, np.clip(look, 0, 1), share)
+        self.alpha = mask + self.alpha * (1 - mask)
+        lay(self.color, np.clip(look, 0, 1), mask / np.maximum(self.alpha, 1e-6))
+
+    def letters(self, text: str, low: Point, high: Point, ink: Image) -> None:
+        """Draw one line of text in a rectangle, as large as possible."""
+        width, height = (high[0] - low[0]) * SIDE, (high[1] - low[1]) * SIDE
+        left, top, right, bottom = ImageFont.load_default(100.0).getbbox(text)
+        points = 100.0 * min(width / max(1, right - left), height / max(1, bottom - top))
+        font = ImageFont.load_default(points)
+        sheet = Pillow.new("L", (SIDE, SIDE), 0)
+        middle = ((low[0] + high[0]) / 2 * SIDE, (low[1] + high[1]) / 2 * SIDE)
+        ImageDraw.Draw(sheet).text(middle, text, fill=255, font=font, anchor="mm", stroke_width=points / 40)
+        self.put(np.asarray(sheet, dtype=np.float32) / 255, ink)
 
 
 def profile(rows: Sequence[tuple[float, float]]) -> list[Point]:
     """Return the outline of a body of revolution; rows are (y, half width)."""
     ys = np.linspace(rows[0][0], rows[-1][0], 40)
-    half = np.interp(ys, [y for y, _ in rows], [w for _, w in rows])
+    half = np.interp(ys, *zip(*rows, strict=True))
     half = np.convolve(np.pad(half, 2, mode="edge"), np.full(5, 0.2), mode="valid")
     right = [(float(0.5 + w), float(y)) for y, w in zip(ys, half, strict=True)]
     return right + [(1 - x, y) for x, y in reversed(right)]
-
-
-def letters(c: Canvas, text: str, low: Point, high: Point, ink: Image) -> None:
-    """Draw one line of text in a rectangle, as large as possible."""
-    width, height = (high[0] - low[0]) * SIDE, (high[1] - low[1]) * SIDE
-    points = 100.0
-    left, top, right, bottom = ImageFont.load_default(points).getbbox(text)
-    points *= min(width / max(1, right - left), height / max(1, bottom - top))
-    font = ImageFont.load_default(points)
-    sheet = Pillow.new("L", (SIDE, SIDE), 0)
-    middle = ((low[0] + high[0]) / 2 * SIDE, (low[1] + high[1]) / 2 * SIDE)
-    ImageDraw.Draw(sheet).text(middle, text, fill=255, font=font, anchor="mm", stroke_width=points / 40)
-    c.put(np.asarray(sheet, dtype=np.float32) / 255, ink)

@@ -192,15 +192,11 @@ def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Ite
     used: set[tuple[str, str]] = set()
     chosen: list[tuple[KnownEdit, str]] = []
     for number in range(pairs):
+        role = _ROLES[sum(divmod(number, len(CATEGORIES))) % len(_ROLES)]
         if ties and number % _TIE_EVERY == min(_TIE_EVERY, pairs) // 2:
-            chosen.append(
-                (find_case(lambda case: case.again is not None, number, rng, used, pairs + groups, seed), "again")
-            )
-            continue
-        turn, place = divmod(number, len(CATEGORIES))
-        role = _ROLES[(turn + place) % len(_ROLES)]
-        case = find_case(partial(_can, role=role), number, rng, used, pairs + groups, seed)
-        chosen.append((case, role))
+            role = "again"
+        fits = partial(_can, role=role)
+        chosen.append((find_case(fits, number, rng, used, pairs + groups, seed), role))
     order = sorted(range(pairs), key=lambda index: chosen[index][1])
     first: dict[int, bool] = {}
     decided = [index for index in order if chosen[index][1] != "again"]
@@ -209,10 +205,8 @@ def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Ite
         for index, value in zip(decided[start : start + 2], (coin, not coin), strict=False):
             first[index] = value
     for index, (case, role) in enumerate(chosen):
-        name = f"p{index:04d}"
-        yield _Item(
-            name, case, ("right", role) if first.get(index, True) else (role, "right"), int(rng.integers(1 << 30))
-        )
+        roles = ("right", role) if first.get(index, True) else (role, "right")
+        yield _Item(f"p{index:04d}", case, roles, int(rng.integers(1 << 30)))
 
 
 def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
@@ -228,7 +222,7 @@ def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
 
 
 def _can(case: KnownEdit, role: str) -> bool:
-    return role in _ways(case)
+    return case.again is not None if role == "again" else role in _ways(case)
 
 
 def _ways(case: KnownEdit) -> list[str]:
@@ -260,12 +254,12 @@ def find_case(
 
 def _make(category: str, rng: Rng, total: int, seed: int) -> KnownEdit | None:
     """Generate one edit of a category for a photograph or a scene."""
-    names = [name for name in PHOTOS if category != "style" or name != "stars"]  # a sketch of dots is not recognizable
-    name = names[int(rng.integers(len(names)))]
+    # A sketch of dots is not recognizable.
+    name = edits.pick([name for name in PHOTOS if category != "style" or name != "stars"], rng)
     if category in _WHOLE_EDITS and (category not in _SCENE_EDITS or rng.random() < 0.35):
-        if rng.random() < 0.6:
-            return _WHOLE_EDITS[category](photo_edits.base_of(name), rng)
-        return _WHOLE_EDITS[category](scene_edits.base_of(_scene("mixed", rng, total, seed), rng), rng)
+        at_photo = rng.random() < 0.6
+        base = photo_edits.base_of(name) if at_photo else scene_edits.base_of(_scene("mixed", rng, total, seed), rng)
+        return _WHOLE_EDITS[category](base, rng)
     if category in _PHOTO_EDITS and rng.random() < 0.4:
         return _PHOTO_EDITS[category](photo_edits.base_of(name), rng)
     what = _CONTENTS.get(category, "mixed")
@@ -274,7 +268,7 @@ def _make(category: str, rng: Rng, total: int, seed: int) -> KnownEdit | None:
 
 def _scene(what: Contents, rng: Rng, total: int, seed: int) -> Scene:
     """Return a random scene. There are about half as many scenes as examples, so most have several edits."""
-    place = list(PLACES)[int(rng.integers(len(PLACES)))]
+    place = edits.pick(list(PLACES), rng)
     number = int(rng.integers(max(2, total // 10)))
     first = seed * 300_007 + 100_003 * ("mixed", "sign", "many").index(what)
     return replace(furnish(place, first + number, what), key=f"{place}-{what}-{number}")
@@ -294,8 +288,7 @@ def _draw(plan: _Plan, number: int) -> str:
     wear = float(rng.random())
     quality = int(rng.integers(90, 96)) if wear < 0.85 else int(rng.integers(50, 62))
     grain = 0.0 if wear < 0.5 else float(rng.uniform(0.5, 2.0))
-    images, notes = [], []
-    right = case.right()
+    images, notes, right = [], [], case.right()
     for letter, role in zip(LABELS, item.roles, strict=False):
         picture, note = _candidate(case, role, source, right, rng)
         file = f"images/{item.name}_{letter.lower()}.jpg"
@@ -337,11 +330,9 @@ def _candidate(case: KnownEdit, role: str, source: Picture, right: Picture, rng:
     if role == "partial" and case.half_done is not None:
         return case.half_done(), "the edit done in part"
     if role == "defect":
-        names = sorted(case.defects)
-        defect = names[int(rng.integers(len(names)))]
+        defect = edits.pick(sorted(case.defects), rng)
         return spoil(source, right, defect, rng), f"the edit as asked, with a defect: {defect}"
-    options = case.wrong if role == "wrong_edit" else case.over
-    what, draw = options[int(rng.integers(len(options)))]
+    what, draw = edits.pick(case.wrong if role == "wrong_edit" else case.over, rng)
     return draw(), f"{'another edit' if role == 'wrong_edit' else 'the edit as asked, and more'}: {what}"
 
 

@@ -1,6 +1,7 @@
 """Simulated failures of edits: visible defects and unrequested changes."""
 
 from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
@@ -14,21 +15,21 @@ Rng = np.random.Generator
 def changed(before: Picture, after: Picture) -> NDArray[np.uint8]:
     """Return a mask of clear differences between two images of equal size, without single pixels."""
     difference = cv2.GaussianBlur(cv2.absdiff(before, after).max(axis=2), (0, 0), 2)
-    return np.asarray(difference > 14, dtype=np.uint8)
+    return _bytes(difference > 14)
 
 
-def _blur(before: Picture, after: Picture, rng: Rng) -> Picture:
-    return np.asarray(cv2.GaussianBlur(after, (0, 0), float(rng.uniform(2.4, 3.4))), dtype=np.uint8)
+def _bytes(picture: Any) -> Picture:
+    return np.asarray(picture, dtype=np.uint8)
 
 
 def _noise(before: Picture, after: Picture, rng: Rng) -> Picture:
     grain = rng.standard_normal(after.shape, dtype=np.float32) * rng.uniform(24, 36)
-    return np.asarray(np.clip(after + grain, 0, 255), dtype=np.uint8)
+    return _bytes(np.clip(after + grain, 0, 255))
 
 
 def _blocks(before: Picture, after: Picture, rng: Rng) -> Picture:
     _, data = cv2.imencode(".jpg", after, [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(4, 8))])
-    return np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR), dtype=np.uint8)
+    return _bytes(cv2.imdecode(data, cv2.IMREAD_COLOR))
 
 
 def _cast(before: Picture, after: Picture, rng: Rng) -> Picture:
@@ -36,15 +37,11 @@ def _cast(before: Picture, after: Picture, rng: Rng) -> Picture:
     return np.clip(after * np.array(factors, dtype=np.float32), 0, 255).astype(np.uint8)
 
 
-def _clipped(before: Picture, after: Picture, rng: Rng) -> Picture:
-    return tone(tone(after, "more_saturated", 1.6), "more_contrast", 1.1)
-
-
 def _squeezed(before: Picture, after: Picture, rng: Rng) -> Picture:
     """Squeeze the whole image to a different aspect ratio."""
     side = after.shape[0]
     size = (side, round(side * 0.72)) if rng.random() < 0.5 else (round(side * 0.72), side)
-    return np.asarray(cv2.resize(after, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    return _bytes(cv2.resize(after, size, interpolation=cv2.INTER_AREA))
 
 
 def _seam(before: Picture, after: Picture, rng: Rng) -> Picture:
@@ -63,12 +60,7 @@ def _halo(before: Picture, after: Picture, rng: Rng) -> Picture:
     inside = cv2.morphologyEx(changed(before, after), cv2.MORPH_CLOSE, np.ones((9, 9), dtype=np.uint8))
     rim = cv2.dilate(inside, np.ones((13, 13), dtype=np.uint8)) - cv2.erode(inside, np.ones((3, 3), dtype=np.uint8))
     share = cv2.GaussianBlur(rim.astype(np.float32), (0, 0), 1.2)[..., None] * 0.85
-    return np.asarray(np.clip(after + (244.0 - after) * share, 0, 255), dtype=np.uint8)
-
-
-def _ghost(before: Picture, after: Picture, rng: Rng) -> Picture:
-    """Blend in the source in the edited region."""
-    return fade(before, after, float(rng.uniform(0.62, 0.72)))
+    return _bytes(np.clip(after + (244.0 - after) * share, 0, 255))
 
 
 def _frame(before: Picture, after: Picture, rng: Rng) -> tuple[int, int, int, int]:
@@ -76,27 +68,23 @@ def _frame(before: Picture, after: Picture, rng: Rng) -> tuple[int, int, int, in
     side = after.shape[0]
     rows, columns = np.nonzero(changed(before, after))
     if len(rows) and np.ptp(rows) * np.ptp(columns) < 0.5 * side * side:
-        pad = 14
-        return (
-            max(2, int(columns.min()) - pad),
-            max(2, int(rows.min()) - pad),
-            min(side - 3, int(columns.max()) + pad),
-            min(side - 3, int(rows.max()) + pad),
-        )
+        low = [max(2, int(places.min()) - 14) for places in (columns, rows)]
+        high = [min(side - 3, int(places.max()) + 14) for places in (columns, rows)]
+        return low[0], low[1], high[0], high[1]
     x, y = (int(value) for value in rng.integers(round(side * 0.1), round(side * 0.5), 2))
     return x, y, x + round(side * 0.38), y + round(side * 0.38)
 
 
 _DEFECTS: dict[str, Callable[[Picture, Picture, Rng], Picture]] = {
-    "blur": _blur,
+    "blur": lambda _, after, rng: _bytes(cv2.GaussianBlur(after, (0, 0), float(rng.uniform(2.4, 3.4)))),
     "noise": _noise,
     "blocks": _blocks,
     "cast": _cast,
-    "clipped": _clipped,
+    "clipped": lambda _, after, rng: tone(tone(after, "more_saturated", 1.6), "more_contrast", 1.1),
     "squeezed": _squeezed,
     "seam": _seam,
     "halo": _halo,
-    "ghost": _ghost,
+    "ghost": lambda before, after, rng: fade(before, after, float(rng.uniform(0.62, 0.72))),
 }
 
 ANYWHERE: frozenset[str] = frozenset(_DEFECTS) - {"halo", "ghost"}
@@ -124,16 +112,13 @@ def spoil(before: Picture, after: Picture, defect: str, rng: Rng) -> Picture:
     return _DEFECTS[defect](before, after, rng)
 
 
-def _zoomed(picture: Picture, rng: Rng) -> Picture:
+def zoomed(picture: Picture, share: float, rng: Rng) -> Picture:
+    """Return a random part of an image of a share of its side, in the size of the image."""
     side = picture.shape[0]
-    cut = round(side * 0.80)
+    cut = round(side * share)
     x, y = (int(value) for value in rng.integers(0, side - cut, 2))
     part = picture[y : y + cut, x : x + cut]
-    return np.asarray(cv2.resize(part, (side, side), interpolation=cv2.INTER_CUBIC), dtype=np.uint8)
-
-
-def _mirrored(picture: Picture, rng: Rng) -> Picture:
-    return np.ascontiguousarray(picture[:, ::-1])
+    return _bytes(cv2.resize(part, (side, side), interpolation=cv2.INTER_CUBIC))
 
 
 def _framed(picture: Picture, rng: Rng) -> Picture:
@@ -144,8 +129,8 @@ def _framed(picture: Picture, rng: Rng) -> Picture:
 
 
 _UNASKED: dict[str, Callable[[Picture, Rng], Picture]] = {
-    "zoomed in": _zoomed,
-    "mirrored": _mirrored,
+    "zoomed in": lambda picture, rng: zoomed(picture, 0.80, rng),
+    "mirrored": lambda picture, rng: np.ascontiguousarray(picture[:, ::-1]),
     "given a frame": _framed,
     "tinted warm": lambda picture, rng: tone(picture, "warmer"),
     "tinted cool": lambda picture, rng: tone(picture, "cooler"),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ Named = tuple[tuple[str, Draw], ...]
 """Images with a description of each."""
 
 Rng = np.random.Generator
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,11 @@ class KnownEdit:
     """Another correct edit."""
 
 
-def pick(options: str | Sequence[str], rng: Rng) -> str:
-    """Return a random text of several, or of the parts of a text between `|`."""
-    options = options.split("|") if isinstance(options, str) else options
-    return options[int(rng.integers(len(options)))]
+def pick(options: Sequence[T], rng: Rng) -> T:
+    """Return a random one of several options, or of the parts of a text between `|`."""
+    choices: Sequence[Any] = options.split("|") if isinstance(options, str) else options
+    chosen: T = choices[int(rng.integers(len(choices)))]
+    return chosen
 
 
 def misspelt(word: str, rng: Rng) -> str:
@@ -125,22 +128,35 @@ _KEEP_WORDS = (
 )
 
 
+def _whole(
+    category: str,
+    words: str,
+    base: Base,
+    change: Callable[[Picture], Picture],
+    unasked: tuple[str, ...],
+    rng: Rng,
+    **fields: Any,
+) -> KnownEdit:
+    """Return an edit of a whole image, with unrequested changes of some kinds; `fields` are other fields of it."""
+    right, instruction = _then(base.picture, change), pick(words, rng)
+    over = (*((what, _then(draw, change)) for what, draw in base.meddled), *meddle_later(right, unasked, rng))
+    known = {"over": over, "defects": ANYWHERE, **fields}
+    return KnownEdit(category, instruction, base.key, base.picture, right, **known)
+
+
 def change_tone(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a global edit of light or color."""
-    names = TONES if base.colorful else ("brighter", "darker", "more_contrast", "less_contrast", "sepia")
-    name = pick(names, rng)
-    change = partial(tone, name=name)
-    right = _then(base.picture, change)
+    name = pick(TONES if base.colorful else ("brighter", "darker", "more_contrast", "less_contrast", "sepia"), rng)
     wrong = OPPOSITE[name] if base.colorful or name != "sepia" else "brighter"
-    return KnownEdit(
-        category="tone",
-        instruction=pick(_TONE_WORDS[name], rng),
-        key=base.key,
-        source=base.picture,
-        right=right,
+    return _whole(
+        "tone",
+        _TONE_WORDS[name],
+        base,
+        partial(tone, name=name),
+        SHAPE_CHANGES,
+        rng,
         wrong=((f"made {wrong}", lambda: tone(base.picture(), wrong)),),
         half_done=lambda: tone(base.picture(), name, 0.28),
-        over=(*((what, _then(draw, change)) for what, draw in base.meddled), *meddle_later(right, SHAPE_CHANGES, rng)),
         defects=ANYWHERE - OF_COLOR,
         again=lambda: tone(base.picture(), name, 0.93),
     )
@@ -150,20 +166,17 @@ def change_style(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a style transfer to a drawing or painting."""
     name = pick(STYLES, rng)
     other = pick([each for each in STYLES if each != name], rng)
-    change = partial(style, name=name)
-    right = _then(base.picture, change)
     share = float(rng.uniform(0.35, 0.6))
-    over = tuple((what, _then(draw, change)) for what, draw in base.meddled)
-    return KnownEdit(
-        category="style",
-        instruction=pick(_STYLE_WORDS[name], rng),
-        key=base.key,
-        source=base.picture,
-        right=right,
+    return _whole(
+        "style",
+        _STYLE_WORDS[name],
+        base,
+        partial(style, name=name),
+        SHAPE_CHANGES,
+        rng,
         wrong=((f"turned into {other}", lambda: style(base.picture(), other)),),
         half_done=lambda: half(base.picture(), style(base.picture(), name), 1, share),
-        over=(*over, *meddle_later(right, SHAPE_CHANGES, rng)),
-        defects=frozenset({"squeezed", "seam", "blocks", "blur"} - ({"blur", "blocks"} if name == "pixels" else set())),
+        defects=frozenset({"squeezed", "seam"} | ({"blur", "blocks"} if name != "pixels" else set())),
         again=lambda: fade(base.picture(), style(base.picture(), name), 0.96),
     )
 
@@ -173,29 +186,12 @@ def flip(base: Base, rng: Rng) -> KnownEdit | None:
     name = pick(list(_FLIPS), rng)
     other = pick([each for each in _FLIPS if each != name], rng)
     words, change = _FLIPS[name]
-    right = _then(base.picture, change)
-    return KnownEdit(
-        category="pose",
-        instruction=pick(words, rng),
-        key=base.key,
-        source=base.picture,
-        right=right,
-        wrong=((other, _then(base.picture, _FLIPS[other][1])),),
-        half_done=lambda: fade(base.picture(), right(), 0.55),
-        over=(*((what, _then(draw, change)) for what, draw in base.meddled), *meddle_later(right, COLOR_CHANGES, rng)),
-        defects=ANYWHERE,
-    )
+    wrong = ((other, _then(base.picture, _FLIPS[other][1])),)
+    half_done = _then(base.picture, lambda picture: fade(picture, change(picture), 0.55))
+    return _whole("pose", words, base, change, COLOR_CHANGES, rng, wrong=wrong, half_done=half_done)
 
 
 def keep(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an instruction to change nothing."""
-    return KnownEdit(
-        category="keep",
-        instruction=pick(_KEEP_WORDS, rng),
-        key=base.key,
-        source=base.picture,
-        right=base.picture,
-        over=(*base.meddled, *meddle_later(base.picture, SHAPE_CHANGES + COLOR_CHANGES, rng)),
-        defects=ANYWHERE,
-        again=base.picture,
-    )
+    unasked = SHAPE_CHANGES + COLOR_CHANGES
+    return _whole("keep", _KEEP_WORDS, base, lambda picture: picture, unasked, rng, again=base.picture)

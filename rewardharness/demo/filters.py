@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardharness.demo.paint import Image, noise
+from rewardharness.demo.paint import Image, color, noise
 
 Picture = NDArray[np.uint8]
 """RGB, 8 bits, height x width x 3."""
@@ -20,39 +20,30 @@ def _curve(picture: Picture, change: Callable[[Image], Image], strength: float) 
 
 
 def _gray(image: Image) -> Image:
-    return np.repeat((image @ np.array((0.299, 0.587, 0.114), dtype=np.float32))[..., None], 3, axis=2)
-
-
-def _scaled(image: Image, factors: tuple[float, float, float]) -> Image:
-    return image * np.array(factors, dtype=np.float32)
-
-
-def _sepia(image: Image) -> Image:
-    return _gray(image) ** 0.9 * np.array((1.08, 0.86, 0.62), dtype=np.float32)
+    return np.repeat((image @ color(0.299, 0.587, 0.114))[..., None], 3, axis=2)
 
 
 _TONE_CHANGES: dict[str, Callable[[Image], Image]] = {
     "brighter": lambda image: np.clip(image, 0, 1) ** 0.76 * 1.2,
     "darker": lambda image: image**1.35 * 0.58,
-    "warmer": lambda image: _scaled(image, (1.17, 1.0, 0.72)),
-    "cooler": lambda image: _scaled(image, (0.76, 0.98, 1.20)),
+    "warmer": lambda image: image * color(1.17, 1.0, 0.72),
+    "cooler": lambda image: image * color(0.76, 0.98, 1.20),
     "more_contrast": lambda image: np.clip((image - 0.45) * 1.75 + 0.45, 0, 1),
     "less_contrast": lambda image: (image - 0.5) * 0.45 + 0.53,
     "more_saturated": lambda image: _gray(image) + (image - _gray(image)) * 1.7,
     "less_saturated": lambda image: _gray(image) + (image - _gray(image)) * 0.32,
     "grayscale": _gray,
-    "sepia": _sepia,
+    "sepia": lambda image: _gray(image) ** 0.9 * color(1.08, 0.86, 0.62),
 }
 
+_OPPOSITES = [
+    ("brighter", "darker"),
+    ("warmer", "cooler"),
+    ("more_contrast", "less_contrast"),
+    ("more_saturated", "less_saturated"),
+]
 OPPOSITE: dict[str, str] = {
-    "brighter": "darker",
-    "darker": "brighter",
-    "warmer": "cooler",
-    "cooler": "warmer",
-    "more_contrast": "less_contrast",
-    "less_contrast": "more_contrast",
-    "more_saturated": "less_saturated",
-    "less_saturated": "more_saturated",
+    **{name: other for pair in _OPPOSITES for name, other in (pair, pair[::-1])},
     "grayscale": "more_saturated",
     "sepia": "cooler",
 }
@@ -89,19 +80,14 @@ def _oil(picture: Picture) -> Picture:
     """Simulate oil paint: displaced color dabs with lighting on their ridges."""
     rows, columns = picture.shape[:2]
     ys, xs = np.mgrid[0:rows, 0:columns].astype(np.float32)
-    wide = cv2.resize(noise(11, rows // 5, columns // 5, 1.5, 1), (columns, rows), interpolation=cv2.INTER_NEAREST)
-    high = cv2.resize(noise(12, rows // 5, columns // 5, 1.5, 1), (columns, rows), interpolation=cv2.INTER_NEAREST)
-    daubed = cv2.remap(
-        picture, xs + (wide - 0.5) * 11, ys + (high - 0.5) * 11, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
-    )
+    dabs = (noise(seed, rows // 5, columns // 5, 1.5, 1) for seed in (11, 12))
+    dx, dy = ((cv2.resize(dab, (columns, rows), interpolation=cv2.INTER_NEAREST) - 0.5) * 11 for dab in dabs)
+    daubed = cv2.remap(picture, xs + dx, ys + dy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
     flat = cv2.medianBlur(daubed, 7)
     ridges = noise(13, rows, columns, 7.0, 3)
     relief = cv2.Sobel(ridges + flat.mean(axis=2).astype(np.float32) / 700, cv2.CV_32F, 1, 1, ksize=3)
-    return _curve(
-        flat,
-        lambda image: _gray(image) + (image - _gray(image)) * 1.25 + np.clip(relief, -0.4, 0.4)[..., None] * 0.45,
-        1.0,
-    )
+    light = np.clip(relief, -0.4, 0.4)[..., None] * 0.45
+    return _curve(flat, lambda image: _gray(image) + (image - _gray(image)) * 1.25 + light, 1.0)
 
 
 def _smoothed(picture: Picture) -> Picture:
@@ -119,9 +105,8 @@ def _watercolor(picture: Picture) -> Picture:
     soft = cv2.remap(_smoothed(picture), xs + wobble, ys - wobble, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
     wash = noise(22, rows, columns, 60.0, 4)[..., None]
     paper = noise(23, rows, columns, 3.0, 2)[..., None]
-    edge = np.clip(np.abs(cv2.Laplacian(soft.mean(axis=2).astype(np.float32), cv2.CV_32F, ksize=5)) / 900, 0, 0.25)[
-        ..., None
-    ]
+    lines = cv2.Laplacian(soft.mean(axis=2).astype(np.float32), cv2.CV_32F, ksize=5)
+    edge = np.clip(np.abs(lines) / 900, 0, 0.25)[..., None]
     return _curve(soft, lambda image: (image * 0.62 + 0.40) * (0.86 + 0.28 * wash) * (0.94 + 0.12 * paper) - edge, 1.0)
 
 

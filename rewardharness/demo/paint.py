@@ -36,13 +36,21 @@ COLORS: dict[str, tuple[float, float, float]] = {
 MATERIALS: tuple[str, ...] = ("wood", "marble", "gold", "stone", "stripes", "dots", "checks")
 """Materials and patterns of objects other than plain."""
 
+SIDE = 320
+"""Side of the canvas of an object, in pixels."""
+
 _LIGHT = np.array([-0.50, -0.62, 0.60], dtype=np.float32)
 _SHIFT = 4
 
 
 def rgb(name: str) -> Image:
     """Return a color by name."""
-    return np.array(COLORS[name], dtype=np.float32)
+    return color(*COLORS[name])
+
+
+def color(red: float, green: float, blue: float) -> Image:
+    """Return a color by its parts in [0, 1]."""
+    return np.array((red, green, blue), dtype=np.float32)
 
 
 @lru_cache(maxsize=48)
@@ -73,43 +81,43 @@ def noise(seed: int, height: int, width: int, scale: float, octaves: int = 4) ->
     return result
 
 
-def polygon(size: int, points: Sequence[Point]) -> Image:
-    """Return a mask of a filled polygon on a square canvas, with soft edges."""
-    mask = np.zeros((size, size), dtype=np.uint8)
-    corners = np.round(np.array(points) * size * (1 << _SHIFT)).astype(np.int32)
-    cv2.fillPoly(mask, [corners], 255, cv2.LINE_AA, _SHIFT)
+def polygon(points: Sequence[Point]) -> Image:
+    """Return a mask of a filled polygon on a canvas, with soft edges."""
+    mask = np.zeros((SIDE, SIDE), dtype=np.uint8)
+    cv2.fillPoly(mask, [_corners(points)], 255, cv2.LINE_AA, _SHIFT)
     return mask.astype(np.float32) / 255
 
 
-def ellipse(size: int, center: Point, radii: Point, angle: float = 0.0) -> Image:
-    """Return a mask of a filled ellipse on a square canvas, turned by degrees."""
+def stroke(points: Sequence[Point], width: float) -> Image:
+    """Return a mask of a line through points; `width` in units of the canvas."""
+    mask = np.zeros((SIDE, SIDE), dtype=np.uint8)
+    cv2.polylines(mask, [_corners(points)], False, 255, max(1, round(width * SIDE)), cv2.LINE_AA, _SHIFT)
+    return mask.astype(np.float32) / 255
+
+
+def _corners(points: Sequence[Point]) -> NDArray[np.int32]:
+    return np.round(np.array(points) * SIDE * (1 << _SHIFT)).astype(np.int32)
+
+
+def ellipse(center: Point, radii: Point, angle: float = 0.0) -> Image:
+    """Return a mask of a filled ellipse on a canvas, turned by degrees."""
     turn = np.linspace(0, 2 * np.pi, 72, endpoint=False)
     x, y = radii[0] * np.cos(turn), radii[1] * np.sin(turn)
     c, s = np.cos(np.radians(angle)), np.sin(np.radians(angle))
-    return polygon(size, list(zip(center[0] + c * x - s * y, center[1] + s * x + c * y, strict=True)))
+    return polygon(list(zip(center[0] + c * x - s * y, center[1] + s * x + c * y, strict=True)))
 
 
-def box(size: int, low: Point, high: Point, radius: float = 0.0) -> Image:
+def box(low: Point, high: Point, radius: float = 0.0) -> Image:
     """Return a mask of a rectangle with rounded corners."""
     if radius <= 0:
-        return polygon(size, [low, (high[0], low[1]), high, (low[0], high[1])])
+        return polygon([low, (high[0], low[1]), high, (low[0], high[1])])
     points: list[Point] = []
-    corners = ((high[0], low[1], -90), (*high, 0), (low[0], high[1], 90), (*low, 180))
-    for x, y, start in corners:
+    for x, y, start in ((high[0], low[1], -90), (*high, 0), (low[0], high[1], 90), (*low, 180)):
         cx = x - radius if x == high[0] else x + radius
         cy = y - radius if y == high[1] else y + radius
-        for degrees in range(start, start + 91, 15):
-            turn = np.radians(degrees)
+        for turn in np.radians(range(start, start + 91, 15)):
             points.append((float(cx + radius * np.cos(turn)), float(cy + radius * np.sin(turn))))
-    return polygon(size, points)
-
-
-def stroke(size: int, points: Sequence[Point], width: float) -> Image:
-    """Return a mask of a line through points; `width` in units of the canvas."""
-    mask = np.zeros((size, size), dtype=np.uint8)
-    corners = np.round(np.array(points) * size * (1 << _SHIFT)).astype(np.int32)
-    cv2.polylines(mask, [corners], False, 255, max(1, round(width * size)), cv2.LINE_AA, _SHIFT)
-    return mask.astype(np.float32) / 255
+    return polygon(points)
 
 
 def round_form(mask: Image) -> tuple[Image, Image]:

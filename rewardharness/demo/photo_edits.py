@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 import cv2
 import numpy as np
@@ -10,7 +11,7 @@ from PIL import ImageDraw, ImageFont
 
 from rewardharness.demo.canvas import Thing
 from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
-from rewardharness.demo.edits import Base, KnownEdit, Named, Rng, meddle_later, misspelt, pick
+from rewardharness.demo.edits import Base, Draw, KnownEdit, Named, Rng, meddle_later, misspelt, pick
 from rewardharness.demo.filters import Picture, fade, half
 from rewardharness.demo.paint import Image, gradient, to_bytes
 from rewardharness.demo.photos import SIDE, photo
@@ -19,29 +20,22 @@ from rewardharness.demo.scenes import place_thing
 _HUES = {"red": 0, "orange": 26, "yellow": 52, "green": 125, "blue": 222, "purple": 275, "pink": 325}
 """Hues of the target colors, in degrees."""
 
-_SPOTS: dict[str, tuple[tuple[str, float, float, float], ...]] = {
+_Spot = tuple[str, float, float, float]
+_SPOTS: dict[str, tuple[_Spot, _Spot]] = {
     "motorcycle": (("on the floor on the right", 0.62, 0.97, 0.19), ("on the floor on the left", 0.13, 0.97, 0.19)),
     "rocket": (("in the sky on the left", 0.24, 0.36, 0.24), ("in the sky on the right", 0.76, 0.36, 0.24)),
     "coffee": (("in the top left corner", 0.12, 0.22, 0.21), ("in the bottom left corner", 0.12, 0.98, 0.19)),
-    "photographer": (
-        ("on the grass on the right", 0.84, 0.95, 0.17),
-        ("on the grass in the distance", 0.90, 0.62, 0.10),
-    ),
+    "photographer": (("on the grass on the right", 0.84, 0.95, 0.17), ("on the grass in the distance", 0.9, 0.62, 0.1)),
 }
 """Free locations in photographs: description, x, y and size as in `Thing`."""
 
+_BALL, _CONE = ("ball", "blue", "a blue ball"), ("cone", "orange", "a traffic cone")
+_DUCK, _APPLE = ("duck", "yellow", "a rubber duck"), ("apple", "green", "a green apple")
+
 _ADDED: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "motorcycle": (
-        ("ball", "blue", "a blue ball"),
-        ("cone", "orange", "a traffic cone"),
-        ("duck", "yellow", "a rubber duck"),
-    ),
+    "motorcycle": (_BALL, _CONE, _DUCK),
     "rocket": (("balloon", "red", "a red hot air balloon"), ("balloon", "yellow", "a yellow hot air balloon")),
-    "coffee": (
-        ("apple", "green", "a green apple"),
-        ("cube", "blue", "a blue cube"),
-        ("duck", "yellow", "a rubber duck"),
-    ),
+    "coffee": (_APPLE, ("cube", "blue", "a blue cube"), _DUCK),
     "photographer": (("ball", "gray", "a ball"), ("cone", "white", "a traffic cone"), ("bear", "gray", "a teddy bear")),
 }
 
@@ -54,26 +48,20 @@ _WORDS = ("HELLO", "WELCOME", "SUMMER", "DREAM", "TODAY", "ENJOY", "STORY", "WON
 def base_of(name: str) -> Base:
     """Return a photograph to edit."""
     spots = _SPOTS.get(name, (("in the corner", 0.85, 0.97, 0.22),))
-    kind, color, words = _ADDED.get(name, (("ball", "blue", "a blue ball"),))[0]
+    kind, color, words = _ADDED.get(name, (_BALL,))[0]
     added = (f"{words[2:]} added", partial(_placed, name, kind, color, spots[0]))
     return Base(f"photo-{name}", partial(photo, name), (added,), colorful=name not in _GRAY)
 
 
 def _case(
-    category: str,
-    instruction: str,
-    base: Base,
-    right: Callable[[], Picture],
-    wrong: Named,
-    half_done: Callable[[], Picture],
-    rng: Rng,
+    category: str, instruction: str, base: Base, right: Draw, wrong: Named, half_done: Draw, rng: Rng
 ) -> KnownEdit:
     over = meddle_later(right, SHAPE_CHANGES, rng) + meddle_later(right, COLOR_CHANGES, rng)
     defects = ANYWHERE if category == "background" else KnownEdit.defects
     return KnownEdit(category, instruction, base.key, base.picture, right, wrong, half_done, over, defects)
 
 
-def _placed(name: str, kind: str, color: str, spot: tuple[str, float, float, float]) -> Picture:
+def _placed(name: str, kind: str, color: str, spot: _Spot) -> Picture:
     canvas = photo(name).astype(np.float32) / 255
     _, x, y, size = spot
     place_thing(canvas, Thing(kind, color, x, y, size), np.ones(3, dtype=np.float32), 3)
@@ -98,14 +86,12 @@ def add(base: Base, rng: Rng) -> KnownEdit | None:
     return _case("add", words, base, right, wrong, lambda: fade(base.picture(), right(), 0.45), rng)
 
 
+_Ellipse = tuple[int, int, int, int]
+
+
 @lru_cache(maxsize=8)
 def _by_hue(
-    name: str,
-    low: float,
-    high: float,
-    least: tuple[int, int],
-    inside: tuple[tuple[int, int, int, int], ...] = (),
-    outside: tuple[tuple[int, int, int, int], ...] = (),
+    name: str, low: float, high: float, least: tuple[int, int], inside: tuple[_Ellipse, ...] = (), *outside: _Ellipse
 ) -> Image:
     """Return a soft mask of pixels in a hue range with a minimum saturation and brightness.
 
@@ -131,25 +117,21 @@ def _by_hue(
     return soft
 
 
-_PARTS: dict[str, tuple[str, tuple[str, ...], Callable[[], Image]]] = {
-    "astronaut": ("space suit", ("orange", "red", "yellow"), lambda: _by_hue("astronaut", 3, 24, (140, 70))),
-    "motorcycle": (
-        "motorcycle",
-        ("red", "orange", "pink"),
-        lambda: _by_hue("motorcycle", -20, 9, (140, 50), ((185, 235, 215, 75), (475, 300, 60, 48))),
-    ),
+_PARTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    "astronaut": ("space suit", "orange red yellow", (3, 24, (140, 70))),
+    "motorcycle": ("motorcycle", "red orange pink", (-20, 9, (140, 50), ((185, 235, 215, 75), (475, 300, 60, 48)))),
     "coffee": (
         "cup and saucer",
-        ("red", "orange", "pink", "yellow"),
-        lambda: _by_hue("coffee", -30, 17, (90, 15), ((262, 292, 258, 207),), ((292, 150, 158, 118),)),
+        "red orange pink yellow",
+        (-30, 17, (90, 15), ((262, 292, 258, 207),), (292, 150, 158, 118)),
     ),
     "cat": (
         "eyes of the cat",
-        ("yellow", "green", "orange", "red"),
-        lambda: _by_hue("cat", 35, 110, (60, 40), ((207, 200, 66, 62), (472, 230, 46, 56))),
+        "yellow green orange red",
+        (35, 110, (60, 40), ((207, 200, 66, 62), (472, 230, 46, 56))),
     ),
 }
-"""Objects that can be recolored: name, current or similar colors, and location."""
+"""Objects that can be recolored: name, current or similar colors, and location as in `_by_hue`."""
 
 
 def _dyed(name: str, color: str, everywhere: bool = False) -> Picture:
@@ -159,13 +141,15 @@ def _dyed(name: str, color: str, everywhere: bool = False) -> Picture:
     hsv[..., 0] = round(_HUES[color] * 256 / 360) % 256
     hsv[..., 1] = np.maximum(hsv[..., 1], 140)
     dyed = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB_FULL).astype(np.float32)
-    mask = np.ones((*picture.shape[:2], 1), dtype=np.float32) if everywhere else _PARTS[name][2]()[..., None]
+    mask = (
+        np.ones((*picture.shape[:2], 1), dtype=np.float32) if everywhere else _by_hue(name, *_PARTS[name][2])[..., None]
+    )
     return np.asarray(np.clip(np.round(picture + (dyed - picture) * mask), 0, 255), dtype=np.uint8)
 
 
 def _half_dyed(name: str, color: str) -> Picture:
     """Return a photograph with the new hue in the upper half of the part only."""
-    rows = np.flatnonzero(_PARTS[name][2]().max(axis=1) > 0.5)
+    rows = np.flatnonzero(_by_hue(name, *_PARTS[name][2]).max(axis=1) > 0.5)
     return half(photo(name), _dyed(name, color), 0, float(rows[0] + rows[-1]) / 2 / SIDE)
 
 
@@ -175,7 +159,9 @@ def recolor(base: Base, rng: Rng) -> KnownEdit | None:
     if name not in _PARTS:
         return None
     what, like, _ = _PARTS[name]
-    color, bad = (str(each) for each in rng.choice([each for each in _HUES if each not in like], 2, replace=False))
+    color, bad = (
+        str(each) for each in rng.choice([each for each in _HUES if each not in like.split()], 2, replace=False)
+    )
     words = pick("Make the {0} {1}.|Change the color of the {0} to {1}.|Turn the {0} {1}.", rng)
     wrong: Named = (
         (f"made {bad}", partial(_dyed, name, bad)),
@@ -235,9 +221,8 @@ def _across(picture: Picture, left: int, right: int, low: int) -> Picture:
     return result
 
 
-def _patched(picture: Picture, spot: tuple[int, int, int, int]) -> Picture:
+def _patched(picture: Picture, x: int, y: int, rx: int, ry: int) -> Picture:
     """Fill an ellipse from its surroundings."""
-    x, y, rx, ry = spot
     mask = np.zeros(picture.shape[:2], dtype=np.uint8)
     cv2.ellipse(mask, (x, y), (rx, ry), 0, 0, 360, 255, -1)
     filled = cv2.inpaint(picture, mask, 9, cv2.INPAINT_TELEA).astype(np.float32)
@@ -247,20 +232,21 @@ def _patched(picture: Picture, spot: tuple[int, int, int, int]) -> Picture:
     return np.asarray(np.clip(np.round(result), 0, 255), dtype=np.uint8)
 
 
-_REMOVED: dict[str, tuple[tuple[str, Callable[[Picture], Picture]], ...]] = {
-    "rocket": (
-        ("rocket in the middle", lambda picture: _across(picture, 214, 284, 486)),
-        ("lattice tower on the left", lambda picture: _across(picture, 60, 112, 436)),
-    ),
+_REMOVED: dict[str, tuple[Callable[..., Picture], dict[str, tuple[int, ...]]]] = {
+    "rocket": (_across, {"rocket in the middle": (214, 284, 486), "lattice tower on the left": (60, 112, 436)}),
     "coins": (
-        ("large coin at the bottom, third from the left", lambda picture: _patched(picture, (225, 440, 56, 54))),
-        ("coin in the bottom right corner", lambda picture: _patched(picture, (441, 446, 52, 52))),
+        _patched,
+        {
+            "large coin at the bottom, third from the left": (225, 440, 56, 54),
+            "coin in the bottom right corner": (441, 446, 52, 52),
+        },
     ),
     "astronaut": (
-        ("round badge on the chest", lambda picture: _patched(picture, (168, 387, 44, 42))),
-        ("rectangular patch on the suit", lambda picture: _patched(picture, (303, 361, 34, 28))),
+        _patched,
+        {"round badge on the chest": (168, 387, 44, 42), "rectangular patch on the suit": (303, 361, 34, 28)},
     ),
 }
+"""How an object is removed, and where each of two objects is."""
 
 
 def remove(base: Base, rng: Rng) -> KnownEdit | None:
@@ -268,19 +254,16 @@ def remove(base: Base, rng: Rng) -> KnownEdit | None:
     name = base.key.removeprefix("photo-")
     if name not in _REMOVED:
         return None
-    number = int(rng.integers(2))
-    (what, change), (other, bad) = _REMOVED[name][number], _REMOVED[name][1 - number]
+    fill, places = _REMOVED[name]
+    what, other = list(places)[:: 1 if rng.integers(2) == 0 else -1]
     words = pick("Remove the {}.|Erase the {}.|Take out the {}.", rng).format(what)
-    wrong: Named = ((f"{other} removed instead", lambda: bad(base.picture())),)
-    return _case(
-        "remove",
-        words,
-        base,
-        lambda: change(base.picture()),
-        wrong,
-        lambda: fade(base.picture(), change(base.picture()), 0.5),
-        rng,
-    )
+
+    def without(thing: str, share: float = 1.0) -> Picture:
+        picture = base.picture()
+        return fade(picture, fill(picture, *places[thing]), share) if share < 1 else fill(picture, *places[thing])
+
+    wrong: Named = ((f"{other} removed instead", partial(without, other)),)
+    return _case("remove", words, base, partial(without, what), wrong, partial(without, what, 0.5), rng)
 
 
 def _captioned(base: Base, text: str, top: bool) -> Picture:
@@ -296,11 +279,8 @@ def write(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an edit that writes a word across the photograph."""
     word, top = pick(_WORDS, rng), bool(rng.random() < 0.5)
     where = "top" if top else "bottom"
-    words = (
-        'Write "{}" at the {} of the picture.|'
-        + "Add the text '{}' at the {}.|"
-        + 'Put the word "{}" in white at the {}.'
-    )
+    words = 'Write "{0}" at the {1} of the picture.|Put the word "{0}" in white at the {1}.'.split("|")
+    words.insert(1, "Add the text '{0}' at the {1}.")
     bad = misspelt(word, rng)
     right = partial(_captioned, base, word, top)
     wrong: Named = (

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from rewardharness.demo.backdrops import TINTS, backdrop
 from rewardharness.demo.canvas import KINDS, Thing
-from rewardharness.demo.paint import Image, lay, to_bytes
+from rewardharness.demo.edits import pick
+from rewardharness.demo.paint import Image, color, lay, to_bytes
 from rewardharness.demo.photos import SIDE
 from rewardharness.demo.things import picture
 
@@ -98,6 +99,11 @@ class Scene:
     """Key of the scene as a source image; equal for equal images."""
 
     @property
+    def spec(self) -> Place:
+        """What is known of its place."""
+        return PLACES[self.place]
+
+    @property
     def standing(self) -> list[Thing]:
         """The objects that take a slot: all except one with text."""
         return [thing for thing in self.things if thing.slot >= 0]
@@ -105,15 +111,19 @@ class Scene:
     @property
     def free(self) -> list[int]:
         """Free slots. A sign or card in the middle takes the inner ones."""
-        slots = list(range(len(PLACES[self.place].slots)))
+        slots = list(range(len(self.spec.slots)))
         if any(thing.kind in {"card", "sign"} for thing in self.things):
             slots = [slots[0], slots[-1]]
         taken = {thing.slot for thing in self.things}
         return [slot for slot in slots if slot not in taken]
 
-    def without(self, *things: Thing) -> "Scene":
-        """Return the scene without some objects."""
-        return replace(self, things=tuple(each for each in self.things if each not in things))
+    def beside(self, thing: Thing) -> list[Thing]:
+        """Return the other objects that take a slot."""
+        return [each for each in self.standing if each != thing]
+
+    def without(self, thing: Thing) -> "Scene":
+        """Return the scene without an object."""
+        return replace(self, things=tuple(each for each in self.things if each != thing))
 
     def changed(self, old: Thing, new: Thing) -> "Scene":
         """Return the scene with an object replaced."""
@@ -123,20 +133,18 @@ class Scene:
         """Return the scene with other values of the fields of an object."""
         return self.changed(thing, replace(thing, **values))
 
-    def plus(self, *things: Thing) -> "Scene":
-        """Return the scene with additional objects."""
-        return replace(self, things=(*self.things, *things))
+    def plus(self, thing: Thing) -> "Scene":
+        """Return the scene with an additional object."""
+        return replace(self, things=(*self.things, thing))
 
 
-def natural_color(kind: str, rng: np.random.Generator) -> str:
-    """Return a plausible color for a kind of object."""
-    choices = KINDS[kind].colors.split()
-    return choices[int(rng.integers(len(choices)))]
+def _natural_color(kind: str, rng: np.random.Generator) -> str:
+    return str(pick(KINDS[kind].colors.split(), rng))
 
 
-def stand(place: str, kind: str, slot: int, color: str, rng: np.random.Generator) -> Thing:
-    """Return an object at a slot of a place, slightly off its center."""
-    spec = PLACES[place]
+def stand(place: str, kind: str, slot: int, rng: np.random.Generator, color: str = "") -> Thing:
+    """Return an object at a slot of a place, slightly off its center, by default in a plausible color."""
+    spec, color = PLACES[place], color or _natural_color(kind, rng)
     x, y = spec.slots[slot]
     dx, dy = rng.uniform(-0.02, 0.02, 2)
     return Thing(kind, color, float(x + dx), float(y + dy), KINDS[kind].size * spec.unit, slot=slot)
@@ -163,26 +171,23 @@ def furnish(place: str, seed: int, what: Contents = "mixed") -> Scene:
         slots = [0, len(spec.slots) - 1]
     if what == "many":
         kinds = [kind for kind in kinds if kind not in {"car", "house"}] or ["ball"]
-        color = natural_color(kinds[0], rng)
-        things = [stand(place, kinds[0], slot, color, rng) for slot in slots]
+        color = _natural_color(kinds[0], rng)
+        things = [stand(place, kinds[0], slot, rng, color) for slot in slots]
     else:
-        things = [
-            stand(place, kind, slot, natural_color(kind, rng), rng) for kind, slot in zip(kinds, slots, strict=True)
-        ]
+        things = [stand(place, kind, slot, rng) for kind, slot in zip(kinds, slots, strict=True)]
     if what == "sign":
         kind, (x, y) = spec.written
-        text = "" if rng.random() < 0.33 else WORDS[int(rng.integers(len(WORDS)))]
-        things.append(Thing(kind, natural_color(kind, rng), x, y, KINDS[kind].size * spec.unit, text=text, slot=-1))
+        text = "" if rng.random() < 0.33 else pick(WORDS, rng)
+        things.append(Thing(kind, _natural_color(kind, rng), x, y, KINDS[kind].size * spec.unit, text=text, slot=-1))
     walls = spec.walls[:-1] if place == "room" else spec.walls[:1]
     floors = spec.floors[:2] if place in {"room", "table"} else spec.floors[:1]
-    wall, floor = walls[int(rng.integers(len(walls)))], floors[int(rng.integers(len(floors)))]
-    return Scene(place, seed, wall, floor, tuple(things))
+    return Scene(place, seed, pick(walls, rng), pick(floors, rng), tuple(things))
 
 
 def draw(scene: Scene) -> NDArray[np.uint8]:
     """Render a scene as an 8-bit RGB image of `SIDE` x `SIDE` pixels."""
     canvas = backdrop(scene.place, scene.seed, scene.wall, scene.floor).copy()
-    tint = np.array(TINTS.get(scene.wall, (1.0, 1.0, 1.0)), dtype=np.float32)
+    tint = color(*TINTS.get(scene.wall, (1.0, 1.0, 1.0)))
     for thing in sorted(scene.things, key=lambda thing: thing.y):
         place_thing(canvas, thing, tint, scene.seed)
     return _expose(canvas, scene.seed)
@@ -190,26 +195,25 @@ def draw(scene: Scene) -> NDArray[np.uint8]:
 
 def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int) -> None:
     """Draw an object with its shadow into an image, in place."""
-    color, alpha = picture(thing.kind, thing.color, thing.material, thing.text, seed % 997)
     side = max(8, round(thing.size * SIDE))
-    color, alpha = (cv2.resize(part, (side, side), interpolation=cv2.INTER_AREA) for part in (color, alpha))
+    parts = picture(thing.kind, thing.color, thing.material, thing.text, seed % 997)
+    look, alpha = (cv2.resize(part, (side, side), interpolation=cv2.INTER_AREA) for part in parts)
     if thing.mirrored:
-        color, alpha = color[:, ::-1], alpha[:, ::-1]
+        look, alpha = look[:, ::-1], alpha[:, ::-1]
     if thing.kind not in FLYING:
         _shadow(canvas, thing, alpha)
+    lowered = 0
     if thing.angle:
         turn = cv2.getRotationMatrix2D((side / 2, side / 2), -thing.angle, 1.0)
-        color = cv2.warpAffine(np.ascontiguousarray(color), turn, (side, side), borderMode=cv2.BORDER_REPLICATE)
+        look = cv2.warpAffine(np.ascontiguousarray(look), turn, (side, side), borderMode=cv2.BORDER_REPLICATE)
         alpha = cv2.warpAffine(np.ascontiguousarray(alpha), turn, (side, side))
         rows = np.flatnonzero(alpha.max(axis=1) > 0.5)
         lowered = side - 1 - int(rows[-1]) if rows.size else 0
-    else:
-        lowered = 0
     left, top = round(thing.x * SIDE - side / 2), round(thing.y * SIDE - side) + lowered
     x0, y0, x1, y1 = max(0, left), max(0, top), min(SIDE, left + side), min(SIDE, top + side)
     if x0 < x1 and y0 < y1:
         part = (slice(y0 - top, y1 - top), slice(x0 - left, x1 - left))
-        lay(canvas[y0:y1, x0:x1], color[part] * tint, alpha[part])
+        lay(canvas[y0:y1, x0:x1], look[part] * tint, alpha[part])
 
 
 def _shadow(canvas: Image, thing: Thing, alpha: Image) -> None:

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.demo import edits, filters, photo_edits, scene_edits
+from rewardharness.demo.canvas import KINDS
 from rewardharness.demo.defects import ANYWHERE, LOCAL, spoil
 from rewardharness.demo.edits import misspelt
 from rewardharness.demo.filters import STYLES, TONES, Picture, style, tone
 from rewardharness.demo.paint import COLORS, MATERIALS
 from rewardharness.demo.photos import PHOTOS, SIDE, photo
 from rewardharness.demo.scenes import PLACES, Scene, draw, furnish
-from rewardharness.demo.things import PAINTERS, picture
+from rewardharness.demo.things import picture
 
 
 def scene(place: str = "table", seed: int = 3) -> Scene:
@@ -83,7 +84,7 @@ def test_every_defect_can_be_seen(name: str):
         assert visible.mean() > 0.003
 
 
-@pytest.mark.parametrize("kind", sorted(PAINTERS))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_thing_is_painted_inside_its_canvas_and_stands_on_its_edge(kind: str):
     color, alpha = picture(kind, "blue", "plain", "OPEN", 1)
     assert np.isfinite(color).all() and color.min() >= 0 and color.max() <= 1

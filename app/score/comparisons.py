@@ -228,19 +228,23 @@ class ComparisonRequest:
         self.replaced = False
         """Whether another comparison uses the page, so that this one must not update it."""
         self.ending = False
-        """Whether only the last update is left."""
+        """Whether only the last update is left; the next request is accepted from then on."""
         self.over = threading.Event()
+        self._stopped = False
         self._running: Running | None = None
 
     def begin(self, running: Running) -> Running:
-        """Set the running comparison; stop it if the request was forgotten in the meantime."""
+        """Set the running comparison; stop it if the request was stopped or forgotten in the meantime."""
         self._running = running
         if self.forgotten:
             running.forget()
+        elif self._stopped:
+            running.stop()
         return running
 
     def stop(self) -> None:
-        """Stop the comparison. Its last update says so."""
+        """Stop the comparison, at the latest when it begins. Its last update says so."""
+        self._stopped = True
         if self._running is not None:
             self._running.stop()
 
@@ -254,10 +258,6 @@ class ComparisonRequest:
     def leaving(self) -> bool:
         """Whether the next request is accepted: this one has ended, or is about to."""
         return self.ending or self.forgotten or self.over.is_set()
-
-    def conclude(self) -> None:
-        """Announce that only the last update is left; the next request is accepted from now on."""
-        self.ending = True
 
     def end(self) -> None:
         """Announce that there are no more updates."""

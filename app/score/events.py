@@ -136,7 +136,7 @@ class ScoreEvents:
             updates |= {outputs.verdict: explain(error), outputs.comparison: None}
         if request.forgotten:
             updates |= self._cleared()
-        request.conclude()
+        request.ending = True
         yield {**updates, **self._ready()}
 
     def _begun(self, draft: Draft) -> Updates:

@@ -51,7 +51,7 @@ def test_who_has_read_the_last_word_may_ask_at_once_and_waits_for_its_end() -> N
     queue = ComparisonQueue()
     queue.ask("")
     request = taken(queue, "")
-    request.conclude()
+    request.ending = True
     queue.ask("")
     found: list[ComparisonRequest | None] = []
     waiting = threading.Thread(target=lambda: found.append(queue.take("")))
@@ -90,6 +90,15 @@ def test_what_is_forgotten_before_its_judge_is_open_comes_to_nothing(tmp_path: P
     running = request.begin(begin(tmp_path, pictures))
     list(running.follow())
     assert running.result() is None and not request.replaced
+
+
+def test_stop_reaches_a_comparison_whose_judge_is_still_being_opened(tmp_path: Path, pictures: Pictures) -> None:
+    queue = ComparisonQueue()
+    queue.ask("")
+    request = taken(queue, "")
+    queue.stop()
+    running = request.begin(begin(tmp_path, pictures))
+    assert running._cancel.requested and not running.forgotten
 
 
 def test_each_visitor_has_turns_of_their_own() -> None:

@@ -182,7 +182,8 @@ def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped
         while "balloon" not in calls.get(timeout=PATIENCE / 1000):
             pass  # the other order of the first sample
         expect(page.locator("#status")).to_contain_text("0 of 2 answers")
-        page.locator("#instruction input, #instruction textarea").press("Enter")  # one key too many
+        with page.expect_response("**/queue/join*"):  # Stop may not overtake it: it would begin a comparison then
+            page.locator("#instruction input, #instruction textarea").press("Enter")  # one key too many
         page.locator("#stop").click()
         expect(page.locator("#verdict")).to_contain_text("Stopped")
         expect(page.locator("#compare")).to_be_enabled()

@@ -9,11 +9,10 @@ import gradio as gr
 from app.benchmark import case_views as words
 from app.benchmark import views
 from app.benchmark.runs import OpenedBenchmark, QuestionCase, pictures
-from app.benchmark.service import AGAINST, BenchmarkServices, QuestionFilter
+from app.benchmark.service import AGAINST, AskedQuestion, BenchmarkServices, QuestionFilter
 from app.failures import explain
-from app.viewer.example_views import ExamplePanel
+from app.viewer.example_views import ExamplePanel, showing_error
 from app.widgets import Updates, Widgets, button, choices, markup, section, state
-from rewardharness.benchmark.comparison import RunComparison
 from rewardharness.benchmark.metrics import split
 from rewardharness.benchmark.result import BenchmarkResult
 from rewardharness.errors import HarnessError, InputError
@@ -73,13 +72,12 @@ class Questions(Widgets):
         selected = QuestionFilter(kind, part, None if category == ALL else category[1:])
         asked = selected.pick(self.services.asked(name, row))
         number = (number + by) % len(asked) if asked else 0
-        try:
-            shown = self.panel.empty(words.no_case(kind))
-            if asked:
-                shown = fill(self.panel, self.services.case(name, row, asked[number].reply.question.id))
-        except Exception as error:  # the other questions stay usable
-            shown = self.panel.empty(explain(error))
+        shown = self._show(name, row, asked[number]) if asked else self.panel.empty(words.no_case(kind))
         return {self.number: number, self.position: words.position(number, len(asked)), **shown}
+
+    @showing_error
+    def _show(self, name: str, row: str, asked: AskedQuestion) -> Updates:
+        return fill(self.panel, self.services.case(name, row, asked.reply.question.id))
 
     def connect(self, where: list[Any], options: dict[str, Any]) -> None:
         """Connect the widgets.
@@ -92,10 +90,14 @@ class Questions(Widgets):
         chosen = [self.kind, self.part, self.category]
         for control in chosen:
             control.input(self.choose, [*where, *chosen], parts, **options)
+        stepping = {
+            "inputs": [*where, *chosen, self.number],
+            "outputs": parts,
+            "trigger_mode": "always_last",
+            **options,
+        }
         for control, by in ((self.previous, -1), (self.following, 1)):
-            control.click(
-                partial(self.step, by), [*where, *chosen, self.number], parts, trigger_mode="always_last", **options
-            )
+            control.click(partial(self.step, by), **stepping)
 
 
 def fill(panel: ExamplePanel, case: QuestionCase) -> Updates:
@@ -151,16 +153,15 @@ class Comparing(Widgets):
             if not first or not second:
                 raise InputError("Two rows are needed.", next_step="Choose a first and a second.")
             pair = _row(first), _row(second)
-            return {**self._compared(self.services.compare(*pair)), self.pair: pair}
+            comparison = self.services.compare(*pair)
         except Exception as error:
             return self._nothing(explain(error))
-
-    def _compared(self, comparison: RunComparison) -> Updates:
         flips = words.flip_choices(comparison)
         left_out = f", first {MAX_FLIPS} shown" if len(flips) > MAX_FLIPS else ""
         label = f"Differences ({len(flips)}{left_out})"
         return {
             self.compared: words.compared(comparison),
+            self.pair: pair,
             self.flips: gr.Radio(flips[:MAX_FLIPS], value=None, visible=bool(flips), label=label),
             **self.panel.empty(words.no_flip(ABOUT) if flips else ""),
         }
@@ -169,14 +170,12 @@ class Comparing(Widgets):
         hidden = gr.Radio([], value=None, visible=False)
         return {self.compared: text, self.pair: None, self.flips: hidden, **self.panel.empty("")}
 
+    @showing_error
     def choose(self, pair: tuple[Row, Row] | None, question: str | None) -> Updates:
         """Show a question on which the two rows differ."""
-        try:
-            if pair is None or not question:
-                return self.panel.empty(words.no_flip(ABOUT))
-            return fill(self.panel, self.services.flip(*pair, question))
-        except Exception as error:
-            return self.panel.empty(explain(error))
+        if pair is None or not question:
+            return self.panel.empty(words.no_flip(ABOUT))
+        return fill(self.panel, self.services.flip(*pair, question))
 
     def connect(self, options: dict[str, Any]) -> None:
         """Connect the widgets. `options`: options of the events."""

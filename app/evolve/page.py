@@ -9,13 +9,13 @@ from app.evolve import proposal_views, views
 from app.evolve.proposal_views import EditItem
 from app.evolve.runs import ExampleCase
 from app.evolve.service import EvolveServices
-from app.failures import explain
+from app.failures import explaining, explaining_at
 from app.library.libraries import Order
 from app.library.publish import draw_publishing
 from app.run_panel.page import RunPanel
 from app.services import AppServices
 from app.viewer import example_views
-from app.viewer.example_views import ExamplePanel
+from app.viewer.example_views import ExamplePanel, showing_error
 from app.widgets import QUIET, Updates, Widgets, button, choices, markup, section, state
 from rewardharness.errors import InputError
 from rewardharness.evolution.events import Proposed
@@ -70,42 +70,37 @@ class Edits(Widgets):
     def _item(self, name: str, key: str | None) -> EditItem | None:
         return proposal_views.find(proposal_views.items(self._evolve.look(name)), key or "")
 
+    @explaining_at("head")
     def choose(self, name: str, key: str | None) -> Updates:
         """Show an edit."""
-        try:
-            item = self._item(name, key)
-            return {self.chosen: gr.skip()} if item is None else {self.chosen: item.key, **self.show(name, item)}
-        except Exception as error:
-            return {self.head: explain(error)}
+        item = self._item(name, key)
+        return {self.chosen: gr.skip()} if item is None else {self.chosen: item.key, **self.show(name, item)}
 
     def show(self, name: str, item: EditItem) -> Updates:
         """Show what an edit changes, and the examples that it is about."""
-        try:
-            if isinstance(item.event, Proposed):
-                change = proposal_views.foreseen(item.event)
-            else:
-                change = proposal_views.change(diff_libraries(*self._evolve.difference(name, item.event)))
-        except Exception as error:
-            change = explain(error)
         examples = proposal_views.example_choices(item)
         return {
             self.head: proposal_views.head(item),
             self.change_part: gr.Accordion(visible=True),
-            self.change: change,
+            self.change: self._change(name, item),
             self.example_part: gr.Accordion(visible=item.decided is not None),
             self.examples: gr.Radio(examples, value=None, visible=bool(examples)),
             **self.panel.empty(example_views.no_example(ABOUT_EDIT) if examples else example_views.NO_EXAMPLES),
         }
 
+    @explaining
+    def _change(self, name: str, item: EditItem) -> str:
+        if isinstance(item.event, Proposed):
+            return proposal_views.foreseen(item.event)
+        return proposal_views.change(diff_libraries(*self._evolve.difference(name, item.event)))
+
+    @showing_error
     def choose_example(self, name: str, key: str, example: str | None) -> Updates:
         """Show what the chosen edit changed for an example."""
-        try:
-            item = self._item(name, key)
-            if item is None or item.decided is None or example is None:
-                return self.panel.empty(example_views.no_example(ABOUT_EDIT))
-            return fill(self.panel, self._evolve, self._evolve.case(name, item.decided, example))
-        except Exception as error:
-            return self.panel.empty(explain(error))
+        item = self._item(name, key)
+        if item is None or item.decided is None or example is None:
+            return self.panel.empty(example_views.no_example(ABOUT_EDIT))
+        return fill(self.panel, self._evolve, self._evolve.case(name, item.decided, example))
 
     def connect(self, current: gr.State) -> None:
         """Connect the widgets. `current`: name of the shown run."""
@@ -127,10 +122,9 @@ class Labels(Widgets):
                 self.panel = ExamplePanel("evolve-puzzle", 1)
                 with gr.Row(visible=False, elem_id="evolve-relabel") as self.row:
                     titles = {RIGHT: "The label is correct", **{each: f"{each} is better" for each in LABELS}}
-                    self.buttons = {
-                        label: button(title, f"evolve-label-{label}", min_width=110)
-                        for label, title in (titles | {TIE: "It is a tie"}).items()
-                    }
+                    titles[TIE] = "It is a tie"
+                    ids = {label: f"evolve-label-{label}" for label in titles}
+                    self.buttons = {label: button(title, ids[label], min_width=110) for label, title in titles.items()}
                 self.message = markup(elem_id="evolve-relabelled")
 
     def list(self, name: str, *, new: bool) -> Updates:
@@ -149,31 +143,29 @@ class Labels(Widgets):
 
     def choose(self, name: str, example: str | None) -> Updates:
         """Show an example of the queue, and its other labels."""
-        try:
-            if example is None:
-                return self.empty()
-            case = self._evolve.queued_case(name, example)
-            letters, given = case.example.labels, case.example.preference
-            wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {given}
-            return {
-                **fill(self.panel, self._evolve, case),
-                self.row: gr.Row(visible=self._local),
-                **{each: gr.Button(visible=label in wanted) for label, each in self.buttons.items()},
-                self.message: "",
-            }
-        except Exception as error:
-            return {**self.panel.empty(explain(error)), self.row: gr.Row(visible=False)}
+        hidden: Updates = {self.row: gr.Row(visible=False)}
+        return hidden | (self.empty() if example is None else self._chosen(name, example))
 
+    @showing_error
+    def _chosen(self, name: str, example: str) -> Updates:
+        case = self._evolve.queued_case(name, example)
+        letters, given = case.example.labels, case.example.preference
+        wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {given}
+        return {
+            **fill(self.panel, self._evolve, case),
+            self.row: gr.Row(visible=self._local),
+            **{each: gr.Button(visible=label in wanted) for label, each in self.buttons.items()},
+            self.message: "",
+        }
+
+    @explaining_at("message")
     def correct(self, preference: str, name: str, example: str | None) -> Updates:
         """Store a reviewed label: a letter, `tie`, or `RIGHT` for the given one."""
-        try:
-            if example is None:
-                raise InputError("No example is chosen.", next_step="Choose one in the queue.")
-            changed = preference != RIGHT
-            file = self._evolve.correct(name, example, preference if changed else None)
-            return {**self.empty(), **self.list(name, new=True), self.message: views.corrected(file, changed=changed)}
-        except Exception as error:
-            return {self.message: explain(error)}
+        if example is None:
+            raise InputError("No example is chosen.", next_step="Choose one in the queue.")
+        changed = preference != RIGHT
+        file = self._evolve.correct(name, example, preference if changed else None)
+        return {**self.empty(), **self.list(name, new=True), self.message: views.corrected(file, changed=changed)}
 
     def connect(self, current: gr.State) -> None:
         """Connect the widgets. `current`: name of the shown run."""
@@ -214,19 +206,18 @@ class Versions(Widgets):
 
     def choose(self, name: str, number: int | None) -> Updates:
         """Show a version, and how it can be used."""
-        if number is None:
-            return {self.use: "", self.publish: gr.Column(visible=False)}
-        try:
-            version = next(item for item in self._evolve.versions(name) if item.number == number)
-            places = [str(self._evolve.place(name, each)) if self._local else "" for each in (number, number - 1)]
-            library, report = self._evolve.library(name, number), self._evolve.report(name)
-            audited = report is not None and report.library.final_id == library.id
-            audit = report.audit.final if report is not None and audited else None
-            text = views.version(version, library, audit, places[0], places[1] if number else "")
-            bump = self._evolve.bump(name, number)
-        except Exception as error:  # any error is shown, so that the page stays usable
-            return {self.use: explain(error), self.publish: gr.Column(visible=False)}
-        bumped = {field: gr.Dropdown(value=bump) for field in self.bump}
+        hidden: Updates = {self.use: "", self.publish: gr.Column(visible=False)}
+        return hidden | ({} if number is None else self._chosen(name, number))
+
+    @explaining_at("use")
+    def _chosen(self, name: str, number: int) -> Updates:
+        version = next(item for item in self._evolve.versions(name) if item.number == number)
+        places = [str(self._evolve.place(name, each)) if self._local else "" for each in (number, number - 1)]
+        library, report = self._evolve.library(name, number), self._evolve.report(name)
+        audited = report is not None and report.library.final_id == library.id
+        audit = report.audit.final if report is not None and audited else None
+        text = views.version(version, library, audit, places[0], places[1] if number else "")
+        bumped = {field: gr.Dropdown(value=self._evolve.bump(name, number)) for field in self.bump}
         return {self.use: text, self.publish: gr.Column(visible=True), **bumped}
 
 

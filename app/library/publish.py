@@ -85,8 +85,7 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
         except Exception as error:
             return hub_views.explain_hub(error, services.hub)
 
-    parts = [listed, repo, pair, before, after, result, restore, old]
-    start.click(list_them, chooser.inputs, parts, **HUB_EVENTS)
+    start.click(list_them, chooser.inputs, [listed, repo, pair, before, after, result, restore, old], **HUB_EVENTS)
     start_comparison.click(compare, [repo, before, after], result, **HUB_EVENTS)
 
 
@@ -110,12 +109,10 @@ class PublishForm(Widgets):
         with gr.Row(equal_height=True):
             example = "your-name/your-library"
             self.repo = textbox("Publish to", f"{name}-repo", placeholder=example, max_length=100, min_width=260)
-            self.bump = gr.Dropdown(
-                list(BUMPS), value="patch", label="Version increment", elem_id=f"{name}-bump", min_width=200
-            )
-            self.version = textbox(
-                "Or an explicit version", f"{name}-version", placeholder="1.2.0", max_length=40, min_width=160
-            )
+            options: dict[str, Any] = {"label": "Version increment", "elem_id": f"{name}-bump", "min_width": 200}
+            self.bump = gr.Dropdown(list(BUMPS), value="patch", **options)
+            options = {"placeholder": "1.2.0", "max_length": 40, "min_width": 160}
+            self.version = textbox("Or an explicit version", f"{name}-version", **options)
         self.private = gr.Checkbox(label="Private, for a new repository", elem_id=f"{name}-private")
         self.pull = gr.Checkbox(label="Propose as a pull request", elem_id=f"{name}-pull")
         self.both = gr.Checkbox(label="Merge with the latest version", elem_id=f"{name}-both")
@@ -139,8 +136,8 @@ def _draw_publish(services: AppServices, chooser: Chooser) -> None:
     def order(repo: str, how: PushOptions, *values: Any) -> Order:
         choice = Choice(*values)
         source = services.libraries.publishable(choice)
-        same = choice.loaded is not None and choice.kind == HUB and choice.loaded.pulled.repo == repo
-        base = choice.loaded.pulled.commit if same and choice.loaded is not None else ""
+        pulled = choice.loaded.pulled if choice.loaded is not None and choice.kind == HUB else None
+        base = pulled.commit if pulled is not None and pulled.repo == repo else ""
         return Order(source, repo, replace(how, base=base))
 
     changes = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]

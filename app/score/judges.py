@@ -18,7 +18,7 @@ from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.local import LocalServer, find_local_servers
 from rewardharness.models.open import model_name, model_urls
 from rewardharness.models.probe import Probe
-from rewardharness.schema import Failure, Usage
+from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
 ENVIRONMENT = "environment"
@@ -101,8 +101,7 @@ class Used:
 
     def fits(self, choice: JudgeChoice) -> bool:
         """Whether another choice means the same model at the same place, asked with the same key."""
-        mine, other = (replace(each, options=JudgeConfig()) for each in (self.choice, choice))
-        return mine == other
+        return replace(self.choice, options=choice.options) == choice
 
 
 @dataclass(frozen=True)
@@ -165,13 +164,15 @@ def judge_choice(spec: str) -> JudgeChoice:
     """Return the choice that a spec of the command line means.
 
     Args:
-        spec: `vllm:NAME@URL` or another server with its address, `hf:MODEL` or `gemini:MODEL`.
+        spec: `measured`, `vllm:NAME@URL` or another server with its address, `hf:MODEL` or `gemini:MODEL`.
 
     Raises:
         InputError: If it is none of them.
     """
     server, _, rest = spec.partition(":")
     name, at, url = rest.partition("@")
+    if spec == MEASURED:
+        return BY_MEASURING
     if server in {HUGGING_FACE, GEMINI} and rest:
         return JudgeChoice(server, name=rest)
     if server in SERVERS and name and at:
@@ -237,6 +238,10 @@ class Judges:
             found.insert(0, (f"From RH_JUDGE: {model_name(self._settings.judge)}", ENVIRONMENT))
         return found
 
+    def named(self, kind: str) -> str:
+        """Return the words of a choice."""
+        return next(words for words, each in self.choices() if each == kind)
+
     @property
     def logs_in(self) -> bool:
         """Whether visitors can log in with Hugging Face, to use its models with their own token."""
@@ -280,15 +285,10 @@ class Judges:
             return self._measured
         spec, settings = self.spelled(choice)
         config = replace(choice.options, judge=spec, retries=RETRIES)
+        config = config if self.remembers(choice.kind) else replace(config, no_cache=True)
         limits: dict[str, Any] = {} if self._local else {"deadline": PUBLIC_DEADLINE}
-        judge = open_judge(
-            config if self.remembers(choice.kind) else replace(config, no_cache=True),
-            settings,
-            pictures=True,
-            ties=config.protocol != "logprob",
-            public_only=choice.kind == ENDPOINT and not self._local,
-            **limits,
-        )
+        limits["public_only"] = choice.kind == ENDPOINT and not self._local
+        judge = open_judge(config, settings, pictures=True, ties=config.protocol != "logprob", **limits)
         return reuse(judge, used.judge) if used is not None and used.fits(choice) else judge
 
     def near(self) -> list[LocalServer]:
@@ -312,10 +312,6 @@ class Judges:
         except TimeoutError:
             raise ModelError("timeout", f"No answer within {CHECK_SECONDS:g} seconds.") from None
 
-    def public_failure(self, choice: JudgeChoice, failure: Failure) -> Failure:
-        """Return a failure as visitors may see it: without a message that may contain a hidden address."""
-        return replace(failure, message="") if self.hides(choice.kind) else failure
-
     @property
     def _has_gemini(self) -> bool:
         """Whether visitors may use Gemini with the key in the settings; not in a public app."""
@@ -331,11 +327,10 @@ class Judges:
         """
         if choice.kind == ENVIRONMENT and self.default == ENVIRONMENT:
             return self._settings.judge, self._settings
+        no_keys: dict[str, Any] = dict.fromkeys(("api_key", "gemini_key", "cloud_project"))
         settings = self._settings
         if not self._local:
-            settings = replace(
-                settings, api_key=None, service_keys={}, hf_login=False, gemini_key=None, cloud_project=None
-            )
+            settings = replace(settings, service_keys={}, hf_login=False, **no_keys)
         name, url = choice.name.strip(), choice.url.strip()
         typed = choice.key.value if choice.key and choice.key.place == place_of(choice.kind, url) else None
         if choice.kind == GEMINI:

@@ -1,6 +1,6 @@
 """A release that the Score tab is fixed to. It determines judge and Library; visitors have no choice."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from app.score.judges import PUBLIC_DEADLINE, RETRIES, Used
 from rewardharness.errors import InputError
@@ -10,7 +10,6 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.release_opening import open_release
 from rewardharness.judging.subagent import reuse
 from rewardharness.library.store import Library
-from rewardharness.schema import Failure
 from rewardharness.settings import Settings
 
 RELEASE = "release"
@@ -83,9 +82,10 @@ class Fixed:
         judge = self._opened(cache=True)
         return reuse(judge, used.judge) if used is not None and used.choice.kind == RELEASE else judge
 
-    def public_failure(self, failure: Failure) -> Failure:
-        """Return a failure as visitors may see it: without model messages, which may contain an address."""
-        return replace(failure, message="") if self.by_model and not self._local else failure
+    @property
+    def hides(self) -> bool:
+        """Whether messages of its model, which may contain an address, must not be shown."""
+        return self.by_model and not self._local
 
     def check_api(self) -> None:
         """Check that API requests may use this judge.
@@ -93,11 +93,9 @@ class Fixed:
         Raises:
             InputError: If the app is public and the judge is a model, which costs the app's owner.
         """
-        if self.by_model and not self._local:
-            raise InputError(
-                f"This app is fixed to {self.name}, whose judge is a model. It does not accept API requests here.",
-                next_step="Use the page, or a reward server: rh serve --release.",
-            )
+        if self.hides:
+            problem = f"This app is fixed to {self.name}, whose judge is a model. It does not accept API requests here."
+            raise InputError(problem, next_step="Use the page, or a reward server: rh serve --release.")
 
     def _opened(self, *, cache: bool) -> Judge:
         places = self.places

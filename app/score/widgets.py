@@ -70,9 +70,7 @@ class Setup(Widgets):
     @property
     def inputs(self) -> list[Any]:
         """The inputs, in the order in which `read` takes them."""
-        if self.chooser is None or self.form is None:
-            return [self.used]
-        return [self.used, *self.chooser.inputs, *self.form.inputs]
+        return [self.used, *(self.chooser.inputs if self.chooser else ()), *(self.form.inputs if self.form else ())]
 
     @property
     def changes(self) -> list[Any]:
@@ -106,10 +104,10 @@ class Setup(Widgets):
             return
         connect_judge(self._services, self.form, (self.line, self.about))
 
-        def name(*values: Any) -> gr.Accordion:
-            return gr.Accordion(label=self._label(*values))
-
-        named: dict[str, Any] = {"fn": name, "inputs": chooser.inputs, "outputs": self.section, **QUIET}
+        named: dict[str, Any] = {
+            "fn": lambda *values: gr.Accordion(label=self._label(*values)),
+            "inputs": chooser.inputs, "outputs": self.section, **QUIET,
+        }  # fmt: skip
         for event in chooser.events:
             event.then(**named)
         gr.on([chooser.kind.input, chooser.folder.change, chooser.spec.change], queue=False, **named)
@@ -123,13 +121,11 @@ class ScoreInputs(Widgets):
         with gr.Row(elem_id="pictures"):
             self.source = _picture(SOURCE, "source", "Drop, paste or choose an image")
             # Image 2, image 3 and image 4; hidden until the visitor adds one.
+            hint = "Drop, paste or choose image {} of the instruction"
             self.references = tuple(
-                _picture(
-                    f"Image {number}", f"reference-{number}", visible=False,
-                    hint=f"Drop, paste or choose image {number} of the instruction",
-                )
+                _picture(f"Image {number}", f"reference-{number}", hint.format(number), visible=False)
                 for number in range(2, SOURCES + 1)
-            )  # fmt: skip
+            )
             self.candidates = tuple(
                 _picture(f"Candidate {label}", f"candidate-{label.lower()}", visible=label in LABELS[:2])
                 for label in LABELS
@@ -203,9 +199,8 @@ class ScoreOutputs(Widgets):
             place = str(services.settings.feedback)
             markup(views.feedback_hint(place, repo=services.feedback.repo, lasting=services.local))
             with gr.Row(elem_id="votes"):
-                titles = (*(f"{label} is better" for label in LABELS), "It is a tie")
-                buttons = [gr.Button(title, size="md", min_width=90) for title in titles]
-                self.votes = dict(zip((*LABELS, TIE), buttons, strict=True))
+                titles = {**{label: f"{label} is better" for label in LABELS}, TIE: "It is a tie"}
+                self.votes = {label: gr.Button(title, size="md", min_width=90) for label, title in titles.items()}
             self.thanks = markup(elem_id="thanks")
         with gr.Accordion("How the judge got there", open=False, elem_id="chain") as self.chain:
             self.look = gr.Radio([], label="Candidate", elem_id="look")  # whose measurements are shown
@@ -218,10 +213,7 @@ class ScoreOutputs(Widgets):
             self.notes = markup(elem_id="notes")
         with gr.Row(elem_id="share"):
             # Links to the record, the report and the picture, and a button that keeps a link.
-            self.downloads = (
-                button("Download as JSON", "download"),
-                button("Download a report (HTML)", "share-report"),
-                button("Download a picture (PNG)", "share-picture"),
-            )
+            names = (("as JSON", "download"), ("a report (HTML)", "share-report"), ("a picture (PNG)", "share-picture"))
+            self.downloads = tuple(button(f"Download {what}", name) for what, name in names)
             self.keep = button("Keep a link", "share-keep", visible=services.local)
         self.kept = markup(elem_id="share-kept")

@@ -154,19 +154,6 @@ def test_a_key_goes_where_it_was_typed_for_and_nowhere_else(
     assert not any(CANARY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [("401", "unauthorized"), ("404", "model_not_found"), ("refusal", "refused"), ("context", "context_too_long")],
-)
-def test_trouble_with_a_model_is_a_failure_and_never_a_tie(
-    tmp_path: Path, pictures: Pictures, fault: str, code: str
-) -> None:
-    with ModelServer(lambda call: Fault(fault)) as server:
-        judgment = compare(make_services(tmp_path), pictures, endpoint(server.url)).judgment
-    assert judgment.failure is not None and judgment.failure.code == code
-    assert judgment.preference is None and not judgment.scores
-
-
 def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path, pictures: Pictures) -> None:
     judgment = compare(make_services(tmp_path), pictures, endpoint(refused_url())).judgment
     assert judgment.failure is not None and judgment.failure.code == "unreachable"
@@ -291,13 +278,6 @@ def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
     assert Spent(Usage(2, 1000, 10), price=(0.0, 0.0)).cost == 0.0
     assert Spent(Usage(2, 1_000_000, 500_000), price=(1.0, 4.0)).cost == 3.0
     assert Spent(remembered=2).cost == 0.0
-
-
-def test_the_measured_judge_is_the_default_and_needs_nothing(tmp_path: Path, pictures: Pictures) -> None:
-    services = make_services(tmp_path)
-    assert services.judges.default == MEASURED == services.judges.choices()[0][1]
-    done = compare(services, pictures, BY_MEASURING)
-    assert done.model is None and done.judgment.preference == "B"
 
 
 def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(

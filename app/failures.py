@@ -127,7 +127,10 @@ def explaining(handler: Callable[P, str]) -> Callable[P, str]:
 
 
 def explaining_at(place: str) -> Callable[[Callable[..., dict[Any, Any]]], Callable[..., dict[Any, Any]]]:
-    """Let a method that returns updates return its error at a widget of its object, as in `panel.message`."""
+    """Let a method that returns updates return its error at a part of its object, as in `panel.message`.
+
+    A part that shows examples (with a method `empty`) shows the error in place of one.
+    """
 
     def decorate(handler: Callable[..., dict[Any, Any]]) -> Callable[..., dict[Any, Any]]:
         @wraps(handler)
@@ -135,7 +138,9 @@ def explaining_at(place: str) -> Callable[[Callable[..., dict[Any, Any]]], Calla
             try:
                 return handler(self, *args, **options)
             except Exception as error:
-                return {attrgetter(place)(self): explain(error)}
+                part, text = attrgetter(place)(self), explain(error)
+                empty: dict[Any, Any] = part.empty(text) if hasattr(part, "empty") else {part: text}
+                return empty
 
         return run
 

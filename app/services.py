@@ -70,6 +70,8 @@ class AppServices:
         self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
         self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
         self.batches = BatchServices(settings, scratch, self.judges, local=local)
+        self.batches_of_visitors = not local and self.fixed is None and settings.batch_pairs > 0
+        """Whether visitors who are not at this computer may run batches; none are judged by a release."""
 
     def visitor(
         self,
@@ -90,11 +92,6 @@ class AppServices:
         address = address_of(request, proxied=self.settings.space)
         owner = voter_id(f"address {address}", self.settings.feedback_salt or _KEY)
         return replace(visitor, owner=owner or "")
-
-    @property
-    def batches_of_visitors(self) -> bool:
-        """Whether visitors who are not at this computer may run batches; none are judged by a release."""
-        return not self.local and self.fixed is None and self.settings.batch_pairs > 0
 
     def start(
         self,

@@ -8,11 +8,16 @@ import gradio as gr
 
 from app.benchmark import case_views as words
 from app.benchmark import views
-from app.benchmark.runs import OpenedBenchmark, QuestionCase, pictures
+from app.benchmark.form import BenchmarkForm
+from app.benchmark.runs import BenchmarkStatus, OpenedBenchmark, QuestionCase, pictures
 from app.benchmark.service import AGAINST, AskedQuestion, BenchmarkServices, QuestionFilter
-from app.failures import explain
-from app.viewer.example_views import ExamplePanel, showing_error
-from app.widgets import Updates, Widgets, button, choices, markup, section, state
+from app.failures import explain, explaining_at
+from app.run_panel.events import Known, RunEvents
+from app.run_panel.following import MOVING
+from app.run_panel.page import RunPanel
+from app.services import AppServices
+from app.viewer.example_views import ExamplePanel
+from app.widgets import QUIET, Updates, Widgets, button, choices, markup, section, state
 from rewardharness.benchmark.metrics import split
 from rewardharness.benchmark.result import BenchmarkResult
 from rewardharness.errors import HarnessError, InputError
@@ -75,7 +80,7 @@ class Questions(Widgets):
         shown = self._show(name, row, asked[number]) if asked else self.panel.empty(words.no_case(kind))
         return {self.number: number, self.position: words.position(number, len(asked)), **shown}
 
-    @showing_error
+    @explaining_at("panel")
     def _show(self, name: str, row: str, asked: AskedQuestion) -> Updates:
         return fill(self.panel, self.services.case(name, row, asked.reply.question.id))
 
@@ -170,7 +175,7 @@ class Comparing(Widgets):
         hidden = gr.Radio([], value=None, visible=False)
         return {self.compared: text, self.pair: None, self.flips: hidden, **self.panel.empty("")}
 
-    @showing_error
+    @explaining_at("panel")
     def choose(self, pair: tuple[Row, Row] | None, question: str | None) -> Updates:
         """Show a question on which the two rows differ."""
         if pair is None or not question:
@@ -244,3 +249,88 @@ class BenchmarkView(Widgets):
             self.calibration: views.section(result, "confidence", key),
             **self.questions.begin(name, key),
         }
+
+
+STEPS = 10
+"""Number of times that the table of a running benchmark is updated."""
+
+ARROWS = """() => {
+  document.addEventListener("keydown", (event) => {
+    const place = {ArrowLeft: "benchmark-previous", ArrowRight: "benchmark-next"}[event.key];
+    if (!place || !document.activeElement || !document.activeElement.closest("#benchmark-steps")) return;
+    event.preventDefault();
+    document.querySelector(`button#${place}`).click();
+  });
+}"""
+"""On the buttons that step through questions, the arrow keys do so too."""
+
+
+class BenchmarkEvents(RunEvents[BenchmarkStatus, BenchmarkView]):
+    """Handlers of the Benchmark tab. Holds nothing of any visitor."""
+
+    name, title, parameter = "benchmark", "Benchmark", "benchmark"
+    texts = views
+
+    def show_new(self, status: BenchmarkStatus) -> Updates:
+        """See `RunEvents.show_new`."""
+        return {self.panel.area: gr.Column(visible=False)}
+
+    def show_actions(self, status: BenchmarkStatus) -> Updates:
+        """See `RunEvents.show_actions`."""
+        return {self.view.about: views.about_run(status, self.service.command(status.name))}
+
+    def show_details(
+        self, status: BenchmarkStatus, known: Known | None, held: Sequence[str], *values: Any
+    ) -> tuple[Updates, Any]:
+        """See `RunEvents.show_details`. The value is the step of the shown table."""
+        shown = -1 if known is None else int(known[1])
+        step = STEPS * status.judged // status.wanted if status.wanted else 0
+        changed = known is None or known[0][1] != status.state
+        if not status.judged or not (changed or step != shown):
+            return {}, shown
+        return self._results(status, held, new=shown < 0 or status.state not in MOVING), step
+
+    def _results(self, status: BenchmarkStatus, held: Sequence[str], *, new: bool) -> Updates:
+        """Show the results. `new`: also those that a user may be looking at."""
+        view, name, benchmarks = self.view, status.name, self.services.benchmarks
+        opened = benchmarks.open(name)
+        result = opened.result
+        if not result.rows:
+            return {self.panel.area: gr.Column(visible=False)}
+        updates: Updates = {self.panel.area: gr.Column(visible=True), **view.show(result)}
+        if not new:
+            return updates
+        page = benchmarks.report_file(name) if status.state not in MOVING else None
+        rows = views.row_choices(result)
+        answered = [row.key for row in result.rows if row.judged]
+        others = [run.status.name for run in benchmarks.runs(held) if not run.error]
+        return {
+            **updates,
+            view.download: gr.DownloadButton(value=page, visible=page is not None),
+            view.row: gr.Dropdown(rows, value=rows[0][1], visible=len(rows) > 1),
+            **view.show_row(opened, name, rows[0][1]),
+            **view.comparing.begin([name, *(other for other in others if other != name)], answered),
+        }
+
+    @explaining_at("panel.message")
+    def choose_row(self, name: str, key: str) -> Updates:
+        """Show another row in detail."""
+        return self.view.show_row(self.services.benchmarks.open(name), name, key)
+
+    def connect(self) -> None:
+        """See `RunEvents.connect`."""
+        super().connect()
+        where = [self.panel.current, self.view.row]
+        self.view.row.input(self.choose_row, where, self.outputs, **self.look)
+        gr.on(None, None, None, None, js=ARROWS, **QUIET)
+        self.view.questions.connect(where, self.look)
+        self.view.comparing.connect(self.look)
+
+
+def build_benchmark_tab(services: AppServices) -> None:
+    """Draw the tab and connect its widgets."""
+    markup(views.introduction(local=services.local), elem_id="benchmark-introduction")
+    form, panel = BenchmarkForm(services), RunPanel(services, "benchmark")
+    with panel.area:
+        view = BenchmarkView(services.benchmarks)
+    BenchmarkEvents(services, services.benchmarks, form, panel, view).connect()

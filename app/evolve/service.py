@@ -96,7 +96,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             HarnessError: If it cannot be loaded.
         """
         self._check(name)
-        return self._cases.of_edit(self._followers[name], self._jobs.asked(name), event, example)
+        return self._cases.of_edit(self._follower(name), self._jobs.asked(name), event, example)
 
     def difference(self, name: str, event: Decided) -> tuple[Library, Library]:
         """Return the Libraries before and after an edit, accepted or not."""
@@ -115,7 +115,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
     def label_queue(self, name: str) -> LabelQueue:
         """Return the examples whose labels may be wrong."""
         self._check(name)
-        missed = dict(self._followers[name].never_right())
+        missed = dict(self._follower(name).never_right())
         file = self._corrections(name)
         corrections = read_corrections(file) if self.local and file.exists() else {}
         left = unreviewed(missed, corrections)
@@ -128,7 +128,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             HarnessError: If it cannot be loaded.
         """
         versions = self.versions(name)
-        return self._cases.of_version(self._followers[name], self._jobs.asked(name), versions[-1].number, example)
+        return self._cases.of_version(self._follower(name), self._jobs.asked(name), versions[-1].number, example)
 
     def correct(self, name: str, example: str, preference: str | None) -> Path:
         """Store a reviewed label next to the data, which are not changed.
@@ -149,12 +149,12 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             message = "Labels can be corrected only on the computer that the app runs on."
             raise InputError(message, next_step="Run the app on your own computer.")
         file = self._corrections(name)
-        original = self._cases.example(self._followers[name], self._jobs.asked(name), example)
+        original = self._cases.example(self._follower(name), self._jobs.asked(name), example)
         append_correction(file, original, preference or original.preference or "")
         return file
 
     def _corrections(self, name: str) -> Path:
-        return corrections_file(self._settings.home, str(self._followers[name].look().manifest.get("data")))
+        return corrections_file(self._settings.home, str(self._follower(name).look().manifest.get("data")))
 
     def versions(self, name: str) -> list[Version]:
         """Return the versions of the Library, the starting one first."""

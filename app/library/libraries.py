@@ -109,11 +109,8 @@ class HubServices:
         self._caches = scratch / "hub"
         self.local = local
         self.with_login = settings.space and settings.login and not local
-
-    @property
-    def may_publish(self) -> bool:
+        self.may_publish = local or self.with_login
         """Whether visitors can publish: on this computer, or where they can log in."""
-        return self.local or self.with_login
 
     def access(self, visitor: Visitor) -> Access:
         """Return the access of a visitor to the Hub."""

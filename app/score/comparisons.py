@@ -86,9 +86,8 @@ class Running:
         self._began = time.monotonic()
         self._ended: float | None = None
         self._cancel = Cancel()
-        self.forgotten = False
+        self.forgotten = self._done = False
         self._outcome: Judgment | Exception | None = None
-        self._done = False
         watched = judge
         if agent is not None:
             watched = agent.watched(lambda showing, step: self._news.put((showing, step)), self._news.put)
@@ -109,26 +108,20 @@ class Running:
     def follow(self) -> Iterator[bool]:
         """Yield, for every event and at least every half second, whether there are new steps; return at the end."""
         while not self._done:
+            news: list[object] = []
             with suppress(queue.Empty):
-                news = [self._news.get(timeout=HEARTBEAT)]
-                while not self._news.empty():
-                    news.append(self._news.get())
-                yield self._take(news)
-                continue
-            yield False
-
-    def _take(self, news: list[object]) -> bool:
-        steps = False
-        for event in news:
-            if isinstance(event, Reply):
-                self._usage += Usage(1, event.usage.input_tokens, event.usage.output_tokens)
-            elif isinstance(event, tuple):
-                showing, step = event
-                self._steps[showing] += (step,)
-                steps = True
-            else:
-                self._done = True
-        return steps
+                news.append(self._news.get(timeout=HEARTBEAT))
+                while True:
+                    news.append(self._news.get_nowait())
+            for event in news:
+                if isinstance(event, Reply):
+                    self._usage += Usage(1, event.usage.input_tokens, event.usage.output_tokens)
+                elif isinstance(event, tuple):
+                    showing, step = event
+                    self._steps[showing] += (step,)
+                else:
+                    self._done = True
+            yield any(isinstance(event, tuple) for event in news)
 
     @property
     def model(self) -> ModelRun | None:
@@ -324,7 +317,7 @@ class ComparisonQueue:
                 self._current.stop()
 
 
-_SCALED = re.compile(r"\.from-([1-9]\d{0,5})x([1-9]\d{0,5})\.png")
+_SCALED = re.compile(r"\.from-([1-9]\d{0,5})x([1-9]\d{0,5})\.png\Z")
 """End of the name of an image that `assets/scaling.js` has scaled down; it holds the size before."""
 
 
@@ -345,26 +338,26 @@ def scalings(images: Iterable[tuple[str, Path | str | None]]) -> list[str]:
     Args:
         images: Name and file of each image; None for missing ones.
     """
-    sentences = []
-    for name, path in images:
-        sizes = _sizes(Path(path)) if path is not None else None
-        if sizes is not None:
-            (width, height), (now_width, now_height) = sizes
-            sentences.append(f"{name}: scaled from {width}x{height} to {now_width}x{now_height} before the upload.")
-    return sentences
+    sizes = [(name, _sizes(Path(path))) for name, path in images if path is not None]
+    return [
+        f"{name}: scaled from {sides[0]}x{sides[1]} to {sides[2]}x{sides[3]} before the upload."
+        for name, sides in sizes
+        if sides
+    ]
 
 
-def _sizes(path: Path) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return the sizes before and after; None for an image that was not scaled, whatever its name says."""
+def _sizes(path: Path) -> tuple[int, ...]:
+    """Return the sides before and after; nothing for an image that was not scaled, whatever its name says."""
     found = _SCALED.search(path.name)
-    if found is None or found.end() != len(path.name):
-        return None
+    if found is None:
+        return ()
     try:
         with Image.open(path, formats=["PNG"]) as image:
             size = image.size
     except (OSError, UnidentifiedImageError):
-        return None
+        return ()
     before = int(found[1]), int(found[2])
     factor = max(size) / max(before)
-    expected = tuple(max(1, int(side * factor + 0.5)) for side in before)
-    return (before, size) if factor < 1 and all(abs(a - b) <= 1 for a, b in zip(size, expected, strict=True)) else None
+    expected = (max(1, int(side * factor + 0.5)) for side in before)
+    near = all(abs(one - other) <= 1 for one, other in zip(size, expected, strict=True))
+    return (*before, *size) if factor < 1 and near else ()

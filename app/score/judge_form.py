@@ -70,6 +70,11 @@ class JudgeForm(Widgets):
         # The visitor's key, stored on the server for this session only. The field is cleared when the key is used.
         self.kept = state()
         self.used = state()  # the model that judged last for this visitor, while it is idle
+        self.inputs: list[Any] = [
+            self.kind, self.server, self.url, self.name, self.gemini, self.hosted, self.key, self.kept,
+            self.protocol, self.orders, self.samples, self.pixels, self.evidence, self.remember,
+        ]  # fmt: skip
+        """The inputs that describe a judge, in the order in which `read` takes them."""
 
     def _draw_endpoint(self, name: str, local: bool) -> None:
         # Models of servers on this computer.
@@ -108,14 +113,6 @@ class JudgeForm(Widgets):
         info = "The same query is not sent, and paid, twice. The cache contains answers, not images."
         options: dict[str, Any] = {"label": "Use cached answers", "elem_id": f"{name}-remember"}
         self.remember = gr.Checkbox(True, info=info, visible=remembers, **options)
-
-    @property
-    def inputs(self) -> list[Any]:
-        """The inputs that describe a judge, in the order in which `read` takes them."""
-        return [
-            self.kind, self.server, self.url, self.name, self.gemini, self.hosted, self.key, self.kept,
-            self.protocol, self.orders, self.samples, self.pixels, self.evidence, self.remember,
-        ]  # fmt: skip
 
     def key_of(self, values: Sequence[Any]) -> Key | None:
         """Return the typed key, or the stored key if it was typed for the same address."""

@@ -208,6 +208,12 @@ def key_for(key: str | None, settings: Settings, *specs: str) -> str | None:
     return key if all(place_of(ENDPOINT, url) in own for spec in specs for url in model_urls(spec)) else None
 
 
+def price_of(settings: Settings) -> tuple[float, float] | None:
+    """US dollars per million input and output tokens, from the settings; None: unknown."""
+    price = settings.price_input, settings.price_output
+    return None if price[0] is None or price[1] is None else (price[0], price[1])
+
+
 class Judges:
     """The judges that visitors can choose from. Holds nothing of any visitor.
 
@@ -221,11 +227,11 @@ class Judges:
         self._settings = settings
         self._local = local
         self._measured = open_judge(MEASURED, settings, ties=True, no_cache=True)
-
-    @property
-    def default(self) -> str:
+        self.default = MEASURED if settings.judge == MEASURED else ENVIRONMENT
         """The kind of judge that is selected by default."""
-        return MEASURED if self._settings.judge == MEASURED else ENVIRONMENT
+        self.logs_in = settings.space and settings.login and not local
+        """Whether visitors can log in with Hugging Face, to use its models with their own token."""
+        self._has_gemini = local and bool(settings.gemini_key or settings.cloud_project)
 
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
@@ -241,11 +247,6 @@ class Judges:
     def named(self, kind: str) -> str:
         """Return the words of a choice."""
         return next(words for words, each in self.choices() if each == kind)
-
-    @property
-    def logs_in(self) -> bool:
-        """Whether visitors can log in with Hugging Face, to use its models with their own token."""
-        return self._settings.space and self._settings.login and not self._local
 
     def asks_key(self, kind: str) -> bool:
         """Whether a visitor may give a key."""
@@ -265,11 +266,8 @@ class Judges:
         The prices of the settings are those of the model that the settings name; where they name none, those of
         whatever model is asked at this computer.
         """
-        settings = self._settings
         theirs = kind == ENVIRONMENT if self.default == ENVIRONMENT else self._local
-        if not theirs or settings.price_input is None or settings.price_output is None:
-            return None
-        return settings.price_input, settings.price_output
+        return price_of(self._settings) if theirs else None
 
     def open(self, choice: JudgeChoice, used: Used | None = None) -> Judge:
         """Open a judge. Nothing is sent before it judges.
@@ -311,11 +309,6 @@ class Judges:
             return asyncio.run(asyncio.wait_for(agent.check(), CHECK_SECONDS))
         except TimeoutError:
             raise ModelError("timeout", f"No answer within {CHECK_SECONDS:g} seconds.") from None
-
-    @property
-    def _has_gemini(self) -> bool:
-        """Whether visitors may use Gemini with the key in the settings; not in a public app."""
-        return self._local and bool(self._settings.gemini_key or self._settings.cloud_project)
 
     def spelled(self, choice: JudgeChoice) -> tuple[str, Settings]:
         """Return the spec of a model judge and the settings with its keys.

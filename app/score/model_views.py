@@ -216,9 +216,8 @@ def _probed(probe: Probe) -> str:
     available = (can.vision, can.schema, can.logprobs, enough)
     rows = []
     for (name, (means, remedy)), is_there in zip(_CAPABILITIES.items(), available, strict=True):
-        mark, style, text = {True: ("yes", "", means), False: ("no", "warning", remedy)}.get(
-            is_there, ("unknown", "", means)
-        )
+        known: dict[bool | None, tuple[str, str, str]] = {True: ("yes", "", means), False: ("no", "warning", remedy)}
+        mark, style, text = known.get(is_there, ("unknown", "", means))
         rows.append([escape(name), f'<span class="pill {style}">{mark}</span>', escape(text.replace("LENGTH", length))])
     served = f"Models: {', '.join(can.models[:5])}." if can.models else "The server does not list its models."
     head, note = table(["", "Available", "Meaning"], rows, "cards"), paragraph(served, "faint")

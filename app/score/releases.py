@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from app.score.judges import PUBLIC_DEADLINE, RETRIES, Used
+from app.score.judges import PUBLIC_DEADLINE, RETRIES, Used, price_of
 from rewardharness.errors import InputError
 from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.judging.deployments import find_release
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.release_opening import open_release
 from rewardharness.judging.subagent import reuse
-from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
 RELEASE = "release"
@@ -47,29 +46,16 @@ class Fixed:
         assert settings.release is not None
         self.release = find_release(settings.release, settings)
         self.places, self._settings, self._local = places, settings, local
+        self.name = f"release {self.release.id[:12]}"
+        """Its name in a sentence."""
+        self.library = self.release.library
+        self.by_model = self.release.judge != MEASURED
+        """Whether its judge is a model."""
+        self.hides = self.by_model and not local
+        """Whether messages of its model, which may contain an address, must not be shown."""
+        self.price = price_of(settings)
         # Opened without a cache: this only detects errors early.
         self._measured = self._opened(cache=False)
-
-    @property
-    def name(self) -> str:
-        """Its name in a sentence."""
-        return f"release {self.release.id[:12]}"
-
-    @property
-    def library(self) -> Library:
-        """Its Library."""
-        return self.release.library
-
-    @property
-    def by_model(self) -> bool:
-        """Whether its judge is a model."""
-        return self.release.judge != MEASURED
-
-    @property
-    def price(self) -> tuple[float, float] | None:
-        """US dollars per million input and output tokens, from the settings; None: unknown."""
-        price = self._settings.price_input, self._settings.price_output
-        return None if price[0] is None or price[1] is None else (price[0], price[1])
 
     def open(self, used: Used | None = None) -> Judge:
         """Open its judge. Sends no request.
@@ -81,11 +67,6 @@ class Fixed:
             return self._measured
         judge = self._opened(cache=True)
         return reuse(judge, used.judge) if used is not None and used.choice.kind == RELEASE else judge
-
-    @property
-    def hides(self) -> bool:
-        """Whether messages of its model, which may contain an address, must not be shown."""
-        return self.by_model and not self._local
 
     def check_api(self) -> None:
         """Check that API requests may use this judge.

@@ -59,6 +59,7 @@ class Setup(Widgets):
         self.chooser: Chooser | None = None
         if fixed is not None:
             self.used = state()  # the model that judged last for this visitor, while it is idle
+            self.inputs: list[Any] = [self.used]
             return
         with gr.Row(equal_height=False, elem_id="score-setup"):
             label = self._label(services.libraries.choices()[0][1])
@@ -66,16 +67,8 @@ class Setup(Widgets):
                 self.chooser = Chooser(services, "score-library", "Judge with")
             self.form = JudgeForm(services)
         self.used = self.form.used
-
-    @property
-    def inputs(self) -> list[Any]:
+        self.inputs = [self.used, *self.chooser.inputs, *self.form.inputs]
         """The inputs, in the order in which `read` takes them."""
-        return [self.used, *(self.chooser.inputs if self.chooser else ()), *(self.form.inputs if self.form else ())]
-
-    @property
-    def changes(self) -> list[Any]:
-        """Events that may change the choice."""
-        return [part.change for part in self.inputs if not isinstance(part, gr.State)]
 
     def read(self, values: Sequence[Any]) -> tuple[Choice, JudgeChoice]:
         """Return the choices for the values of `inputs`.
@@ -147,26 +140,14 @@ class ScoreInputs(Widgets):
             self.more = button("Add a candidate", "more", min_width=140)
             self.add_reference = button("Add a reference", "add-reference", min_width=140)
             self.reset = button("Start over", "reset", min_width=120)
-
-    @property
-    def inputs(self) -> list[Any]:
-        """The inputs of a comparison, as `ScoreEvents.compare` takes them."""
-        return [*self.pictures, self.instruction, *self.options]
-
-    @property
-    def options(self) -> list[Any]:
+        self.pictures = [self.source, *self.candidates, *self.references]
+        self.options = [self.critique, *setup.inputs]
         """The inputs beside images and instruction."""
-        return [self.critique, *self.setup.inputs]
-
-    @property
-    def pictures(self) -> list[gr.Image]:
-        """The source, the candidates and the references."""
-        return [self.source, *self.candidates, *self.references]
-
-    @property
-    def changes(self) -> list[Any]:
+        self.inputs = [*self.pictures, self.instruction, *self.options]
+        """The inputs of a comparison, as `ScoreEvents.compare` takes them."""
+        widgets = [*self.pictures, self.instruction, *setup.inputs]
+        self.changes = [part.change for part in widgets if not isinstance(part, gr.State)]
         """Events that may change the inputs of a comparison."""
-        return [each.change for each in (*self.pictures, self.instruction)] + self.setup.changes
 
 
 class ScoreOutputs(Widgets):

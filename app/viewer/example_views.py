@@ -3,15 +3,13 @@
 Pure: records in, markup out. Instructions, chains and notes are foreign text.
 """
 
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any
+from collections.abc import Sequence
 
 import gradio as gr
 from PIL import Image
 
 from app.evolve.runs import ExampleCase, Seen
-from app.failures import explain, failure
+from app.failures import failure
 from app.markup import block, bullets, callout, count, escape, faint, notice, paragraph, table
 from app.score.comparisons import recorded_orders
 from app.viewer.chain_views import candidate_steps, overall_steps, showings, unread_replies
@@ -175,17 +173,3 @@ class ExamplePanel(Widgets):
         """Show a text instead of an example."""
         hidden: Updates = {part: gr.Accordion(visible=False) for part in self.sections} | dict.fromkeys(self.chains, "")
         return {self.words: words, self.pictures: gr.Gallery([], visible=False), **hidden}
-
-
-def showing_error(handler: Callable[..., Updates]) -> Callable[..., Updates]:
-    """Let a method that shows an example in the panel of its object show its error there."""
-
-    @wraps(handler)
-    def run(self: Any, *args: Any) -> Updates:
-        try:
-            return handler(self, *args)
-        except Exception as error:  # the other examples stay usable
-            empty: Updates = self.panel.empty(explain(error))
-            return empty
-
-    return run

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.markup import escape
+from app.run_panel.following import keep
 from app.score import sharing
 from app.score.comparisons import Comparison
 from rewardharness import files
@@ -60,10 +61,7 @@ class ResultFiles:
     def add(self, comparison: Comparison) -> None:
         """Serve the files of a result from now on."""
         with self._lock:
-            self._results[comparison.name] = comparison
-            self._results.move_to_end(comparison.name)
-            while len(self._results) > MAX_RESULTS:
-                self._results.popitem(last=False)
+            keep(self._results, comparison.name, comparison, MAX_RESULTS)
 
     def open(self, name: str, file: str) -> tuple[bytes, str] | None:
         """Return the content of a file and the name to save it under; None if there is no such file.

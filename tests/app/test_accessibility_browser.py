@@ -169,9 +169,7 @@ def choose_item(page: Page, name: str) -> None:
     page.get_by_role("option", name=name).first.click()
 
 
-def test_from_preferences_to_a_comparison_and_to_a_library(
-    app: Served, lineage_scene: Scene, browser: BrowserContext
-) -> None:
+def test_lineage_of_records_and_of_a_library(app: Served, lineage_scene: Scene, browser: BrowserContext) -> None:
     with visit(browser, app.url) as page:
         open_tab(page, "Lineage")
         picture, details = page.locator("#lineage-diagram svg"), page.locator("#lineage-details")

@@ -199,7 +199,7 @@ def test_a_hostile_library_is_only_text(
         assert page.locator(f".viewer {foreign}:not(img[src^='gradio_api/file='], .pane img)").count() == 0
 
 
-def test_an_address_compares_two_libraries_and_a_choice_is_answered_although_an_earlier_one_is_not_yet(
+def test_an_address_compares_two_libraries_and_choices_overlap(
     browser: BrowserContext, served: Served, hostile_library: Path
 ) -> None:
     with visit(browser, f"{served.url}/?library={hostile_library}&before=builtin") as page:

@@ -49,9 +49,7 @@ def choose(page: Page, name: str, words: str) -> None:
     page.locator(f"#benchmark-{name} [role=option]").filter(has_text=words).first.click()
 
 
-def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
-    browser: BrowserContext, served: Served, data: Path, compared: str
-) -> None:
+def test_from_the_cost_to_a_comparison(browser: BrowserContext, served: Served, data: Path, compared: str) -> None:
     with visit(browser, served.url) as page:
         for name, sign in TABS.items():
             open_tab(page, name)

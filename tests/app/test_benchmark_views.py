@@ -52,9 +52,7 @@ def text_of(markup: str) -> str:
     return "".join(read_own(line).text for line in markup.split("\n\n"))
 
 
-def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
-    world: tuple[BenchmarkServices, str, str],
-) -> None:
+def test_the_table_has_value_interval_n_and_coverage(world: tuple[BenchmarkServices, str, str]) -> None:
     services, builtin, _ = world
     found = services.open(builtin).result
     shown = text_of(benchmark_views.rows_table(found))

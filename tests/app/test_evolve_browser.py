@@ -78,9 +78,7 @@ def begin(page: Page, scene: Scene) -> str:
     return name
 
 
-def test_a_library_grows_is_looked_into_published_and_judges(
-    scene: Scene, browser: BrowserContext, tmp_path: Path
-) -> None:
+def test_a_library_grows_is_published_and_judges(scene: Scene, browser: BrowserContext, tmp_path: Path) -> None:
     with open_evolve(browser, scene.app.url) as page:
         expect(page.locator("#evolve-standing")).to_contain_text("No run is shown")
         describe(page, scene)

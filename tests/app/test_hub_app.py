@@ -40,9 +40,7 @@ def scene(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
     return site
 
 
-def test_an_address_or_a_name_loads_a_library_and_what_cannot_be_loaded_says_why(
-    scene: Site, browser: BrowserContext
-) -> None:
+def test_an_address_or_a_name_loads_a_library_or_says_why_not(scene: Site, browser: BrowserContext) -> None:
     with visit(browser, f"{scene.app.url}/?library={REPO}@v0.1.0") as page:
         expect(page.get_by_text("Judging with ann/library@v0.1.0")).to_be_visible()
         expect(page.get_by_role("button", name="Library: 'ann/library@v0.1.0'")).to_be_visible()
@@ -66,59 +64,45 @@ def test_an_address_or_a_name_loads_a_library_and_what_cannot_be_loaded_says_why
         assert scene.token not in page.content()
 
 
-def test_publishing_shows_everything_before_it_happens_and_overwrites_nothing(
-    scene: Site, browser: BrowserContext, tmp_path: Path
-) -> None:
-    hub, repo, before = scene.hub, "ann/late", len(scene.hub.store.repos)
-    folder, other, access = tmp_path / "mine", tmp_path / "theirs", Access(scene.token, scene.hub.url, tmp_path / "c")
+def test_publishing_is_previewed_and_overwrites_nothing(scene: Site, browser: BrowserContext, tmp_path: Path) -> None:
+    hub, repo, access = scene.hub, "ann/late", Access(scene.token, scene.hub.url, tmp_path / "cache")
+    folder, other = tmp_path / "mine", tmp_path / "theirs"
+    open_library("builtin").save(folder)
+    push(folder, repo, access=access)
+    shutil.copytree(folder, other)
+    names = sorted(each.name for each in Library.load(folder).tools)
+    reword(folder, "Mine.", f"tools/{names[0]}")
+    reword(other, "Theirs.", f"tools/{names[1]}")
+    push(other, repo, access=access)
+    head = hub.store.repos["models", repo].branches["main"]
     with visit(browser, scene.app.url) as page:
-        open_tab(page, "Library")
-        open_tab(page, "Hub", "#library-tabs")
-        page.locator("#publish-preview").click()
         told = page.locator("#publish-told")
-        expect(told).to_contain_text("The repository is missing.")
-        fill(page, "publish-repo", "ann/from-the-app")
-        page.locator("#publish-private").get_by_text("Private").click()
-        page.locator("#publish-preview").click()
-        expect(told).to_contain_text("v0.1.0 would be published in ann/from-the-app")
-        expect(told).to_contain_text("The repository is new. It would be private.")
-        expect(told).to_contain_text("registry.json")
-        assert len(hub.store.repos) == before
-        page.locator("#publish-confirm").click()
-        expect(told).to_contain_text("ann/from-the-app v0.1.0 is published")
-        expect(page.locator("#publish-confirm")).to_be_hidden()
-        made = hub.store.repos["models", "ann/from-the-app"]
-        assert made.private and "v0.1.0" in made.tags and "registry.json" in made.find("main").files
-        page.locator("#publish-preview").click()
-        expect(told).to_contain_text("Nothing to publish")
-        assert scene.token not in page.content()
 
-        open_library("builtin").save(folder)
-        push(folder, repo, access=access)
-        shutil.copytree(folder, other)
-        names = sorted(each.name for each in Library.load(folder).tools)
-        reword(folder, "Mine.", f"tools/{names[0]}")
-        reword(other, "Theirs.", f"tools/{names[1]}")
-        push(other, repo, access=access)
-        head = hub.store.repos["models", repo].branches["main"]
+        def preview(words: str) -> None:
+            page.locator("#publish-preview").click()
+            expect(told).to_contain_text(words)
+
+        open_tab(page, "Library")
         page.locator("#library-kind").get_by_text("A folder on this computer").click()
         fill(page, "library-folder", str(folder))
+        open_tab(page, "Hub", "#library-tabs")
+        preview("The repository is missing.")
         fill(page, "publish-repo", repo)
-        page.locator("#publish-preview").click()
-        expect(told).to_contain_text("A newer version was published in the meantime")
+        preview("A newer version was published in the meantime")
         expect(told).to_contain_text("by ann")
-        assert "--rebase" not in told.inner_text() and hub.store.repos["models", repo].branches["main"] == head
+        assert "--rebase" not in told.inner_text()
         page.locator("#publish-both").get_by_text("Merge with").click()
-        page.locator("#publish-preview").click()
+        preview(f"v0.1.2 would be published in {repo}")
+        assert hub.store.repos["models", repo].branches["main"] == head
         page.locator("#publish-confirm").click()
         expect(told).to_contain_text("ann/late v0.1.2 is published")
+        expect(page.locator("#publish-confirm")).to_be_hidden()
+        assert scene.token not in page.content()
     files = hub.store.repos["models", repo].find("main").files
     assert b"Mine." in files[f"tools/{names[0]}/SKILL.md"] and b"Theirs." in files[f"tools/{names[1]}/SKILL.md"]
 
 
-def test_versions_are_compared_and_restored_the_card_is_shown_and_nothing_sticks_out(
-    scene: Site, browser: BrowserContext, tmp_path: Path
-) -> None:
+def test_versions_are_compared_shown_and_restored(scene: Site, browser: BrowserContext, tmp_path: Path) -> None:
     repo, access = "ann/restored", Access(scene.token, scene.hub.url, tmp_path / "cache")
     old = publish(scene.hub, scene.token, tmp_path / "mine", repo)
     with visit(browser, f"{scene.app.url}/?library={repo}", "narrow", "dark") as page:

@@ -41,9 +41,7 @@ def assert_kept_secret(seen: Visit, served: Served) -> None:
                 assert CANARY.encode() not in Path(where, name).read_bytes(), name
 
 
-def test_a_model_is_followed_step_by_step_to_its_verdict(
-    browser: BrowserContext, served: Served, pictures: Pictures
-) -> None:
+def test_a_model_is_followed_to_its_verdict(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
     go_on = threading.Event()
     reply = judging(pictures.good, thought=f"B is **blue**. {HOSTILE}", tool="change-map")
 
@@ -97,9 +95,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
         assert sum("What is wrong with" in call.text for call in server.calls) == 2
 
 
-def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
-    browser: BrowserContext, served: Served, pictures: Pictures
-) -> None:
+def test_refused_keys_and_what_hangs(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
     hang = threading.Event()
 
     def respond(call: Call) -> Fault:
@@ -147,9 +143,7 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         assert server.wait_for(lambda: server.open_connections == 0), "nobody is left who waits for the answer"
 
 
-def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped(
-    browser: BrowserContext, served: Served
-) -> None:
+def test_another_sample_takes_the_place_of_the_one_that_is_judged(browser: BrowserContext, served: Served) -> None:
     calls: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def respond(call: Call) -> Fault | None:

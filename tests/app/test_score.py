@@ -63,9 +63,7 @@ def test_what_is_missing_is_named(services: AppServices, pictures: Pictures) -> 
         assert caught.value.next_step
 
 
-def test_a_broken_picture_is_a_failure_that_names_the_candidate(
-    services: AppServices, pictures: Pictures, tmp_path: Path
-) -> None:
+def test_a_broken_picture_is_named_as_candidate(services: AppServices, pictures: Pictures, tmp_path: Path) -> None:
     broken = tmp_path / "secret-name.png"
     broken.write_bytes(b"<svg onload=alert(1)>")
     draft = replace(pictures.draft(), candidates=(str(pictures.good), str(broken)))
@@ -141,7 +139,7 @@ def taken(queue: ComparisonQueue, who: str) -> ComparisonRequest:
     return request
 
 
-def test_what_was_asked_for_once_is_taken_up_once() -> None:
+def test_a_request_is_taken_once_or_withdrawn() -> None:
     queue = ComparisonQueue()
     assert queue.take("") is None
     queue.ask("")
@@ -149,60 +147,41 @@ def test_what_was_asked_for_once_is_taken_up_once() -> None:
     taken(queue, "").end()
     assert queue.take("") is None
     queue.ask("")
-    assert taken(queue, "").forgotten is False
-
-
-def test_a_comparison_that_waits_to_begin_can_be_made_void() -> None:
-    queue = ComparisonQueue()
-    queue.ask("")
+    assert deepcopy(queue).take("") is None, "each visitor has requests of their own"
     queue.forget()
     assert queue.take("") is None
     queue.replace("one sample")
     queue.replace("another")
-    assert queue.take("one sample") is None and queue.take("another") is not None
-
-
-def test_a_key_too_many_neither_disturbs_what_is_under_way_nor_begins_another() -> None:
-    queue = ComparisonQueue()
-    queue.replace("sample")
-    request = taken(queue, "sample")
-    queue.ask("")
+    assert queue.take("one sample") is None
+    request = taken(queue, "another")
+    queue.ask("")  # a key too many
     assert queue.take("") is None and not request.forgotten and not request.replaced
 
 
-def test_who_has_read_the_last_word_may_ask_at_once_and_waits_for_its_end() -> None:
-    queue = ComparisonQueue()
-    queue.ask("")
-    request = taken(queue, "")
-    request.ending = True
-    queue.ask("")
+def take_after(queue: ComparisonQueue, trigger: str, before: ComparisonRequest) -> ComparisonRequest:
+    """Take the next request, which begins when the one before has ended."""
     found: list[ComparisonRequest | None] = []
-    waiting = threading.Thread(target=lambda: found.append(queue.take("")))
+    waiting = threading.Thread(target=lambda: found.append(queue.take(trigger)))
     waiting.start()
-    while not request.replaced:
+    while not before.replaced:
         assert waiting.is_alive()
     assert found == []
-    request.end()
+    before.end()
     waiting.join()
     assert found[0] is not None
+    return found[0]
 
 
 def test_the_next_one_begins_when_the_one_before_has_fallen_silent(tmp_path: Path, pictures: Pictures) -> None:
     queue = ComparisonQueue()
-    queue.replace("one sample")
-    before = taken(queue, "one sample")
+    queue.ask("")
+    request = taken(queue, "")
+    request.ending = True  # who has read the last word may ask at once
+    queue.ask("")
+    before = take_after(queue, "", request)
     running = before.begin(begin(tmp_path, pictures))
     queue.replace("another")
-    assert running.forgotten
-    found: list[ComparisonRequest | None] = []
-    waiting = threading.Thread(target=lambda: found.append(queue.take("another")))
-    waiting.start()
-    while not before.replaced:
-        assert waiting.is_alive()
-    assert found == []  # it waits for this:
-    before.end()
-    waiting.join()
-    assert found[0] is not None and not found[0].forgotten
+    assert running.forgotten and not take_after(queue, "another", before).forgotten
 
 
 def test_what_is_forgotten_before_its_judge_is_open_comes_to_nothing(tmp_path: Path, pictures: Pictures) -> None:
@@ -224,12 +203,6 @@ def test_stop_reaches_a_comparison_whose_judge_is_still_being_opened(tmp_path: P
     assert running._cancel.requested and not running.forgotten
 
 
-def test_each_visitor_has_turns_of_their_own() -> None:
-    queue = ComparisonQueue()
-    queue.ask("")
-    assert deepcopy(queue).take("") is None and queue.take("") is not None
-
-
 ME, YOU = "0" * 32, "f" * 32
 
 
@@ -239,39 +212,37 @@ def public(tmp_path: Path) -> AppServices:
 
 
 @pytest.fixture
-def past(public: AppServices, pictures: Pictures) -> Comparison:
+def kept(public: AppServices, pictures: Pictures) -> Comparison:
     return public.compare(pictures.draft("good bad"), Choice())
 
 
-def test_a_visit_is_kept_under_its_name_alone(past: Comparison) -> None:
+def test_a_visit_is_kept_under_its_name_alone(kept: Comparison) -> None:
     sessions = Sessions()
     sessions.draft(ME, Draft(instruction="Make it red."))
-    assert [each.comparison for each in sessions.add(ME, past).past] == [past]
+    assert [each.comparison for each in sessions.add(ME, kept).past] == [kept]
     assert sessions.of(ME).draft.instruction == "Make it red." and sessions.of(YOU) == Session()
-    assert sessions.add("../evil", past) == Session() == sessions.of("../evil")
+    assert sessions.add("../evil", kept) == Session() == sessions.of("../evil")
 
 
-def test_the_newest_comes_first_and_the_same_counts_once(past: Comparison) -> None:
-    sessions, other = Sessions(), replace(past, library="another")
-    for each in (past, other, past):
+def test_the_newest_comes_first_and_the_same_counts_once(kept: Comparison) -> None:
+    sessions, other = Sessions(), replace(kept, library="another")
+    for each in (kept, other, kept):
         past = sessions.add(ME, each).past
-    assert [each.comparison for each in past] == [past, other]
+    assert [each.comparison for each in past] == [kept, other]
     for number in range(2 * SHOWN):
-        past = sessions.add(ME, replace(past, library=str(number))).past
+        past = sessions.add(ME, replace(kept, library=str(number))).past
     assert len(past) == SHOWN and past[0].comparison.library == str(2 * SHOWN - 1)
 
 
-def test_the_oldest_sessions_go_first(past: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_sessions_go_first(kept: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "MAX_KEPT", 4)
     sessions = Sessions()
     for number in range(4):
-        sessions.add(f"{number:032x}", past)
+        sessions.add(f"{number:032x}", kept)
     assert [len(sessions.of(f"{number:032x}").past) for number in range(4)] == [0, 0, 1, 1]
 
 
-def test_only_uploads_are_taken_from_the_page(
-    pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_uploads_are_taken(pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "uploads"))
     upload = tmp_path / "uploads" / "a" / "picture.png"
     upload.parent.mkdir(parents=True)
@@ -282,9 +253,9 @@ def test_only_uploads_are_taken_from_the_page(
     assert uploaded(None) is None
 
 
-def test_a_public_app_keeps_no_pages(public: AppServices, past: Comparison) -> None:
+def test_a_public_app_keeps_no_pages(public: AppServices, kept: Comparison) -> None:
     with pytest.raises(InputError, match="own computer"):
-        public.keep(past)
+        public.keep(kept)
 
 
 def test_a_removed_upload_is_not_restored(tmp_path: Path, pictures: Pictures) -> None:
@@ -337,13 +308,8 @@ def test_the_page_shows_all_images_and_the_result(shared: Comparison) -> None:
     page = sharing.page(shared)
     text = read_page(page).text
     assert page.count("data:image/webp;base64,") == 4
-    for part in (
-        "Image 2",
-        "Candidate B",
-        shared.example.instruction,
-        shared.judgment.judge,
-        sharing.headline(shared.judgment),
-    ):
+    headline = sharing.headline(shared.judgment)
+    for part in ("Image 2", "Candidate B", shared.example.instruction, shared.judgment.judge, headline):
         assert part in text
 
 
@@ -366,9 +332,8 @@ def test_the_picture_frames_the_preferred_edit(shared: Comparison) -> None:
 
 def test_a_script_that_the_font_lacks_is_left_out(shared: Comparison) -> None:
     chinese = replace(shared, example=replace(shared.example, instruction="\u8ba9\u6c7d\u8f66\u53d8\u7ea2"))
-    assert (
-        Image.open(io.BytesIO(sharing.picture(chinese))).height < Image.open(io.BytesIO(sharing.picture(shared))).height
-    )
+    without, with_it = (Image.open(io.BytesIO(sharing.picture(each))).height for each in (chinese, shared))
+    assert without < with_it
     assert "\u8ba9\u6c7d\u8f66\u53d8\u7ea2" in sharing.page(chinese)
 
 
@@ -403,11 +368,8 @@ def test_a_result_is_downloaded_as_a_record_a_report_and_a_picture(services: App
     assert Image.open(io.BytesIO(page.get(f"/{address(result, PICTURE)}").content)).width == 1200
     names = [page.get(f"/{address(result, file)}").headers["content-disposition"] for file in (RECORD, REPORT, PICTURE)]
     assert all(name.startswith("attachment; filename=") for name in names) and len(set(names)) == 3
-    for unknown in (
-        address(result, "C.webp"),
-        address(result, "..%2fA.webp"),
-        address(replace(result, name="0"), RECORD),
-    ):
+    others = (address(result, "C.webp"), address(result, "..%2fA.webp"), address(replace(result, name="0"), RECORD))
+    for unknown in others:
         assert page.get(f"/{unknown}").status_code == 404
 
 

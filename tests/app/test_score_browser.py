@@ -105,9 +105,7 @@ def test_pictures_are_uploaded_dropped_and_pasted_bad_ones_named_and_large_ones_
         expect(page.locator("#candidate-a img")).to_have_count(0)
 
 
-def test_a_result_is_outdated_once_something_else_is_on_the_screen(
-    browser: BrowserContext, served: Served, pictures: Pictures
-) -> None:
+def test_a_result_is_outdated_by_other_inputs(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
     with visit(browser, served.url) as page:
         outdated, vote = page.locator("#outdated"), page.get_by_role("button", name="B is better")
         give(page, pictures, pictures.instruction)
@@ -140,9 +138,7 @@ def test_a_result_is_outdated_once_something_else_is_on_the_screen(
         expect(vote).to_be_disabled()
 
 
-def test_a_model_sees_the_references_that_were_added(
-    browser: BrowserContext, served: Served, pictures: Pictures
-) -> None:
+def test_a_model_sees_the_references(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
     instruction = "Put the van of image 1 next to the butterfly of image 2."
     with ModelServer(judging(pictures.good, sources=3)) as server, visit(browser, served.url) as page:
         expect(page.locator("#reference-2")).to_have_count(0)

@@ -174,9 +174,7 @@ def run_rh(space: Space, home: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr + done.stdout
 
 
-def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(
-    space: Space, browser: BrowserContext
-) -> None:
+def test_visitors_publish_as_themselves_with_their_own_token(space: Space, browser: BrowserContext) -> None:
     repos = space.hub.store.repos
     hidden = space.hub.store.create("ann/hidden", private=True)
     hidden.put(dict(repos["models", REPO].find("main").files))
@@ -205,10 +203,17 @@ def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(
         expect(page.locator("#login")).to_contain_text("Log out (bob)")
         expect(status).to_contain_text("published by ann")
         ask("ann/copy", "ann/copy does not belong to bob.")
+        page.locator("#publish-private").get_by_text("Private").click()
         ask("bob/copy", "v0.1.0 would be published in bob/copy")
+        expect(told).to_contain_text("The repository is new. It would be private.")
+        expect(told).to_contain_text("registry.json")
+        assert ("models", "bob/copy") not in repos
         page.locator("#publish-confirm").click()
         expect(told).to_contain_text("bob/copy v0.1.0 is published")
-        assert repos["models", "bob/copy"].find("main").author == "bob"
+        made = repos["models", "bob/copy"]
+        assert made.private and made.find("main").author == "bob"
+        ask("bob/copy", "Nothing to publish")
+        page.locator("#publish-private").get_by_text("Private").click()
         ask(SMALL, "ann/small does not belong to bob.")
         for part in ("pull", "both"):
             page.locator(f"#publish-{part} input").check()
@@ -219,9 +224,7 @@ def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(
         assert space.owner not in page.content() and space.visitor not in page.content()
 
 
-def test_a_server_on_this_computer_is_found_and_used(
-    tmp_path: Path, browser: BrowserContext, pictures: Pictures
-) -> None:
+def test_a_server_of_this_computer_is_found(tmp_path: Path, browser: BrowserContext, pictures: Pictures) -> None:
     with (
         ModelServer(judging(pictures.good), model="small-vlm") as server,
         running_app(tmp_path, {"TEST_PORTS": json.dumps({"vLLM": server.port})}) as app,

@@ -14,86 +14,64 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 
-_FAILURES: Mapping[str, tuple[str, str]] = {
-    "image": ("One of the images cannot be used", "Replace that image and compare again."),
-    "input": ("Missing input", ""),
-    "nothing_to_measure": (
-        "This Library has no criteria for this instruction",
-        "Choose the built-in Library, or describe one edit, for example: make the car red.",
-    ),
-    "defect": (
-        "Internal error of the judge",
-        "Please report it, with the images if you can share them.",
-    ),
+_TITLES: Mapping[str, str] = {
+    "image": "One of the images cannot be used",
+    "input": "Missing input",
+    "nothing_to_measure": "This Library has no criteria for this instruction",
+    "defect": "Internal error of the judge",
+    "unreachable": "The endpoint cannot be reached",
+    "not_public": "This address cannot be reached from here",
+    "unauthorized": "The key was refused",
+    "model_not_found": "The server does not serve this model",
+    "wrong_address": "There is no model at this address",
+    "timeout": "The model did not answer in time",
+    "rate_limited": "Rate limit exceeded",
+    "context_too_long": "Images and Library exceed the model's context",
+    "refused": "The model refused to judge these images",
+    "bad_response": "The server's reply cannot be used",
+    "server_error": "The server failed",
+    "bad_request": "The server does not accept the request",
+    "no_answer": "The model's answer could not be read",
+    "truncated": "The model ran out of tokens before it answered",
+    "no_logprobs": "The server reports no probabilities",
+    "no_criteria": "This Library has no criteria for this instruction",
 }
-"""Title and remedy per failure code, for failures that do not concern a model."""
+"""Title per failure code."""
 
-_MODEL_FAILURES: Mapping[str, tuple[str, str]] = {
-    "unreachable": (
-        "The endpoint cannot be reached",
-        "Check its address in the section Judge, and that the server runs.",
-    ),
-    "not_public": (
-        "This address cannot be reached from here",
-        "The server must be reachable on the public internet. To use one in your own network, run the app yourself.",
-    ),
-    "unauthorized": (
-        "The key was refused",
-        "Correct the key in the section Judge. A key is sent only to the address that it was entered for.",
-    ),
-    "model_not_found": (
-        "The server does not serve this model",
-        "Correct the name in the section Judge; “Check” there lists what the server serves.",
-    ),
-    "wrong_address": (
-        "There is no model at this address",
-        "Check the base URL in the section Judge; it usually ends in /v1.",
-    ),
-    "timeout": (
-        "The model did not answer in time",
-        "Compare again; if it stays slow, scale the images down or choose the protocol Direct.",
-    ),
-    "rate_limited": (
-        "Rate limit exceeded",
-        "Wait a minute and compare again, with one sample or one order if necessary.",
-    ),
-    "context_too_long": (
-        "Images and Library exceed the model's context",
-        "Scale the images down in the section Judge, or serve the model with a longer context (vLLM: --max-model-len).",
-    ),
-    "refused": (
-        "The model refused to judge these images",
-        "Choose another model, or the pixel-based judge.",
-    ),
-    "bad_response": (
-        "The server's reply cannot be used",
-        "Check its base URL in the section Judge; it usually ends in /v1.",
-    ),
-    "server_error": ("The server failed", "Check the server's log, then compare again."),
-    "bad_request": (
-        "The server does not accept the request",
-        "“Check” in the section Judge lists what it accepts. If it is not vLLM, select the other kind of server there.",
-    ),
-    "no_answer": (
-        "The model's answer could not be read",
-        "Compare again. Larger models and the protocol Direct follow the answer format better.",
-    ),
-    "truncated": (
-        "The model ran out of tokens before it answered",
-        "Choose the protocol Direct, or a model with shorter reasoning.",
-    ),
-    "no_logprobs": ("The server reports no probabilities", "Choose another protocol in the section Judge."),
-    "no_criteria": (
-        "This Library has no criteria for this instruction",
-        "Choose another protocol in the section Judge, or another Library.",
-    ),
+_REMEDIES: Mapping[str, str] = {
+    "image": "Replace that image and compare again.",
+    "nothing_to_measure": "Choose the built-in Library, or describe one edit, for example: make the car red.",
+    "defect": "Please report it, with the images if you can share them.",
 }
-"""Title and remedy per failure code, for failures of a model."""
+"""Remedy per failure code, for failures that do not concern a model."""
+
+_MODEL_REMEDIES: Mapping[str, str] = {
+    "unreachable": "Check its address in the section Judge, and that the server runs.",
+    "not_public": "The server must be reachable on the public internet. To use one in your own network, run the app "
+    "yourself.",
+    "unauthorized": "Correct the key in the section Judge. A key is sent only to the address that it was entered for.",
+    "model_not_found": "Correct the name in the section Judge; “Check” there lists what the server serves.",
+    "wrong_address": "Check the base URL in the section Judge; it usually ends in /v1.",
+    "timeout": "Compare again; if it stays slow, scale the images down or choose the protocol Direct.",
+    "rate_limited": "Wait a minute and compare again, with one sample or one order if necessary.",
+    "context_too_long": "Scale the images down in the section Judge, or serve the model with a longer context "
+    "(vLLM: --max-model-len).",
+    "refused": "Choose another model, or the pixel-based judge.",
+    "bad_response": "Check its base URL in the section Judge; it usually ends in /v1.",
+    "server_error": "Check the server's log, then compare again.",
+    "bad_request": "“Check” in the section Judge lists what it accepts. If it is not vLLM, select the other kind "
+    "of server there.",
+    "no_answer": "Compare again. Larger models and the protocol Direct follow the answer format better.",
+    "truncated": "Choose the protocol Direct, or a model with shorter reasoning.",
+    "no_logprobs": "Choose another protocol in the section Judge.",
+    "no_criteria": "Choose another protocol in the section Judge, or another Library.",
+}
+"""Remedy per failure code, for failures of a model."""
 
 
 def title_of(code: str) -> str:
     """Return the title of a failure code."""
-    return {**_FAILURES, **_MODEL_FAILURES}.get(code, (code.replace("_", " "), ""))[0]
+    return _TITLES.get(code, code.replace("_", " "))
 
 
 def failure(reason: Failure, *, own_judge: bool = True, fixed: bool = False) -> str:
@@ -104,13 +82,15 @@ def failure(reason: Failure, *, own_judge: bool = True, fixed: bool = False) -> 
         own_judge: Whether the reader chose the model, and so can correct its settings.
         fixed: Whether a release fixes Library and judge.
     """
-    title, remedy = {**_FAILURES, **_MODEL_FAILURES}.get(reason.code, ("There is no judgment", ""))
-    if fixed and reason.code in {*_MODEL_FAILURES, "nothing_to_measure"}:
+    of_model = reason.code in _MODEL_REMEDIES
+    remedy = (_MODEL_REMEDIES if of_model else _REMEDIES).get(reason.code, "")
+    if fixed and reason.code == "nothing_to_measure":
+        remedy = "Describe one edit, for example: make the car red."
+    elif fixed and of_model:
         remedy = "A release fixes Library and judge here. Ask the owner of this app to correct it."
-        if reason.code == "nothing_to_measure":
-            remedy = "Describe one edit, for example: make the car red."
-    elif reason.code in _MODEL_FAILURES and not own_judge:
+    elif of_model and not own_judge:
         remedy = "Ask the owner of this app to correct it, or choose another judge in the section Judge."
+    title = _TITLES.get(reason.code, "There is no judgment")
     note = paragraph("No candidate got a score; a failure is never counted as a tie.", "faint")
     return block(callout("error", title, paragraph(reason.message), paragraph(remedy, "remedy"), note))
 
@@ -147,7 +127,10 @@ def explaining(handler: Callable[P, str]) -> Callable[P, str]:
 
 
 def explaining_at(place: str) -> Callable[[Callable[..., dict[Any, Any]]], Callable[..., dict[Any, Any]]]:
-    """Let a method that returns updates return its error at a widget of its object, as in `panel.message`."""
+    """Let a method that returns updates return its error at a part of its object, as in `panel.message`.
+
+    A part that shows examples (with a method `empty`) shows the error in place of one.
+    """
 
     def decorate(handler: Callable[..., dict[Any, Any]]) -> Callable[..., dict[Any, Any]]:
         @wraps(handler)
@@ -155,7 +138,9 @@ def explaining_at(place: str) -> Callable[[Callable[..., dict[Any, Any]]], Calla
             try:
                 return handler(self, *args, **options)
             except Exception as error:
-                return {attrgetter(place)(self): explain(error)}
+                part, text = attrgetter(place)(self), explain(error)
+                empty: dict[Any, Any] = part.empty(text) if hasattr(part, "empty") else {part: text}
+                return empty
 
         return run
 

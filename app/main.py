@@ -13,8 +13,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from app.batch.page import build_batch_tab
-from app.benchmark.events import build_benchmark_tab
-from app.evolve.events import build_evolve_tab
+from app.benchmark.page import build_benchmark_tab
+from app.evolve.page import build_evolve_tab
 from app.library.page import build_library_tab
 from app.lineage.page import build_lineage_tab
 from app.page import CacheMiddleware, Page

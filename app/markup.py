@@ -38,11 +38,10 @@ def escape(text: str) -> str:
     Every character other than letters, digits, marks and spaces becomes a numeric reference, so that no grammar sees
     a bracket, a quotation mark, a dollar sign or a web address in it. A reader sees the text as it is.
     """
-    return "".join(_reference(each) for each in plain(text))
-
-
-def _reference(letter: str) -> str:
-    return letter if letter == " " or unicodedata.category(letter)[0] in "LMN" else f"&#{ord(letter)};"
+    return "".join(
+        letter if letter == " " or unicodedata.category(letter)[0] in "LMN" else f"&#{ord(letter)};"
+        for letter in plain(text)
+    )
 
 
 def block(markup: str, style: str = "") -> str:
@@ -71,7 +70,12 @@ def named(text: str) -> str:
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)
-    return "".join(f"<code>{escape(part)}</code>" if number % 2 else escape(part) for number, part in enumerate(parts))
+    return "".join(code(part) if number % 2 else escape(part) for number, part in enumerate(parts))
+
+
+def code(text: str) -> str:
+    """A foreign name, path or command in a fixed-width font."""
+    return f"<code>{escape(text)}</code>"
 
 
 def hashed(digest: str) -> str:
@@ -154,11 +158,10 @@ def preformatted(text: str, style: str = "") -> str:
 def diff(text: str) -> str:
     """A unified diff with colored lines; added and removed lines keep their signs, so color is not needed."""
     styles = {"+": "added", "-": "removed", "@": "place"}
-    rows = []
-    for line in text.split("\n"):
-        heading = line.startswith(("+++", "---"))
-        rows.append(f'<span class="{"file" if heading else styles.get(line[:1], "same")}">{_lines(line) or " "}</span>')
-    return f'<pre class="diff">{"&#10;".join(rows)}</pre>'
+    kinds = ("file" if line[:3] in {"+++", "---"} else styles.get(line[:1], "same") for line in text.split("\n"))
+    rows = zip(kinds, text.split("\n"), strict=True)
+    lines = "&#10;".join(f'<span class="{kind}">{_lines(line) or " "}</span>' for kind, line in rows)
+    return f'<pre class="diff">{lines}</pre>'
 
 
 def _lines(text: str) -> str:
@@ -175,17 +178,20 @@ def document(text: str) -> str:
     plain letters: nothing can be fetched and nothing can be clicked.
     """
     shown, rest = text[:MAX_DOCUMENT], len(text) - MAX_DOCUMENT
-    markup = "".join(_render(_reader().parse(shown)))
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 40}).enable("table")
+    markup = "".join(_render(reader.parse(shown)))
     more = paragraph(f"{rest} more characters are not shown.", "faint") if rest > 0 else ""
     return block(markup + more, "document")
 
 
-def _reader() -> MarkdownIt:
-    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 40})
-    return reader.enable("table")
-
-
-_INLINE = {"strong": "strong", "em": "em"}
+_TEXTS = {
+    **dict.fromkeys(("text", "html_inline", "text_special"), "{}"),
+    "code_inline": "<code>{}</code>",
+    "softbreak": " ",
+    "hardbreak": "<br>",
+    "image": '<span class="faint">[picture: {}]</span>',
+}
+"""Markup of inline tokens; braces stand for their text."""
 _HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6", "h6": "h6"}
 _BLOCKS = {"p", "blockquote", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"}
 
@@ -207,19 +213,11 @@ def _render(tokens: Sequence[Token]) -> Iterable[str]:
 def _render_inline(tokens: Sequence[Token]) -> Iterable[str]:
     addresses: list[str] = []
     for token in tokens:
-        if token.type in {"text", "html_inline", "text_special"}:
-            yield escape(token.content)
-        elif token.type == "code_inline":
-            yield f"<code>{escape(token.content)}</code>"
-        elif token.type == "softbreak":
-            yield " "
-        elif token.type == "hardbreak":
-            yield "<br>"
-        elif token.type == "image":
-            yield f'<span class="faint">[picture: {escape(token.content)}]</span>'
+        if token.type in _TEXTS:
+            yield _TEXTS[token.type].format(escape(token.content))
         elif token.type == "link_open":
             addresses.append(str(token.attrGet("href") or ""))
         elif token.type == "link_close":
             yield f' <span class="faint">({escape(addresses.pop())})</span>'
-        elif token.tag in _INLINE:
-            yield f"<{_INLINE[token.tag]}>" if token.nesting == 1 else f"</{_INLINE[token.tag]}>"
+        elif token.tag in {"strong", "em"}:
+            yield f"<{token.tag}>" if token.nesting == 1 else f"</{token.tag}>"

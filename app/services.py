@@ -2,9 +2,8 @@
 
 import secrets
 import threading
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import gradio as gr
@@ -28,7 +27,7 @@ from rewardharness.data.votes import voter_id
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
 from rewardharness.judging.config import MEASURED
 from rewardharness.judging.measured import NAME, MeasuredJudge
-from rewardharness.schema import LABELS, Example, Failure, ImageInput, Judgment
+from rewardharness.schema import LABELS, Example, ImageInput, Judgment
 from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
 
@@ -59,7 +58,7 @@ class AppServices:
         self.settings = settings
         self.local = local
         self._scratch = scratch
-        self._lock, self._warm = threading.Lock(), False
+        self._warm = threading.Lock()  # taken once
         self.fixed = Fixed(settings, places, local=local) if settings.release is not None else None
         self.libraries = Libraries(settings, self.fixed, local=local)
         self.judges = Judges(settings, local=local)
@@ -71,6 +70,8 @@ class AppServices:
         self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
         self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
         self.batches = BatchServices(settings, scratch, self.judges, local=local)
+        self.batches_of_visitors = not local and self.fixed is None and settings.batch_pairs > 0
+        """Whether visitors who are not at this computer may run batches; none are judged by a release."""
 
     def visitor(
         self,
@@ -91,11 +92,6 @@ class AppServices:
         address = address_of(request, proxied=self.settings.space)
         owner = voter_id(f"address {address}", self.settings.feedback_salt or _KEY)
         return replace(visitor, owner=owner or "")
-
-    @property
-    def batches_of_visitors(self) -> bool:
-        """Whether visitors who are not at this computer may run batches; none are judged by a release."""
-        return not self.local and self.fixed is None and self.settings.batch_pairs > 0
 
     def start(
         self,
@@ -119,24 +115,20 @@ class AppServices:
             HarnessError: If an input is missing, or Library or judge cannot be used. Errors of an image or a model
                 give a Judgment with a failure.
         """
-        example = _example(draft)
-        if self.fixed is not None:
-            opened, library, price = self.fixed.open(used), self.fixed.library, self.fixed.price
-        else:
-            library = self.libraries.open(choice)
-            opened, price = self.judges.open(judge, used), self.judges.price(judge.kind)
+        example, fixed = _example(draft), self.fixed
+        library = self.libraries.open(choice) if fixed is None else fixed.library
+        opened = self.judges.open(judge, used) if fixed is None else fixed.open(used)
+        price = self.judges.price(judge.kind) if fixed is None else fixed.price
         return Running(opened.with_critiques() if critique else opened, library, example, price)
 
     def finish(self, running: Running, choice: Choice, judge: JudgeChoice = BY_MEASURING) -> Comparison | None:
         """Return the result of a comparison that was followed to its end; None if it was stopped."""
-        judgment = running.result()
+        judgment, fixed = running.result(), self.fixed
         if judgment is None:
             return None
-        hide = self.fixed.public_failure if self.fixed is not None else partial(self.judges.public_failure, judge)
-        judgment = _public(judgment, hide)
+        judgment = _public(judgment, hidden=self.judges.hides(judge.kind) if fixed is None else fixed.hides)
         scaled = scalings((image.name, image.path) for image in running.example.images if isinstance(image, ImageInput))
         judgment = replace(judgment, notes=(*judgment.notes, *scaled))
-        fixed = self.fixed
         return Comparison(
             running.example,
             judgment,
@@ -210,23 +202,15 @@ class AppServices:
         library, judge = library.strip(), judge.strip()
         if self.fixed is not None and (library or judge):
             raise InputError("This app is fixed to a release.", next_step="Leave library and judge out.")
-        return self._api_library(library), self._api_judge(judge)
-
-    def _api_library(self, spec: str) -> Choice:
-        if spec in {"", BUILTIN}:
-            return Choice(spec or self.libraries.choices()[0][1])
-        if self.local and Path(spec).expanduser().is_dir():
-            return Choice(FOLDER, folder=spec)
-        return Choice(HUB, spec=spec, loaded=self.hub.load(spec, Visitor()))
-
-    def _api_judge(self, spec: str) -> JudgeChoice:
-        if not spec:
-            return self.api_judge()
-        if spec == MEASURED:
-            return BY_MEASURING
-        if not self.local:
+        if judge not in {"", MEASURED} and not self.local:
             raise InputError("Programs can ask only the pixel-based judge here.", next_step="Run the app yourself.")
-        return judge_choice(spec)
+        if library in {"", BUILTIN}:
+            choice = Choice(library or self.libraries.choices()[0][1])
+        elif self.local and Path(library).expanduser().is_dir():
+            choice = Choice(FOLDER, folder=library)
+        else:
+            choice = Choice(HUB, spec=library, loaded=self.hub.load(library, Visitor()))
+        return choice, judge_choice(judge) if judge else self.api_judge()
 
     def keep(self, comparison: Comparison) -> str:
         """Keep the page of a result on this computer, and return its address in the app.
@@ -250,14 +234,9 @@ class AppServices:
         Raises:
             HarnessError: If it cannot be stored.
         """
-        judgment = comparison.judgment
-        context = {
-            "judge": judgment.judge,
-            "protocol": judgment.protocol,
-            "library_id": judgment.library_id,
-            "preference": judgment.preference,
-            **({"release": comparison.release} if comparison.release is not None else {}),
-        }
+        names = ("judge", "protocol", "library_id", "preference")
+        context = {name: getattr(comparison.judgment, name) for name in names}
+        context |= {"release": comparison.release} if comparison.release is not None else {}
         return self.feedback.give(comparison.example, preference, name=name, session=session, context=context)
 
     def warm_up(self) -> None:
@@ -267,22 +246,18 @@ class AppServices:
         """
         if self.fixed is not None or self.judges.default != MEASURED:
             return
-        with self._lock:
-            begun, self._warm = self._warm, True
-        if not begun:
+        if self._warm.acquire(blocking=False):
             threading.Thread(target=self._judge_something, name="warm up", daemon=True).start()
 
     def _judge_something(self) -> None:
-        paths = [self._scratch / f"warm-up-{shade}.png" for shade in (90, 150, 210)]
-        try:
-            for path, shade in zip(paths, (90, 150, 210), strict=True):
-                Image.new("RGB", (96, 96), (shade, 128, 128)).save(path)
+        paths = {self._scratch / f"warm-up-{shade}.png": (shade, 128, 128) for shade in (90, 150, 210)}
+        with suppress(Exception):  # a comparison of the visitor will say what is wrong
+            for path, color in paths.items():
+                Image.new("RGB", (96, 96), color).save(path)
             source, *candidates = map(str, paths)
             self.compare(Draft(source, tuple(candidates), (), "Make it red."), Choice())
             for sample in self.samples():
                 assert sample.images
-        except Exception:  # a comparison of the visitor will say what is wrong
-            return
 
     def samples(self) -> list[Sample]:
         """Return the sample comparisons; none if their photographs are not installed."""
@@ -313,23 +288,17 @@ def _example(draft: Draft) -> Example:
             raise MissingInputError(f"Candidate {label} is missing.", next_step=remedy)
     if not draft.instruction.strip():
         raise MissingInputError("The instruction is missing.", next_step="Describe the requested edit.")
-    return Example(
-        id="app",
-        instruction=draft.instruction.strip(),
-        source=ImageInput("The source", Path(source)),
-        candidates=tuple(
-            ImageInput(f"Candidate {label}", Path(path)) for label, path in zip(LABELS, given, strict=False)
-        ),
-        references=tuple(ImageInput(f"Image {number}", Path(path)) for number, path in enumerate(further, 2)),
-    )
+    edits = tuple(ImageInput(f"Candidate {label}", Path(path)) for label, path in zip(LABELS, given, strict=False))
+    others = tuple(ImageInput(f"Image {number}", Path(path)) for number, path in enumerate(further, 2))
+    source_image = ImageInput("The source", Path(source))
+    return Example("app", draft.instruction.strip(), source_image, edits, references=others)
 
 
-def _public(judgment: Judgment, hide: Callable[[Failure], Failure]) -> Judgment:
+def _public(judgment: Judgment, *, hidden: bool) -> Judgment:
     """Return a judgment as visitors may see it: messages of failures, which may contain an address, can be hidden."""
-    notes = []
-    for note in judgment.notes:
-        start, _, reason = note.partition(": ") if note.startswith(NO_CRITIQUE) else (note, "", "")
-        shown = hide(Failure("no_critique", reason)).message if reason else ""
-        notes.append(f"{start}: {shown}" if shown else start)
-    failure = None if judgment.failure is None else hide(judgment.failure)
+    if not hidden:
+        return judgment
+    failed = (note.startswith(NO_CRITIQUE) for note in judgment.notes)
+    notes = (note.partition(": ")[0] if bad else note for note, bad in zip(judgment.notes, failed, strict=True))
+    failure = None if judgment.failure is None else replace(judgment.failure, message="")
     return replace(judgment, notes=tuple(notes), failure=failure)

@@ -40,6 +40,7 @@ class Archives:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._folder = settings.home / "visitors"
+        self._most = settings.batch_megabytes * MEGABYTE
         self._turn = threading.Lock()
 
     def take(self, path: Path, jobs: Jobs, owner: str = "") -> Path:
@@ -84,11 +85,6 @@ class Archives:
                 step = "Try again when a batch has ended, or install the app on your own computer."
                 raise InputError("There is no room for another archive.", next_step=step)
             shutil.rmtree(max(free, key=lambda each: count[_owner(each)]))  # of equals the first, which is the oldest
-
-    @property
-    def _most(self) -> int:
-        """Maximum size of an archive in bytes."""
-        return self._settings.batch_megabytes * MEGABYTE
 
     def _check(self, path: Path, members: list[zipfile.ZipInfo]) -> int:
         """Check size and members of an archive, and return its size unpacked."""

@@ -223,13 +223,13 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         """See `RunService.look`. The number of examples is known once the run was started or shown here."""
         self._check(name)
         if name in self._examples:
-            self._followers[name].wanted = len(self._examples[name])
+            self._follower(name).wanted = len(self._examples[name])
         return super().look(name)
 
     def start(self, expected: Expected) -> str:
         """See `RunService.start`."""
         name = super().start(expected)
-        self._followers[name].wanted = int(expected.preview["examples"])
+        self._follower(name).wanted = int(expected.preview["examples"])
         return name
 
     def _opened(self, name: str) -> tuple[Example, ...]:
@@ -255,7 +255,7 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
             HarnessError: If the run or its data cannot be read.
         """
         self.look(name)
-        results = self._followers[name].run.results()
+        results = self._follower(name).run.results()
         rows = [
             BatchRow(example, judgment_from_json(results[example.id], steps=False))
             for example in self._opened(name)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.batch.service import PAGE, BatchRow
-from app.markup import block, bullets, callout, escape, faint, notice, paragraph, table
+from app.markup import block, bullets, callout, code, escape, faint, notice, paragraph, table
 from app.run_panel.following import FollowedRun
 from app.run_panel.jobs import RUN_SECONDS
 from app.run_panel.service import Listed
@@ -53,12 +53,11 @@ def run_status(run: FollowedRun) -> str:
 
 def run_choices(listed: Sequence[Listed[FollowedRun]]) -> list[tuple[str, str]]:
     """Return the choices of the list of runs: plain text, and the name."""
-    choices = []
-    for item in listed:
-        run = item.status
-        judged = f"{run.judged:,} of {run.wanted:,} judged" if run.wanted else f"{run.judged:,} judged"
-        choices.append(choice_of(item, run.name, str(run.manifest.get("judge") or ""), judged))
-    return choices
+    runs = [(item, item.status, f" of {item.status.wanted:,}" if item.status.wanted else "") for item in listed]
+    return [
+        choice_of(item, run.name, str(run.manifest.get("judge") or ""), f"{run.judged:,}{total} judged")
+        for item, run, total in runs
+    ]
 
 
 def summary(report: Mapping[str, Any], command: str) -> str:
@@ -78,7 +77,7 @@ def summary(report: Mapping[str, Any], command: str) -> str:
     facts = [f"{report['judged']:,} of {report['n']:,} judged"]
     facts += [f"Agreement with labels, {each}" for each in kinds] or ["No labels to compare with."]
     facts += [f"{code}: {count:,}" for code, count in report["failures"].items()]
-    lines = [*map(escape, facts), *([f"On the command line: <code>{escape(command)}</code>"] if command else [])]
+    lines = [*map(escape, facts), *([f"On the command line: {code(command)}"] if command else [])]
     return block(bullets(lines))
 
 
@@ -95,7 +94,7 @@ def rows_table(rows: Sequence[BatchRow], page: int, thumbnail: Callable[[ImageIn
     shown = rows[page * PAGE : (page + 1) * PAGE]
     cells = [
         [
-            f"{escape(row.example.id)}",
+            escape(row.example.id),
             "".join(_picture(name, image, row, thumbnail) for name, image in _images(row)),
             escape(row.example.instruction[:200]),
             _result(row),
@@ -111,8 +110,7 @@ def rows_table(rows: Sequence[BatchRow], page: int, thumbnail: Callable[[ImageIn
 
 
 def _images(row: BatchRow) -> list[tuple[str, ImageInput]]:
-    example = row.example
-    pairs = [("Source", example.sources[0]), *zip(example.labels, example.candidates, strict=True)]
+    pairs = [("Source", row.example.sources[0]), *zip(row.example.labels, row.example.candidates, strict=True)]
     return [(name, image) for name, image in pairs if isinstance(image, ImageInput)]
 
 
@@ -127,13 +125,11 @@ def _result(row: BatchRow) -> str:
     judgment = row.judgment
     if judgment.failure is not None:
         return f'<span class="pill warning">not judged: {escape(judgment.failure.code)}</span>'
-    rewards = [
-        f"{escape(label)} {scores.reward:.2f}" for label, scores in judgment.scores.items() if scores.reward is not None
-    ]
+    scored = [(escape(label), scores.reward) for label, scores in judgment.scores.items()]
+    rewards = ", ".join(f"{label} {reward:.2f}" for label, reward in scored if reward is not None)
     shown = "inconsistent" if judgment.inconsistent else judgment.preference or "scored"
-    wrong = row.fits("against")
-    pill = f'<span class="pill {"warning" if wrong else ""}">{escape(shown)}</span>'
-    return f'{pill}<span class="faint"> {", ".join(rewards)}</span>'
+    style = "warning" if row.fits("against") else ""
+    return f'<span class="pill {style}">{escape(shown)}</span><span class="faint"> {rewards}</span>'
 
 
 def _why(row: BatchRow) -> str:

@@ -8,12 +8,16 @@ import gradio as gr
 
 from app.benchmark import case_views as words
 from app.benchmark import views
-from app.benchmark.runs import OpenedBenchmark, QuestionCase, pictures
-from app.benchmark.service import AGAINST, BenchmarkServices, QuestionFilter
-from app.failures import explain
+from app.benchmark.form import BenchmarkForm
+from app.benchmark.runs import BenchmarkStatus, OpenedBenchmark, QuestionCase, pictures
+from app.benchmark.service import AGAINST, AskedQuestion, BenchmarkServices, QuestionFilter
+from app.failures import explain, explaining_at
+from app.run_panel.events import Known, RunEvents
+from app.run_panel.following import MOVING
+from app.run_panel.page import RunPanel
+from app.services import AppServices
 from app.viewer.example_views import ExamplePanel
-from app.widgets import Updates, Widgets, button, choices, markup, section, state
-from rewardharness.benchmark.comparison import RunComparison
+from app.widgets import QUIET, Updates, Widgets, button, choices, markup, section, state
 from rewardharness.benchmark.metrics import split
 from rewardharness.benchmark.result import BenchmarkResult
 from rewardharness.errors import HarnessError, InputError
@@ -73,13 +77,12 @@ class Questions(Widgets):
         selected = QuestionFilter(kind, part, None if category == ALL else category[1:])
         asked = selected.pick(self.services.asked(name, row))
         number = (number + by) % len(asked) if asked else 0
-        try:
-            shown = self.panel.empty(words.no_case(kind))
-            if asked:
-                shown = fill(self.panel, self.services.case(name, row, asked[number].reply.question.id))
-        except Exception as error:  # the other questions stay usable
-            shown = self.panel.empty(explain(error))
+        shown = self._show(name, row, asked[number]) if asked else self.panel.empty(words.no_case(kind))
         return {self.number: number, self.position: words.position(number, len(asked)), **shown}
+
+    @explaining_at("panel")
+    def _show(self, name: str, row: str, asked: AskedQuestion) -> Updates:
+        return fill(self.panel, self.services.case(name, row, asked.reply.question.id))
 
     def connect(self, where: list[Any], options: dict[str, Any]) -> None:
         """Connect the widgets.
@@ -92,10 +95,14 @@ class Questions(Widgets):
         chosen = [self.kind, self.part, self.category]
         for control in chosen:
             control.input(self.choose, [*where, *chosen], parts, **options)
+        stepping = {
+            "inputs": [*where, *chosen, self.number],
+            "outputs": parts,
+            "trigger_mode": "always_last",
+            **options,
+        }
         for control, by in ((self.previous, -1), (self.following, 1)):
-            control.click(
-                partial(self.step, by), [*where, *chosen, self.number], parts, trigger_mode="always_last", **options
-            )
+            control.click(partial(self.step, by), **stepping)
 
 
 def fill(panel: ExamplePanel, case: QuestionCase) -> Updates:
@@ -151,16 +158,15 @@ class Comparing(Widgets):
             if not first or not second:
                 raise InputError("Two rows are needed.", next_step="Choose a first and a second.")
             pair = _row(first), _row(second)
-            return {**self._compared(self.services.compare(*pair)), self.pair: pair}
+            comparison = self.services.compare(*pair)
         except Exception as error:
             return self._nothing(explain(error))
-
-    def _compared(self, comparison: RunComparison) -> Updates:
         flips = words.flip_choices(comparison)
         left_out = f", first {MAX_FLIPS} shown" if len(flips) > MAX_FLIPS else ""
         label = f"Differences ({len(flips)}{left_out})"
         return {
             self.compared: words.compared(comparison),
+            self.pair: pair,
             self.flips: gr.Radio(flips[:MAX_FLIPS], value=None, visible=bool(flips), label=label),
             **self.panel.empty(words.no_flip(ABOUT) if flips else ""),
         }
@@ -169,14 +175,12 @@ class Comparing(Widgets):
         hidden = gr.Radio([], value=None, visible=False)
         return {self.compared: text, self.pair: None, self.flips: hidden, **self.panel.empty("")}
 
+    @explaining_at("panel")
     def choose(self, pair: tuple[Row, Row] | None, question: str | None) -> Updates:
         """Show a question on which the two rows differ."""
-        try:
-            if pair is None or not question:
-                return self.panel.empty(words.no_flip(ABOUT))
-            return fill(self.panel, self.services.flip(*pair, question))
-        except Exception as error:
-            return self.panel.empty(explain(error))
+        if pair is None or not question:
+            return self.panel.empty(words.no_flip(ABOUT))
+        return fill(self.panel, self.services.flip(*pair, question))
 
     def connect(self, options: dict[str, Any]) -> None:
         """Connect the widgets. `options`: options of the events."""
@@ -245,3 +249,88 @@ class BenchmarkView(Widgets):
             self.calibration: views.section(result, "confidence", key),
             **self.questions.begin(name, key),
         }
+
+
+STEPS = 10
+"""Number of times that the table of a running benchmark is updated."""
+
+ARROWS = """() => {
+  document.addEventListener("keydown", (event) => {
+    const place = {ArrowLeft: "benchmark-previous", ArrowRight: "benchmark-next"}[event.key];
+    if (!place || !document.activeElement || !document.activeElement.closest("#benchmark-steps")) return;
+    event.preventDefault();
+    document.querySelector(`button#${place}`).click();
+  });
+}"""
+"""On the buttons that step through questions, the arrow keys do so too."""
+
+
+class BenchmarkEvents(RunEvents[BenchmarkStatus, BenchmarkView]):
+    """Handlers of the Benchmark tab. Holds nothing of any visitor."""
+
+    name, title, parameter = "benchmark", "Benchmark", "benchmark"
+    texts = views
+
+    def show_new(self, status: BenchmarkStatus) -> Updates:
+        """See `RunEvents.show_new`."""
+        return {self.panel.area: gr.Column(visible=False)}
+
+    def show_actions(self, status: BenchmarkStatus) -> Updates:
+        """See `RunEvents.show_actions`."""
+        return {self.view.about: views.about_run(status, self.service.command(status.name))}
+
+    def show_details(
+        self, status: BenchmarkStatus, known: Known | None, held: Sequence[str], *values: Any
+    ) -> tuple[Updates, Any]:
+        """See `RunEvents.show_details`. The value is the step of the shown table."""
+        shown = -1 if known is None else int(known[1])
+        step = STEPS * status.judged // status.wanted if status.wanted else 0
+        changed = known is None or known[0][1] != status.state
+        if not status.judged or not (changed or step != shown):
+            return {}, shown
+        return self._results(status, held, new=shown < 0 or status.state not in MOVING), step
+
+    def _results(self, status: BenchmarkStatus, held: Sequence[str], *, new: bool) -> Updates:
+        """Show the results. `new`: also those that a user may be looking at."""
+        view, name, benchmarks = self.view, status.name, self.services.benchmarks
+        opened = benchmarks.open(name)
+        result = opened.result
+        if not result.rows:
+            return {self.panel.area: gr.Column(visible=False)}
+        updates: Updates = {self.panel.area: gr.Column(visible=True), **view.show(result)}
+        if not new:
+            return updates
+        page = benchmarks.report_file(name) if status.state not in MOVING else None
+        rows = views.row_choices(result)
+        answered = [row.key for row in result.rows if row.judged]
+        others = [run.status.name for run in benchmarks.runs(held) if not run.error]
+        return {
+            **updates,
+            view.download: gr.DownloadButton(value=page, visible=page is not None),
+            view.row: gr.Dropdown(rows, value=rows[0][1], visible=len(rows) > 1),
+            **view.show_row(opened, name, rows[0][1]),
+            **view.comparing.begin([name, *(other for other in others if other != name)], answered),
+        }
+
+    @explaining_at("panel.message")
+    def choose_row(self, name: str, key: str) -> Updates:
+        """Show another row in detail."""
+        return self.view.show_row(self.services.benchmarks.open(name), name, key)
+
+    def connect(self) -> None:
+        """See `RunEvents.connect`."""
+        super().connect()
+        where = [self.panel.current, self.view.row]
+        self.view.row.input(self.choose_row, where, self.outputs, **self.look)
+        gr.on(None, None, None, None, js=ARROWS, **QUIET)
+        self.view.questions.connect(where, self.look)
+        self.view.comparing.connect(self.look)
+
+
+def build_benchmark_tab(services: AppServices) -> None:
+    """Draw the tab and connect its widgets."""
+    markup(views.introduction(local=services.local), elem_id="benchmark-introduction")
+    form, panel = BenchmarkForm(services), RunPanel(services, "benchmark")
+    with panel.area:
+        view = BenchmarkView(services.benchmarks)
+    BenchmarkEvents(services, services.benchmarks, form, panel, view).connect()

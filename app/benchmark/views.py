@@ -11,8 +11,8 @@ from typing import Any
 from app.benchmark.runs import BenchmarkStatus
 from app.benchmark.service import sizes
 from app.failures import title_of
-from app.markup import block, bullets, callout, count, escape, faint, folded, paragraph, plain, table
-from app.run_panel.new_jobs import PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS
+from app.markup import block, bullets, callout, code, count, escape, faint, folded, paragraph, plain, table
+from app.run_panel.new_jobs import OWN, PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS
 from app.run_panel.service import Listed
 from app.run_panel.views import choice_of, counted_status, facts, sections
 from rewardharness.benchmark.figures import figure, headline
@@ -34,11 +34,7 @@ _OWN: Mapping[str, tuple[str, str, str]] = {
         "little about real edits.",
         f"{DEMO_PAIRS} pairs · generated on first use",
     ),
-    FEEDBACK: (
-        "My feedback",
-        "Your preferences from the Score tab.",
-        "your votes",
-    ),
+    FEEDBACK: ("My feedback", "Your preferences from the Score tab.", "your votes"),
     PLACE: (
         "Data of my own",
         "A folder, a table, a task file (.yaml) or a dataset on the Hub, with labels. Columns are recognized.",
@@ -63,11 +59,8 @@ def introduction(*, local: bool) -> str:
 
 def task_choices(tasks: Sequence[Task], *, local: bool) -> list[tuple[str, str]]:
     """What can be judged, as a list shows it in plain text on three lines, and the name of each."""
-    names = (DEMO, FEEDBACK, PLACE) if local else (DEMO,)
-    own = [("\n".join(map(plain, _OWN[name])), name) for name in names]
-    if not local:
-        return own
-    return [*own, *(("\n".join(_lines(task)), task.name) for task in tasks)]
+    own = [("\n".join(map(plain, _OWN[name])), name) for name in (OWN if local else OWN[:1])]
+    return [*own, *(("\n".join(_lines(task)), task.name) for task in tasks if local)]
 
 
 def _lines(task: Task) -> list[str]:
@@ -78,12 +71,9 @@ def _lines(task: Task) -> list[str]:
 
 
 def _counts(task: Task) -> str:
-    known = {part.name: numbers for part in task.parts if (numbers := sizes(task).get(part.name))}
-    if not known:
-        return ""
-    if len(known) == 1 and len(task.parts) == 1:
-        return f"n {_n(next(iter(known.values())))}"
-    return "n " + ", ".join(f"{_n(numbers)} ({name})" for name, numbers in known.items())
+    known = {part.name: _n(numbers) for part in task.parts if (numbers := sizes(task).get(part.name))}
+    counts = known.values() if len(task.parts) == 1 else (f"{number} ({name})" for name, number in known.items())
+    return f"n {', '.join(counts)}" if known else ""
 
 
 def _n(numbers: Sequence[int]) -> str:
@@ -109,13 +99,12 @@ def about_task(task: Task | None, name: str) -> str:
         ]
         for part in task.parts
     ]
-    where = f"<code>{escape(task.data.hub)}</code> on the Hub" if task.data.hub else "A copy on this computer"
-    pinned = f", revision <code>{escape(task.data.revision[:12])}</code>" if task.data.revision else ""
+    where = f"{code(task.data.hub)} on the Hub" if task.data.hub else "A copy on this computer"
+    pinned = f", revision {code(task.data.revision[:12])}" if task.data.revision else ""
     license_ = f"License: {task.license}" if task.license else ""
     about = [f"Data: {where}{pinned}", escape(task.paper), escape(license_)]
     access = callout("note", "How to get the data", paragraph(task.access)) if task.access else ""
-    notes = bullets(map(escape, task.notes))
-    careful = folded("Where to be careful", notes)
+    careful = folded("Where to be careful", bullets(map(escape, task.notes)))
     return block(
         f"<h3>{escape(task.title)}</h3>{paragraph(task.about)}{access}"
         f"{table(['Part', 'n in published tables', 'Labels'], parts, 'plain')}"
@@ -127,8 +116,8 @@ def _definitions(task: Task | None) -> str:
     """What the words for protocols and metrics mean."""
     protocols = task.protocols if task else PROTOCOLS_OF_EXAMPLES
     metrics = task.metrics if task else ("exact", "forced")
-    rows = [[f"<code>{escape(name)}</code>", escape(PROTOCOLS[name])] for name in protocols]
-    counted = [[f"<code>{escape(name)}</code>", escape(METRICS[name])] for name in metrics]
+    rows = [[code(name), escape(PROTOCOLS[name])] for name in protocols]
+    counted = [[code(name), escape(METRICS[name])] for name in metrics]
     tables = table(["Protocol", ""], rows, "plain") + table(["Counted", ""], counted, "plain")
     return folded("Protocols and what is counted", tables)
 
@@ -205,12 +194,12 @@ def about_run(progress: BenchmarkStatus, command: str) -> str:
     drawn = manifest.get("sampled")
     sample = f"{drawn[0]:,} of {drawn[1]:,} pairs or groups, seed {drawn[2]}" if drawn else "all"
     rows = {
-        "Run": f"<code>{escape(progress.name)}</code>",
+        "Run": code(progress.name),
         "Task": escape(f"{manifest.get('task')}, protocol {manifest.get('task_protocol')}"),
         "Judged": escape(sample),
         "Judge": escape(f"{manifest.get('judge_name')}, {manifest.get('judge_protocol')}"),
-        "Library": f"<code>{escape(str(manifest.get('library_id'))[:12])}</code>",
-        "Data": f"<code>{escape(str(manifest.get('data'))[:12])}</code>",
+        "Library": code(str(manifest.get("library_id"))[:12]),
+        "Data": code(str(manifest.get("data"))[:12]),
     }
     return facts(rows, command)
 

@@ -70,18 +70,18 @@ def accuracy_chart(found: Sequence[CurvePoint], audit: HeldOutReport | None = No
     Returns:
         An SVG; empty without points.
     """
-    known = [point for point in found if point.accuracy is not None]
+    known = [(point, point.accuracy) for point in found if point.accuracy is not None]
     bars = _bars(audit)
     if not known:
         return ""
-    values = [point.accuracy or 0.0 for point in known] + [value for _, bar in bars for value in bar]
+    values = [accuracy for _, accuracy in known] + [value for _, bar in bars for value in bar]
     low = max(0.0, math.floor(min(values) * 20 - 0.2) / 20)
     high = min(1.0, math.ceil(max(values) * 20 + 0.2) / 20)
     right = WIDTH - RIGHT - (AUDIT if bars else 0)
     frame = _Frame(max(1, found[-1].tried), low, high if high > low else low + 0.05, right)
     path, dots, version = "", "", 0
-    for point in known:
-        x, y = frame.x(point.tried), frame.y(point.accuracy or 0.0)
+    for point, accuracy in known:
+        x, y = frame.x(point.tried), frame.y(accuracy)
         path += f"H{x}V{y}" if path else f"M{x} {y}"
         if point.version != version:
             version = point.version
@@ -140,28 +140,27 @@ def _bars(audit: HeldOutReport | None) -> list[tuple[str, tuple[float, float, fl
 
 
 def _bar(frame: _Frame, number: int, name: str, bar: tuple[float, float, float]) -> str:
-    x = round(frame.right + 30 + 38 * number, 1)
-    low, value, high = (frame.y(number) for number in bar)
-    line = f'<path class="bar" d="M{x} {low}V{high}M{x - 5} {low}h10M{x - 5} {high}h10"/>'
-    dot = f'<circle class="mark audit" cx="{x}" cy="{value}" r="4.5"/>'
-    words = f'<text x="{x}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{name}</text>'
-    title = ""
-    if number == 0:
-        title = f'<text x="{x + 19}" y="{HEIGHT - BOTTOM + 28}" text-anchor="middle">held-out, 95%</text>'
-    return line + dot + words + title
+    x, base = round(frame.right + 30 + 38 * number, 1), HEIGHT - BOTTOM
+    low, value, high = map(frame.y, bar)
+    title = "" if number else _text(x + 19, base + 28, "middle", "held-out, 95%")
+    return (
+        f'<path class="bar" d="M{x} {low}V{high}M{x - 5} {low}h10M{x - 5} {high}h10"/>'
+        f'<circle class="mark audit" cx="{x}" cy="{value}" r="4.5"/>{_text(x, base + 14, "middle", name)}{title}'
+    )
 
 
 def _axes(frame: _Frame, ticks: Sequence[tuple[float, str]]) -> str:
-    parts = []
-    for value, words in ticks:
-        y = frame.y(value)
-        parts.append(f'<path class="grid" d="M{LEFT} {y}H{frame.right}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{round(y + 4, 1)}" text-anchor="end">{words}</text>')
-    base = HEIGHT - BOTTOM + 16
-    parts.append(f'<text x="{LEFT}" y="{base}">start</text>')
-    edits = f"{count(frame.most, 'edit')} tested"
-    parts.append(f'<text x="{frame.right}" y="{base}" text-anchor="end">{edits}</text>')
-    return "".join(parts)
+    lines = (
+        f'<path class="grid" d="M{LEFT} {y}H{frame.right}"/>{_text(LEFT - 6, round(y + 4, 1), "end", words)}'
+        for y, words in ((frame.y(value), words) for value, words in ticks)
+    )
+    base, edits = HEIGHT - BOTTOM + 16, f"{count(frame.most, 'edit')} tested"
+    start = f'<text x="{LEFT}" y="{base}">start</text>'
+    return f"{''.join(lines)}{start}{_text(frame.right, base, 'end', edits)}"
+
+
+def _text(x: float, y: float, anchor: str, words: str) -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{words}</text>'
 
 
 def _picture(body: str, title: str) -> str:

@@ -56,8 +56,7 @@ class RunForm(JobForm):
         with section("New run", open=True, elem_id="evolve-new") as self.section:
             with gr.Row(equal_height=False):
                 with gr.Column(scale=1, min_width=300):
-                    remote = self._draw_where()
-                    data = _draw_data(services)
+                    remote, data = self._draw_where(), _draw_data(services)
                 with gr.Column(scale=1, min_width=300, visible=local):
                     self.chooser = Chooser(services, "evolve-library", "Library to start from", address="", aloud=False)
             if local:

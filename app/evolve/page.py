@@ -1,18 +1,22 @@
 """Widgets that show an evolution, with what they do: its edits, the labels to check, and its versions."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
-from app.evolve import proposal_views, views
+from app.evolve import charts, proposal_views, views
+from app.evolve.form import RunForm
 from app.evolve.proposal_views import EditItem
-from app.evolve.runs import ExampleCase
+from app.evolve.runs import EvolutionStatus, ExampleCase
 from app.evolve.service import EvolveServices
-from app.failures import explain
+from app.failures import explaining, explaining_at
 from app.library.libraries import Order
 from app.library.publish import draw_publishing
+from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import RunPanel
+from app.run_panel.service import Listed
 from app.services import AppServices
 from app.viewer import example_views
 from app.viewer.example_views import ExamplePanel
@@ -70,42 +74,37 @@ class Edits(Widgets):
     def _item(self, name: str, key: str | None) -> EditItem | None:
         return proposal_views.find(proposal_views.items(self._evolve.look(name)), key or "")
 
+    @explaining_at("head")
     def choose(self, name: str, key: str | None) -> Updates:
         """Show an edit."""
-        try:
-            item = self._item(name, key)
-            return {self.chosen: gr.skip()} if item is None else {self.chosen: item.key, **self.show(name, item)}
-        except Exception as error:
-            return {self.head: explain(error)}
+        item = self._item(name, key)
+        return {self.chosen: gr.skip()} if item is None else {self.chosen: item.key, **self.show(name, item)}
 
     def show(self, name: str, item: EditItem) -> Updates:
         """Show what an edit changes, and the examples that it is about."""
-        try:
-            if isinstance(item.event, Proposed):
-                change = proposal_views.foreseen(item.event)
-            else:
-                change = proposal_views.change(diff_libraries(*self._evolve.difference(name, item.event)))
-        except Exception as error:
-            change = explain(error)
         examples = proposal_views.example_choices(item)
         return {
             self.head: proposal_views.head(item),
             self.change_part: gr.Accordion(visible=True),
-            self.change: change,
+            self.change: self._change(name, item),
             self.example_part: gr.Accordion(visible=item.decided is not None),
             self.examples: gr.Radio(examples, value=None, visible=bool(examples)),
             **self.panel.empty(example_views.no_example(ABOUT_EDIT) if examples else example_views.NO_EXAMPLES),
         }
 
+    @explaining
+    def _change(self, name: str, item: EditItem) -> str:
+        if isinstance(item.event, Proposed):
+            return proposal_views.foreseen(item.event)
+        return proposal_views.change(diff_libraries(*self._evolve.difference(name, item.event)))
+
+    @explaining_at("panel")
     def choose_example(self, name: str, key: str, example: str | None) -> Updates:
         """Show what the chosen edit changed for an example."""
-        try:
-            item = self._item(name, key)
-            if item is None or item.decided is None or example is None:
-                return self.panel.empty(example_views.no_example(ABOUT_EDIT))
-            return fill(self.panel, self._evolve, self._evolve.case(name, item.decided, example))
-        except Exception as error:
-            return self.panel.empty(explain(error))
+        item = self._item(name, key)
+        if item is None or item.decided is None or example is None:
+            return self.panel.empty(example_views.no_example(ABOUT_EDIT))
+        return fill(self.panel, self._evolve, self._evolve.case(name, item.decided, example))
 
     def connect(self, current: gr.State) -> None:
         """Connect the widgets. `current`: name of the shown run."""
@@ -127,10 +126,9 @@ class Labels(Widgets):
                 self.panel = ExamplePanel("evolve-puzzle", 1)
                 with gr.Row(visible=False, elem_id="evolve-relabel") as self.row:
                     titles = {RIGHT: "The label is correct", **{each: f"{each} is better" for each in LABELS}}
-                    self.buttons = {
-                        label: button(title, f"evolve-label-{label}", min_width=110)
-                        for label, title in (titles | {TIE: "It is a tie"}).items()
-                    }
+                    titles[TIE] = "It is a tie"
+                    ids = {label: f"evolve-label-{label}" for label in titles}
+                    self.buttons = {label: button(title, ids[label], min_width=110) for label, title in titles.items()}
                 self.message = markup(elem_id="evolve-relabelled")
 
     def list(self, name: str, *, new: bool) -> Updates:
@@ -149,31 +147,29 @@ class Labels(Widgets):
 
     def choose(self, name: str, example: str | None) -> Updates:
         """Show an example of the queue, and its other labels."""
-        try:
-            if example is None:
-                return self.empty()
-            case = self._evolve.queued_case(name, example)
-            letters, given = case.example.labels, case.example.preference
-            wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {given}
-            return {
-                **fill(self.panel, self._evolve, case),
-                self.row: gr.Row(visible=self._local),
-                **{each: gr.Button(visible=label in wanted) for label, each in self.buttons.items()},
-                self.message: "",
-            }
-        except Exception as error:
-            return {**self.panel.empty(explain(error)), self.row: gr.Row(visible=False)}
+        hidden: Updates = {self.row: gr.Row(visible=False)}
+        return hidden | (self.empty() if example is None else self._chosen(name, example))
 
+    @explaining_at("panel")
+    def _chosen(self, name: str, example: str) -> Updates:
+        case = self._evolve.queued_case(name, example)
+        letters, given = case.example.labels, case.example.preference
+        wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {given}
+        return {
+            **fill(self.panel, self._evolve, case),
+            self.row: gr.Row(visible=self._local),
+            **{each: gr.Button(visible=label in wanted) for label, each in self.buttons.items()},
+            self.message: "",
+        }
+
+    @explaining_at("message")
     def correct(self, preference: str, name: str, example: str | None) -> Updates:
         """Store a reviewed label: a letter, `tie`, or `RIGHT` for the given one."""
-        try:
-            if example is None:
-                raise InputError("No example is chosen.", next_step="Choose one in the queue.")
-            changed = preference != RIGHT
-            file = self._evolve.correct(name, example, preference if changed else None)
-            return {**self.empty(), **self.list(name, new=True), self.message: views.corrected(file, changed=changed)}
-        except Exception as error:
-            return {self.message: explain(error)}
+        if example is None:
+            raise InputError("No example is chosen.", next_step="Choose one in the queue.")
+        changed = preference != RIGHT
+        file = self._evolve.correct(name, example, preference if changed else None)
+        return {**self.empty(), **self.list(name, new=True), self.message: views.corrected(file, changed=changed)}
 
     def connect(self, current: gr.State) -> None:
         """Connect the widgets. `current`: name of the shown run."""
@@ -214,19 +210,18 @@ class Versions(Widgets):
 
     def choose(self, name: str, number: int | None) -> Updates:
         """Show a version, and how it can be used."""
-        if number is None:
-            return {self.use: "", self.publish: gr.Column(visible=False)}
-        try:
-            version = next(item for item in self._evolve.versions(name) if item.number == number)
-            places = [str(self._evolve.place(name, each)) if self._local else "" for each in (number, number - 1)]
-            library, report = self._evolve.library(name, number), self._evolve.report(name)
-            audited = report is not None and report.library.final_id == library.id
-            audit = report.audit.final if report is not None and audited else None
-            text = views.version(version, library, audit, places[0], places[1] if number else "")
-            bump = self._evolve.bump(name, number)
-        except Exception as error:  # any error is shown, so that the page stays usable
-            return {self.use: explain(error), self.publish: gr.Column(visible=False)}
-        bumped = {field: gr.Dropdown(value=bump) for field in self.bump}
+        hidden: Updates = {self.use: "", self.publish: gr.Column(visible=False)}
+        return hidden | ({} if number is None else self._chosen(name, number))
+
+    @explaining_at("use")
+    def _chosen(self, name: str, number: int) -> Updates:
+        version = next(item for item in self._evolve.versions(name) if item.number == number)
+        places = [str(self._evolve.place(name, each)) if self._local else "" for each in (number, number - 1)]
+        library, report = self._evolve.library(name, number), self._evolve.report(name)
+        audited = report is not None and report.library.final_id == library.id
+        audit = report.audit.final if report is not None and audited else None
+        text = views.version(version, library, audit, places[0], places[1] if number else "")
+        bumped = {field: gr.Dropdown(value=self._evolve.bump(name, number)) for field in self.bump}
         return {self.use: text, self.publish: gr.Column(visible=True), **bumped}
 
 
@@ -267,3 +262,96 @@ class RunView(Widgets):
                     "Download the report (HTML)", visible=False, elem_id="evolve-download", size="md", scale=0,
                     min_width=240,
                 )  # fmt: skip
+
+
+class EvolveEvents(RunEvents[EvolutionStatus, RunView]):
+    """Handlers of the Evolve tab. Holds nothing of any visitor."""
+
+    name, title, parameter = "evolve", "Evolve", "run"
+    texts = views
+
+    @property
+    def tick_inputs(self) -> Sequence[Any]:
+        """See `RunEvents.tick_inputs`."""
+        return [self.view.edits.chosen]
+
+    def show_list(self, listed: Sequence[Listed[EvolutionStatus]]) -> Updates:
+        """Offer the finished runs for comparison."""
+        finished = [run.status.name for run in listed if run.status.state == "finished"]
+        visible = len(finished) > 1 and self.services.local
+        return {self.view.comparison: gr.Row(visible=visible), self.view.several: gr.Dropdown(finished)}
+
+    def show_new(self, status: EvolutionStatus) -> Updates:
+        """See `RunEvents.show_new`."""
+        edits = self.view.edits
+        return {
+            self.panel.area: gr.Column(visible=True),
+            edits.chosen: "",
+            edits.head: proposal_views.no_item(status),
+            edits.change_part: gr.Accordion(visible=False),
+            edits.example_part: gr.Accordion(visible=False),
+            **self.view.labels.empty(),
+            self.view.labels.message: "",
+        }
+
+    def show_actions(self, status: EvolutionStatus) -> Updates:
+        """See `RunEvents.show_actions`. A job on the Hub can be stopped also before its first judgment."""
+        view, name, evolve = self.view, status.name, self.services.evolve
+        report = evolve.report(name) if status.state == "finished" else None
+        folder = str(status.folder / "library") if self.services.local else ""
+        page = evolve.report_file(name) if report is not None else None
+        stoppable = status.state == "running" or (status.state == "starting" and status.remote is not None)
+        return {
+            self.panel.stop: gr.Button(visible=stoppable),
+            view.about: views.about(status, evolve.command(name), evolve.log(name)),
+            view.report: views.report(report, folder),
+            view.download: gr.DownloadButton(value=page, visible=page is not None),
+        }
+
+    def show_details(
+        self, status: EvolutionStatus, known: Known | None, held: Sequence[str], *values: Any
+    ) -> tuple[Updates, Any]:
+        """See `RunEvents.show_details`."""
+        new = known is None
+        if known is not None and known[0][1:4] == status.mark[1:4]:  # only the number of judgments has changed
+            return {}, None
+        view, name, edits = self.view, status.name, self.view.edits
+        items, points = proposal_views.items(status), charts.points(status)
+        report = self.services.evolve.report(name) if status.state == "finished" else None
+        label, selected = f"Edits, newest first ({len(items)})", {"value": None} if new else {}
+        updates: Updates = {
+            edits.choices: gr.Radio(proposal_views.choices(items), label=label, **selected),
+            view.accuracy: charts.accuracy(points, report.audit if report else None),
+            view.judgments: charts.judgments(points),
+            view.findings: views.findings(status),
+            **view.versions.list(name, new=new),
+            **view.labels.list(name, new=new),
+        }
+        item = proposal_views.find(items, str(values[0]))
+        if item is None:
+            updates[edits.head] = proposal_views.no_item(status)
+        elif item.decided == status.events[-1]:
+            updates |= edits.show(name, item)  # the decision on the shown edit
+        return updates, None
+
+    @explaining_at("view.compared")
+    def compare(self, names: list[str] | None) -> Updates:
+        """Compare finished runs."""
+        if not names or len(names) < 2:
+            raise InputError("Two runs are needed.", next_step="Choose two or more that are finished.")
+        rows, comparable = self.services.evolve.compare(names)
+        return {self.view.compared: views.compared(rows, comparable=comparable)}
+
+    def connect(self) -> None:
+        """See `RunEvents.connect`."""
+        super().connect()
+        self.view.edits.connect(self.panel.current)
+        self.view.labels.connect(self.panel.current)
+        self.view.compare.click(self.compare, self.view.several, self.view.compared, **QUIET)
+
+
+def build_evolve_tab(services: AppServices) -> None:
+    """Draw the tab and connect its widgets."""
+    markup(views.introduction(local=services.local), elem_id="evolve-introduction")
+    form, panel = RunForm(services), RunPanel(services, "evolve")
+    EvolveEvents(services, services.evolve, form, panel, RunView(services, panel)).connect()

@@ -12,8 +12,8 @@ from typing import Any
 from app.evolve.runs import EvolutionStatus
 from app.evolve.service import Version
 from app.evolve.views import share
-from app.library.views import differences, entry_document, entry_rubric, entry_tool, kind_words
-from app.markup import block, bullets, count, diff, escape, named, notice, paragraph, plain
+from app.library.views import changed_entry, differences, entry_document, entry_rubric, entry_tool, kind_words
+from app.markup import block, bullets, code, count, escape, named, notice, paragraph, plain
 from rewardharness.evolution.events import Decided, PhaseBegan, Proposed, Rehearsed, Skipped
 from rewardharness.evolution.gate import Evidence, estimate_gain
 from rewardharness.library.diff import LibraryDiff
@@ -97,14 +97,8 @@ def _waiting(sight: EvolutionStatus) -> list[Proposed]:
     over |= {member for event in decided if event.accepted for member in event.members}
     over |= {event.signature for event in sight.events if isinstance(event, Rehearsed) and not event.usable}
     passed = {event.what for event in sight.events if isinstance(event, Skipped)}
-    return [
-        event
-        for event in sight.events
-        if isinstance(event, Proposed)
-        and event.step >= begun
-        and event.signature not in over
-        and event.statement not in passed
-    ]
+    open_ones = [event for event in sight.events if isinstance(event, Proposed) and event.step >= begun]
+    return [event for event in open_ones if event.signature not in over and event.statement not in passed]
 
 
 def choices(found: Sequence[EditItem]) -> list[tuple[str, str]]:
@@ -160,31 +154,24 @@ def _rehearsals(item: EditItem) -> str:
     """How the call of a new Tool was tried."""
     lines = []
     for each in item.rehearsed:
-        bad = [str(seen.get("problem")) for seen in each.observations if seen.get("problem")]
+        bad = "; ".join(str(seen["problem"]) for seen in each.observations if seen.get("problem"))
         tried = f"The call of {each.tool} was tried on {count(len(each.observations), 'example')} first"
-        lines.append(f"{tried}: {'all replies were of use' if not bad else '; '.join(bad)}.")
+        lines.append(f"{tried}: {bad or 'all replies were of use'}.")
     return bullets(map(escape, lines), "evidence")
 
 
 def evidence(found: Evidence) -> str:
     """What spoke for an edit and what against it, in sentences."""
-    lines = []
+    lines = ["It changes what the judge reads for no example."]
     if found.affected:
-        lines.append(
-            f"It changes what the judge reads for {count(found.affected, 'example')}; {found.calls} of them were "
-            "judged again, and all others stay as they are."
-        )
-    else:
-        lines.append("It changes what the judge reads for no example.")
+        again = f"; {found.calls} of them were judged again, and all others stay as they are."
+        lines = [f"It changes what the judge reads for {count(found.affected, 'example')}{again}"]
     if found.judged:
-        lines.append(
-            f"Of the {count(found.judged, 'example')} that count, it fixes {found.fixes} and breaks {found.breaks}; "
-            f"{found.ties} are unchanged."
-        )
+        effect = f"it fixes {found.fixes} and breaks {found.breaks}; {found.ties} are unchanged."
+        lines.append(f"Of the {count(found.judged, 'example')} that count, {effect}")
     if found.breaks:
-        lines.append(
-            f"Regressions: {count(found.breaks, 'example')} that the judge got right before and gets wrong with it."
-        )
+        what = "that the judge got right before and gets wrong with it."
+        lines.append(f"Regressions: {count(found.breaks, 'example')} {what}")
     gain, interval = estimate_gain(found.fixes, found.breaks, found.judged)
     if gain is not None and interval is not None:
         low, high = (100 * bound for bound in interval)
@@ -207,13 +194,10 @@ def change(found: LibraryDiff) -> str:
 
 
 def _whole(entry: Entry) -> str:
-    parts = [entry_document(entry)]
-    parts += [entry_rubric(entry)] if entry.rubric is not None else []
-    parts += [entry_tool(entry)] if entry.kind == "tool" else []
-    return (
-        f'<section class="step"><h4>New: <code>{escape(entry.name)}</code> ({kind_words(entry)})</h4>'
-        f"{''.join(parts)}</section>"
-    )
+    rubric = entry_rubric(entry) if entry.rubric is not None else ""
+    tool = entry_tool(entry) if entry.kind == "tool" else ""
+    title = f"<h4>New: {code(entry.name)} ({kind_words(entry)})</h4>"
+    return f'<section class="step">{title}{entry_document(entry)}{rubric}{tool}</section>'
 
 
 def foreseen(event: Proposed) -> str:
@@ -221,17 +205,12 @@ def foreseen(event: Proposed) -> str:
     found = event.diff
     parts = []
     for title, key in (("Added", "added"), ("Removed", "removed")):
-        rows = [f"<code>{escape(str(each.get('name')))}</code>: {escape(str(each.get('description', '')))}"
-                for each in _records(found, key)]  # fmt: skip
+        records = ((code(str(each.get("name"))), str(each.get("description", ""))) for each in _records(found, key))
+        rows = [f"{name}: {escape(about)}" for name, about in records]
         parts += [f"<h4>{title}</h4>{bullets(rows)}"] if rows else []
     for each in _records(found, "changed"):
         texts = [str(each.get(key) or "") for key in ("document_diff", "rubric_diff")]
-        notes = bullets(escape(str(note)) for note in each.get("notes") or ())
-        lines = "".join(diff(text) for text in texts if text)
-        parts.append(
-            f'<section class="step"><h4>Changed: <code>{escape(str(each.get("name")))}</code></h4>{notes}'
-            f"<details><summary>Line by line</summary>{lines}</details></section>"
-        )
+        parts.append(changed_entry(str(each.get("name")), map(str, each.get("notes") or ()), texts))
     return block("".join(parts) or paragraph("Its record does not say.", "faint"))
 
 
@@ -248,16 +227,14 @@ def example_choices(item: EditItem | None) -> list[tuple[str, str]]:
     found = event.evidence
     fixed, broken = dict.fromkeys(found.fixed), dict.fromkeys(found.broken)
     rest = [name for name in dict.fromkeys(event.cited) if name not in fixed and name not in broken]
-    listed = [(name, "fixed") for name in fixed] + [(name, "broken") for name in broken]
-    listed += [(name, "cited") for name in rest]
-    return [(plain(f"{word}: {name}"), name) for name, word in listed]
+    listed = (("fixed", fixed), ("broken", broken), ("cited", rest))
+    return [(plain(f"{word}: {name}"), name) for word, names in listed for name in names]
 
 
 def version_choices(versions: Sequence[Version]) -> list[tuple[str, int]]:
     """Return text and number of the versions that can be published, newest first."""
-    listed = []
-    for version in reversed(versions):
-        if (event := version.event) is not None:
-            title = f"Version {version.number} · training {share(version.accuracy)}"
-            listed.append((f"{title}\n{plain(_what(event))}\n{_statement(event)}", version.number))
-    return listed
+    made = [(version.number, share(version.accuracy), version.event) for version in reversed(versions) if version.event]
+    return [
+        (f"Version {number} · training {accuracy}\n{plain(_what(event))}\n{_statement(event)}", number)
+        for number, accuracy, event in made
+    ]

@@ -96,7 +96,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             HarnessError: If it cannot be loaded.
         """
         self._check(name)
-        return self._cases.of_edit(self._followers[name], self._jobs.asked(name), event, example)
+        return self._cases.of_edit(self._follower(name), self._jobs.asked(name), event, example)
 
     def difference(self, name: str, event: Decided) -> tuple[Library, Library]:
         """Return the Libraries before and after an edit, accepted or not."""
@@ -115,7 +115,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
     def label_queue(self, name: str) -> LabelQueue:
         """Return the examples whose labels may be wrong."""
         self._check(name)
-        missed = dict(self._followers[name].never_right())
+        missed = dict(self._follower(name).never_right())
         file = self._corrections(name)
         corrections = read_corrections(file) if self.local and file.exists() else {}
         left = unreviewed(missed, corrections)
@@ -128,7 +128,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             HarnessError: If it cannot be loaded.
         """
         versions = self.versions(name)
-        return self._cases.of_version(self._followers[name], self._jobs.asked(name), versions[-1].number, example)
+        return self._cases.of_version(self._follower(name), self._jobs.asked(name), versions[-1].number, example)
 
     def correct(self, name: str, example: str, preference: str | None) -> Path:
         """Store a reviewed label next to the data, which are not changed.
@@ -146,25 +146,23 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
         """
         self._check(name)
         if not self.local:
-            step = "Run the app on your own computer."
-            raise InputError("Labels can be corrected only on the computer that the app runs on.", next_step=step)
+            message = "Labels can be corrected only on the computer that the app runs on."
+            raise InputError(message, next_step="Run the app on your own computer.")
         file = self._corrections(name)
-        original = self._cases.example(self._followers[name], self._jobs.asked(name), example)
+        original = self._cases.example(self._follower(name), self._jobs.asked(name), example)
         append_correction(file, original, preference or original.preference or "")
         return file
 
     def _corrections(self, name: str) -> Path:
-        return corrections_file(self._settings.home, str(self._followers[name].look().manifest.get("data")))
+        return corrections_file(self._settings.home, str(self._follower(name).look().manifest.get("data")))
 
     def versions(self, name: str) -> list[Version]:
         """Return the versions of the Library, the starting one first."""
         status = self.look(name)
         started, judged = status.started, status.first
-        versions = [Version(0, started.library_id if started else "", judged.accuracy if judged else None)]
-        for event in status.events:
-            if isinstance(event, Decided) and event.accepted:
-                versions.append(Version(event.version, event.library_id, event.accuracy, event))
-        return versions
+        first = Version(0, started.library_id if started else "", judged.accuracy if judged else None)
+        accepted = [event for event in status.events if isinstance(event, Decided) and event.accepted]
+        return [first, *(Version(event.version, event.library_id, event.accuracy, event) for event in accepted)]
 
     def library(self, name: str, number: int) -> Library:
         """Return the Library of a version.
@@ -203,13 +201,11 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             return ()
         run, kinds, empty = report.run, report.by_label_kind, report.audit.empty
         about = f"{run.data_name}, held-out examples, on which nothing was decided. {headline(report)}"
-        results = []
-        for kind in kinds:
-            accuracy, interval = _accuracy(kind.final), _interval(kind.final)
-            facts = Facts(library.id, run.judge, run.protocol, about, kind.name, accuracy, interval)
-            if len(kinds) == 1 and empty.judged:
-                facts = replace(facts, without=_accuracy(empty), without_interval=_interval(empty))
-            results.append(facts)
+        alone = _measured(empty) if len(kinds) == 1 and empty.judged else (None, None)
+        results = (
+            Facts(library.id, run.judge, run.protocol, about, kind.name, *_measured(kind.final), *alone)
+            for kind in kinds
+        )
         return tuple(facts for facts in results if facts.accuracy.judged)
 
     def report(self, name: str) -> EvolutionReport | None:
@@ -232,18 +228,14 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
         Raises:
             RunError: If one of them is not finished.
         """
-        reports = []
-        for name in names:
-            report = self.report(name)
-            if report is None:
-                raise RunError(f"{name} is not finished, so it has no report.", next_step="Choose finished runs.")
-            reports.append(report)
-        return [summary(*pair) for pair in zip(names, reports, strict=True)], same_held_out(reports)
+        found = {name: self.report(name) for name in names}
+        if missing := [name for name, report in found.items() if report is None]:
+            message = f"{missing[0]} is not finished, so it has no report."
+            raise RunError(message, next_step="Choose finished runs.")
+        reports = {name: report for name, report in found.items() if report is not None}
+        return [summary(name, report) for name, report in reports.items()], same_held_out(list(reports.values()))
 
 
-def _accuracy(score: Score) -> Accuracy:
-    return Accuracy(score.n, score.judged, (score.accuracy or 0.0) * score.judged)
-
-
-def _interval(score: Score) -> Interval:
-    return Interval(*(score.interval or (0.0, 1.0)))
+def _measured(score: Score) -> tuple[Accuracy, Interval]:
+    accuracy = Accuracy(score.n, score.judged, (score.accuracy or 0.0) * score.judged)
+    return accuracy, Interval(*(score.interval or (0.0, 1.0)))

@@ -9,29 +9,14 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from app import markup as m
 from app.evolve.runs import EvolutionStatus
 from app.evolve.service import Version
 from app.library.views import summary
-from app.markup import (
-    block,
-    bullets,
-    callout,
-    count,
-    escape,
-    faint,
-    folded,
-    named,
-    notice,
-    paragraph,
-    plain,
-    preformatted,
-    table,
-    to_library,
-)
 from app.run_panel.following import MOVING
 from app.run_panel.new_jobs import VISITOR_SECONDS
 from app.run_panel.service import Listed
-from app.run_panel.views import STATES, facts, meter, problem, sections, state_head
+from app.run_panel.views import STATES, choice_of, facts, meter, problem, sections, state_head
 from rewardharness.errors import shell
 from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skipped
 from rewardharness.evolution.held_out import Score
@@ -62,14 +47,14 @@ def introduction(*, local: bool) -> str:
         "<p>Here you can evolve on the demonstration set with the pixel-based judge, for up to "
         f"{VISITOR_SECONDS // 60} minutes. On your own computer: any data, any judge, no limit.</p>"
     )
-    return block(f'<p class="faint">{escape(text)}</p>{"" if local else limits}')
+    return m.block(f'<p class="faint">{m.escape(text)}</p>{"" if local else limits}')
 
 
 def about_budget(*, local: bool) -> str:
     """Return what the fields of the budget mean."""
     limit = "" if local else f" Here the search takes up to {VISITOR_SECONDS} seconds."
     text = f"Limits of the search. The test on held-out examples comes on top. 0 means no limit.{limit}"
-    return faint(text)
+    return m.faint(text)
 
 
 def expected(preview: Mapping[str, Any]) -> str:
@@ -82,24 +67,24 @@ def expected(preview: Mapping[str, Any]) -> str:
         return _expected_job(preview["remote"], str(preview["data"]))
     cost, corrected, problems = preview["expected"], preview["corrections"], preview["problems"]
     lines = [
-        f"{count(cost['begin'], 'judgment')} for the {count(preview['pool'], 'training example')}",
+        f"{m.count(cost['begin'], 'judgment')} for the {m.count(preview['pool'], 'training example')}",
         f"about {cost['search']} to test edits, at most {cost['most']}",
-        f"{cost['audit']} for the {count(preview['audit'], 'held-out example')}",
+        f"{cost['audit']} for the {m.count(preview['audit'], 'held-out example')}",
+        *([f"{cost['regression']} for the regression set"] if cost["regression"] else []),
+        *([f"{cost['ensemble']} to compare with self-ensembling"] if cost["ensemble"] else []),
     ]
-    lines += [f"{cost['regression']} for the regression set"] if cost["regression"] else []
-    lines += [f"{cost['ensemble']} to compare with self-ensembling"] if cost["ensemble"] else []
-    requests = f"Each judgment takes at least {count(cost['requests'], 'request')} to the model, more with Tools."
-    requests = requests if cost["requests"] else "No model is called, so judgments cost only time."
+    requests = "No model is called, so judgments cost only time."
+    if cost["requests"]:
+        requests = f"Each judgment takes at least {m.count(cost['requests'], 'request')} to the model, more with Tools."
     requests += f" {crops_words(cost['crops'])}" if cost.get("crops") else ""
     if not preview["orchestrator"].startswith("built-in"):
         requests += " The requests to the model of the Orchestrator come on top."
-    labels = f"{count(corrected, 'corrected label')} of yours replace given ones. Held-out examples keep theirs."
-    warnings = folded(f"{count(len(problems), 'warning')} about the data", bullets(map(escape, problems[:50])))
-    parts = [bullets(map(escape, lines)), paragraph(requests)]
-    parts += [paragraph(f"Judge: {preview['judge']}. Orchestrator: {preview['orchestrator']}.", "faint")]
-    parts += [paragraph(labels)] if corrected else []
-    title = f"About {count(cost['expected'], 'judgment')} on {preview['data']}"
-    return block(callout("note", title, *parts, warnings))
+    labels = f"{m.count(corrected, 'corrected label')} of yours replace given ones. Held-out examples keep theirs."
+    warnings = m.folded(f"{m.count(len(problems), 'warning')} about the data", m.bullets(map(m.escape, problems[:50])))
+    who = m.paragraph(f"Judge: {preview['judge']}. Orchestrator: {preview['orchestrator']}.", "faint")
+    parts = (m.bullets(map(m.escape, lines)), m.paragraph(requests), who, m.paragraph(labels if corrected else ""))
+    title = f"About {m.count(cost['expected'], 'judgment')} on {preview['data']}"
+    return m.block(m.callout("note", title, *parts, warnings))
 
 
 def _expected_job(plan: Mapping[str, Any], data: str) -> str:
@@ -112,9 +97,9 @@ def _expected_job(plan: Mapping[str, Any], data: str) -> str:
         f"Writes: {', '.join(plan['writes'])}",
         f"Sends: {megabytes(plan['inputs']['bytes'])} MB of code, configuration and local files",
     ]
-    command = folded("Command of the job", preformatted(shell("{}", plan["command"])))
-    parts = [paragraph(cost), bullets(map(escape, [*lines, *plan["warnings"]])), command]
-    return block(callout("note", f"A Hugging Face Job that evolves on {data}", *parts))
+    command = m.folded("Command of the job", m.preformatted(shell("{}", plan["command"])))
+    parts = [m.paragraph(cost), m.bullets(map(m.escape, [*lines, *plan["warnings"]])), command]
+    return m.block(m.callout("note", f"A Hugging Face Job that evolves on {data}", *parts))
 
 
 def _job(run: EvolutionStatus) -> str:
@@ -122,11 +107,11 @@ def _job(run: EvolutionStatus) -> str:
     if run.remote is None:
         return ""
     job = run.remote.run
-    page = f'<a href="{escape(job.url)}" target="_blank" rel="noopener">Page of the job</a>'
+    page = f'<a href="{m.escape(job.url)}" target="_blank" rel="noopener">Page of the job</a>'
     stored = f"Results: datasets/{job.repo}" + (f"; Library: {job.push_to}" if job.push_to else "")
-    lines = preformatted("\n".join(run.remote.lines)) if run.remote.lines else ""
+    lines = m.preformatted("\n".join(run.remote.lines)) if run.remote.lines else ""
     title = f"Hugging Face Job {job.job}: {job.stage.lower()}, {job.cost}"
-    return callout("note", title, f"<p>{page}. {escape(stored)}</p>", lines)
+    return m.callout("note", title, f"<p>{page}. {m.escape(stored)}</p>", lines)
 
 
 def run_status(run: EvolutionStatus) -> str:
@@ -134,11 +119,11 @@ def run_status(run: EvolutionStatus) -> str:
     status = run.status
     ended = f"The search ended because {status.reason}." if status is not None and run.state == "finished" else ""
     headline = status.headline if status is not None else ""
-    text = f"<p>{escape(_activity(run) or f'{headline or STATES[run.state][1]} {ended}'.strip())}</p>"
+    text = f"<p>{m.escape(_activity(run) or f'{headline or STATES[run.state][1]} {ended}'.strip())}</p>"
     error = problem(run, status.next_step if status is not None else "")
     figures = _figures(run) if status is not None and run.first is not None else ""
     head = state_head(run.name, run.state)
-    return block(f'<section class="run">{head}{text}{_progress(run)}{error}{_job(run)}{figures}</section>')
+    return m.block(f'<section class="run">{head}{text}{_progress(run)}{error}{_job(run)}{figures}</section>')
 
 
 def _activity(run: EvolutionStatus) -> str:
@@ -184,7 +169,7 @@ def _figures(run: EvolutionStatus) -> str:
         start = status.audit_start.accuracy if status.audit_start is not None else None
         figures.insert(0, ("Held-out test", _arrow(start, status.audit.accuracy), _audited(status.audit)))
     cells = (
-        f'<div>{paragraph(title, "faint")}<p class="value">{escape(value)}</p>{paragraph(note, "faint")}</div>'
+        f'<div>{m.paragraph(title, "faint")}<p class="value">{m.escape(value)}</p>{m.paragraph(note, "faint")}</div>'
         for title, value, note in figures
         if value
     )
@@ -199,33 +184,30 @@ def _audited(score: Score) -> str:
 
 
 def _arrow(before: float | None, after: float | None) -> str:
-    if before is None or after is None or before == after:
-        return share(after)
-    return f"{share(before)} → {share(after)}"
+    return share(after) if before is None or after in {None, before} else f"{share(before)} → {share(after)}"
 
 
 def share(value: float | None, interval: Sequence[float] | None = None) -> str:
     """Format an accuracy with its interval; a dash for None."""
-    if value is None:
-        return "–"
-    return f"{value:.1%}" + (f" [{interval[0]:.1%}, {interval[1]:.1%}]" if interval else "")
+    shown = f" [{interval[0]:.1%}, {interval[1]:.1%}]" if interval else ""
+    return "–" if value is None else f"{value:.1%}{shown}"
 
 
 def about(run: EvolutionStatus, command: str, log: str = "") -> str:
     """Return the configuration of a run, the command that resumes it, and its log."""
     manifest = run.manifest
     if not manifest:
-        return faint("The configuration appears when the run has started.")
+        return m.faint("The configuration appears when the run has started.")
     schedule = manifest.get("schedule")
     rows = {
-        "Data": escape(str(manifest.get("data_name"))),
-        "Judge": escape(f"{manifest.get('judge')}, {manifest.get('protocol')}"),
-        "Orchestrator": escape(str(manifest.get("orchestrator"))),
-        "Schedule": escape(str(schedule.get("name") if isinstance(schedule, dict) else schedule)),
-        "Seed": escape(str(manifest.get("seed"))),
-        "Started": escape(str(manifest.get("started")).replace("T", " ").replace("+00:00", " UTC")),
-        "Starting Library": f"<code>{escape(str(manifest.get('library_id'))[:12])}</code>",
-        **({"Log": f"<code>{escape(log)}</code>"} if log else {}),
+        "Data": m.escape(str(manifest.get("data_name"))),
+        "Judge": m.escape(f"{manifest.get('judge')}, {manifest.get('protocol')}"),
+        "Orchestrator": m.escape(str(manifest.get("orchestrator"))),
+        "Schedule": m.escape(str(schedule.get("name") if isinstance(schedule, dict) else schedule)),
+        "Seed": m.escape(str(manifest.get("seed"))),
+        "Started": m.escape(str(manifest.get("started")).replace("T", " ").replace("+00:00", " UTC")),
+        "Starting Library": m.code(str(manifest.get("library_id"))[:12]),
+        **({"Log": m.code(log)} if log else {}),
     }
     return facts(rows, command)
 
@@ -235,14 +217,11 @@ def findings(run: EvolutionStatus) -> str:
     rounds = [event for event in run.events if isinstance(event, Found)]
     if not rounds:
         text = "Before it proposes edits, the Orchestrator lists what the judge gets wrong."
-        return notice("empty", "There are no findings yet", text)
-    rows = [
-        f'<p>{named(finding.statement)}</p><p class="faint">{escape(_cited(finding))}</p>'
-        for finding in rounds[-1].findings
-    ]
+        return m.notice("empty", "There are no findings yet", text)
+    rows = [f"<p>{m.named(each.statement)}</p>{m.paragraph(_cited(each), 'faint')}" for each in rounds[-1].findings]
     earlier = f" This is round {len(rounds)}." if len(rounds) > 1 else ""
     head = f"<p>Latest findings of the Orchestrator, strongest first.{earlier}</p>"
-    return block(head + bullets(rows) + _skipped(run))
+    return m.block(head + m.bullets(rows) + _skipped(run))
 
 
 def _cited(finding: Finding) -> str:
@@ -253,31 +232,24 @@ def _cited(finding: Finding) -> str:
 
 def _skipped(run: EvolutionStatus) -> str:
     skipped = [event for event in run.events if isinstance(event, Skipped)]
-    if not skipped:
-        return ""
-    rows = (f"{escape(shorten(plain(event.what), 200))} <em>{escape(event.reason)}</em>" for event in skipped[-100:])
-    title = f"{count(len(skipped), 'idea')} skipped without judging anything"
-    return folded(title, bullets(rows))
+    ideas = ((m.escape(shorten(m.plain(event.what), 200)), m.escape(event.reason)) for event in skipped[-100:])
+    rows = [f"{idea} <em>{reason}</em>" for idea, reason in ideas]
+    return m.folded(f"{m.count(len(skipped), 'idea')} skipped without judging anything", m.bullets(rows))
 
 
 def run_choices(listed: Sequence[Listed[EvolutionStatus]]) -> list[tuple[str, str]]:
     """Return the choices of the list of runs: plain text on three lines, and the name."""
     choices = []
-    for run in listed:
-        status, manifest, name = run.status.status, run.status.manifest, run.status.name
+    for item in listed:
+        run, status = item.status, item.status.status
         if status is None:
-            choices.append((f"{plain(name)}\n{shorten(plain(run.error), 150) or STATES[run.status.state][0]}", name))
+            choices.append(choice_of(item, run.name, more=shorten(m.plain(item.error), 150)))
             continue
         accuracy = _arrow(status.start_accuracy, status.pool_accuracy)
-        test = f" · held-out {share(status.audit.accuracy, status.audit.interval)}" if status.audit else ""
-        about = f"{manifest.get('data_name')} · {manifest.get('judge')} · {manifest.get('orchestrator')}"
-        state = STATES[run.status.state][0]
-        lines = [
-            f"{plain(name)}",
-            f"{state} · {status.kept} of {status.tried} accepted · training {accuracy}{test}",
-            shorten(plain(about), 120, placeholder=" …"),
-        ]
-        choices.append(("\n".join(lines), name))
+        test = f"held-out {share(status.audit.accuracy, status.audit.interval)}" if status.audit else ""
+        figures = (f"{status.kept} of {status.tried} accepted", f"training {accuracy}", test)
+        about = " · ".join(str(run.manifest.get(name)) for name in ("data_name", "judge", "orchestrator"))
+        choices.append(choice_of(item, run.name, *figures, more=shorten(m.plain(about), 120, placeholder=" …")))
     return choices
 
 
@@ -290,12 +262,12 @@ def report(record: EvolutionReport | None, place: str = "") -> str:
     """
     if record is None:
         text = "When the search ends, the final Library is tested on examples that no edit was selected on."
-        return notice("empty", "The held-out test comes at the end", text)
+        return m.notice("empty", "The held-out test comes at the end", text)
     parts = {part.key: part for part in report_sections(record).sections}
     summary = replace(parts["summary"], blocks=parts["summary"].blocks[1:])
     shown = [parts[name] for name in ("accuracy", "regression", "categories", "cost") if parts[name].blocks]
-    folder = f"<p>The evolved Library: <code>{escape(place)}</code></p>" if place else ""
-    head = block(f"<p><strong>{escape(headline(record))}</strong></p>{folder}")
+    folder = f"<p>The evolved Library: {m.code(place)}</p>" if place else ""
+    head = m.block(f"<p><strong>{m.escape(headline(record))}</strong></p>{folder}")
     return head + sections(summary) + sections(*shown, titles=True)
 
 
@@ -303,8 +275,8 @@ def compared(rows: Sequence[RunSummary], *, comparable: bool) -> str:
     """Return a table of several runs."""
     cells = [
         [
-            row.name,
-            f"{row.schedule}; {row.judge}; {row.orchestrator}",
+            m.escape(row.name),
+            m.escape(f"{row.schedule}; {row.judge}; {row.orchestrator}"),
             f"{row.kept} of {row.tried}",
             f"{row.judgments:,}",
             share(row.start.accuracy, row.start.interval),
@@ -315,29 +287,25 @@ def compared(rows: Sequence[RunSummary], *, comparable: bool) -> str:
     ]
     head = ["Run", "Configuration", "Accepted", "Judgments", "Held-out before", "Held-out after", "p"]
     warning = "The runs have different held-out examples, so their accuracies are not comparable."
-    cells = [[escape(cell) for cell in row] for row in cells]
-    return block(table(head, cells, "cards compared") + ("" if comparable else callout("warning", warning)))
+    return m.block(m.table(head, cells, "cards compared") + ("" if comparable else m.callout("warning", warning)))
 
 
 def corrected(file: Path, *, changed: bool) -> str:
     """Return the confirmation of a reviewed label."""
     title = "Noted: the label was wrong" if changed else "Noted: the label is correct"
     text = "The data are not changed. The next run on them uses the reviewed labels, unless you deselect them:"
-    return block(callout("note good", title, paragraph(text), f"<p><code>{escape(str(file))}</code></p>"))
+    return m.block(m.callout("note good", title, m.paragraph(text), f"<p>{m.code(str(file))}</p>"))
 
 
-NO_VERSIONS = notice(
-    "empty",
-    "No edit was accepted yet",
-    "Every accepted edit makes a version of the Library, which can be used and published.",
-)
+_ACCEPTED = "Every accepted edit makes a version of the Library, which can be used and published."
+NO_VERSIONS = m.notice("empty", "No edit was accepted yet", _ACCEPTED)
 """The placeholder while there are no versions."""
 
 _CARD = (
     "The card contains the evidence of this run: every accepted edit with the examples it fixed and broke, and for "
     "the last version the result on the held-out test set. Nothing is written before a preview."
 )
-PUBLISHING = block(f"<h3>Push this version to the Hub</h3>{paragraph(_CARD, 'faint')}")
+PUBLISHING = m.block(f"<h3>Push this version to the Hub</h3>{m.paragraph(_CARD, 'faint')}")
 """Explains what the card of a published version contains."""
 
 
@@ -359,11 +327,11 @@ def version(found: Version, library: Library, audit: Score | None, place: str = 
         accuracy += f"Held-out test set: {agreed} of {audit.judged} examples."
     uses = []
     if place:
-        links = [to_library(place, "Score with this version")]
-        links += [to_library(place, "Compare with the version before", before)] if before else []
+        links = [m.to_library(place, "Score with this version")]
+        links += [m.to_library(place, "Compare with the version before", before)] if before else []
         uses = [
             " · ".join(links),
-            f"Its folder: <code>{escape(place)}</code>",
-            f"On the command line: <code>{escape(shell('rh score --library {} …', place))}</code>",
+            f"Its folder: {m.code(place)}",
+            f"On the command line: <code>{m.escape(shell('rh score --library {} …', place))}</code>",
         ]
-    return summary(library, f"version {found.number}") + block(paragraph(accuracy) + bullets(uses))
+    return summary(library, f"version {found.number}") + m.block(m.paragraph(accuracy) + m.bullets(uses))

@@ -1,15 +1,18 @@
 """The choice of a Library, shared by all tabs: the built-in one, a folder, or one on the Hugging Face Hub."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
 
 from app.library import hub_views
-from app.library.libraries import BUILTIN, FOLDER, HUB
+from app.library.libraries import BUILTIN, FOLDER, HUB, Visitor
 from app.score.releases import RELEASE
 from app.services import AppServices
 from app.widgets import QUIET, Updates, Widgets, button, markup, state, textbox
+
+T = TypeVar("T")
 
 IN_ADDRESS, BEFORE = "library", "before"
 """Query parameters of the page that select a Library, as in `?library=org/name@v1.0.0`, and one to compare it with.
@@ -21,6 +24,24 @@ NOT_LOADED = "The Library could not be loaded; see the choice of the Library."
 
 HUB_EVENTS: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "hub", **QUIET}
 """Options of events that query the Hub."""
+
+
+def asking_hub(services: AppServices, work: Callable[..., T], failed: Callable[[str], T]) -> Callable[..., T]:
+    """Return a handler that asks the Hub with the rights of the visitor.
+
+    Args:
+        services: The services.
+        work: Gets the visitor and the values of the widgets.
+        failed: Returns what the page shows for an error that was put into words.
+    """
+
+    def run(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> T:
+        try:
+            return work(services.visitor(token, profile), *values)
+        except Exception as error:  # every error is shown, so that the page stays usable
+            return failed(hub_views.explain_hub(error, services.hub))
+
+    return run
 
 
 class Chooser(Widgets):
@@ -66,26 +87,21 @@ class Chooser(Widgets):
         self.kind.input(self._show, self.kind, [self.folder, self.hub], queue=False, **QUIET)
         changed = [self.loaded, self.status]
         # Events that may change the choice: a Library of the Hub was loaded, the page has opened.
-        self.events = [gr.on([load.click, self.spec.submit], self._load, self.spec, changed, **HUB_EVENTS)]
+        self._loading = asking_hub(services, self._load, lambda text: {self.loaded: None, self.status: text})
+        self.events = [gr.on([load.click, self.spec.submit], self._loading, self.spec, changed, **HUB_EVENTS)]
         if address:
             changed = [self.kind, self.folder, self.hub, self.spec, *changed]
             self.events.append((gr.on if after is None else after.then)(fn=self._arrive, outputs=changed, **HUB_EVENTS))
-
-    @property
-    def inputs(self) -> list[Any]:
+        self.inputs: list[Any] = [self.kind, self.folder, self.spec, self.loaded]
         """The widgets with the choice, in the order of the fields of `Choice`."""
-        return [self.kind, self.folder, self.spec, self.loaded]
 
     def _show(self, chosen: str, path: str = "") -> Updates:
         value = {"value": path} if path else {}
         folder = gr.Textbox(visible=chosen == FOLDER, **value)
         return {self.folder: folder, self.hub: gr.Column(visible=chosen == HUB)}
 
-    def _load(self, token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, typed: str) -> Updates:
-        try:
-            library = self._services.hub.load(typed, self._services.visitor(token, profile))
-        except Exception as error:  # every error is shown, so that the page stays usable
-            return {self.loaded: None, self.status: hub_views.explain_hub(error, self._services.hub)}
+    def _load(self, visitor: Visitor, typed: str) -> Updates:
+        library = self._services.hub.load(typed, visitor)
         return {self.loaded: library, self.status: hub_views.loaded(library)}
 
     def _arrive(self, request: gr.Request, token: gr.OAuthToken | None, profile: gr.OAuthProfile | None) -> Updates:
@@ -97,7 +113,7 @@ class Chooser(Widgets):
         if not typed:
             return {self.status: gr.skip()}
         typed = typed[:260]
-        updates = self._load(token, profile, typed)
+        updates = self._loading(token, profile, typed)
         if self._aloud and updates[self.loaded] is not None:
             gr.Info(hub_views.announcement(updates[self.loaded]), title="Library from the address", duration=8)
         elif self._aloud:

@@ -5,23 +5,9 @@ Everything from the Hub, such as versions, messages and cards, is foreign text.
 
 from collections.abc import Sequence
 
+from app import markup as m
 from app.failures import error_message, explain
 from app.library.libraries import HubServices, Loaded, Preview
-from app.markup import (
-    block,
-    bullets,
-    callout,
-    diff,
-    document,
-    escape,
-    faint,
-    folded,
-    notice,
-    paragraph,
-    preformatted,
-    table,
-    to_library,
-)
 from rewardharness.errors import Description, HarnessError, describe
 from rewardharness.library.gallery import ClaimedResult, ListedLibrary
 from rewardharness.library.hub import ConflictError, HubError, PublishedVersion, Pushed, StaleError, UnreachableError
@@ -32,57 +18,50 @@ SHOWN_DIFFS = 60
 """Maximum number of files with a line-by-line diff."""
 
 
-HUB_HINT = faint("Enter org/name, org/name@v1.0.0 for a specific version, or the address of its page.")
+HUB_HINT = m.faint("Enter org/name, org/name@v1.0.0 for a specific version, or the address of its page.")
 """Explains the names of Libraries on the Hub."""
 
-PUBLISH_HINT = notice(
-    "empty",
-    "Preview first",
-    "The preview shows the changed files and the card. Nothing is written before you confirm.",
-)
+_PREVIEW = "The preview shows the changed files and the card. Nothing is written before you confirm."
+PUBLISH_HINT = m.notice("empty", "Preview first", _PREVIEW)
 """The placeholder of the preview of a publication."""
 
 _RESTORE = (
     "Restoring publishes the content of an old version as a new commit with the next version number. Versions in "
     "between stay available."
 )
-RESTORE_HINT = block(f"<h3>Restore a version</h3>{paragraph(_RESTORE, 'faint')}")
+RESTORE_HINT = m.block(f"<h3>Restore a version</h3>{m.paragraph(_RESTORE, 'faint')}")
 """Explains how a version is restored."""
 
-NO_PUBLISHING = notice(
-    "empty",
-    "Publishing is off",
-    "Login is not available here. Use the app on your own computer, or in a Hugging Face Space.",
-)
+_NO_LOGIN = "Login is not available here. Use the app on your own computer, or in a Hugging Face Space."
+NO_PUBLISHING = m.notice("empty", "Publishing is off", _NO_LOGIN)
 
-GALLERY_HINT = notice(
-    "empty",
-    "Search the Hub",
-    "Libraries on the Hugging Face Hub appear here, with the results that their cards claim.",
-)
-SEARCHING = notice("empty busy", "Searching…", "The Hub is being asked.")
+_CLAIMS = "Libraries on the Hugging Face Hub appear here, with the results that their cards claim."
+GALLERY_HINT = m.notice("empty", "Search the Hub", _CLAIMS)
+SEARCHING = m.notice("empty busy", "Searching…", "The Hub is being asked.")
 
 
 def loaded(found: Loaded) -> str:
     """Format a loaded Library, its publisher and a warning."""
     pulled = found.pulled
     owner, _, _ = pulled.repo.partition("/")
-    version = pulled.version or "no version"
+    version = m.escape(pulled.version or "no version")
     line = (
-        f'<p><strong>{escape(pulled.repo)}</strong> <span class="pill">{escape(version)}</span> '
-        f'<span class="faint">commit <code>{escape(pulled.commit[:12])}</code>, published by {escape(owner)}</span></p>'
+        f'<p><strong>{m.escape(pulled.repo)}</strong> <span class="pill">{version}</span> '
+        f'<span class="faint">commit {m.code(pulled.commit[:12])}, published by {m.escape(owner)}</span></p>'
     )
     parts = []
     if pulled.offline:
         text = "The Hub cannot be reached. This is the last copy on this computer and may be outdated."
-        parts.append(callout("warning", "Offline", paragraph(text)))
-    parts += [callout("warning", note) for note in pulled.notes if not (pulled.offline and note.startswith("OFFLINE"))]
+        parts.append(m.callout("warning", "Offline", m.paragraph(text)))
+    parts += [
+        m.callout("warning", note) for note in pulled.notes if not (pulled.offline and note.startswith("OFFLINE"))
+    ]
     about = (
         f"It instructs the judge and has not been reviewed. It was published by {owner}: read its entries, and check "
         "the first results yourself."
     )
-    parts.append(callout("warning", "Third-party Library", paragraph(about)))
-    return block(line + "".join(parts), "hub")
+    parts.append(m.callout("warning", "Third-party Library", m.paragraph(about)))
+    return m.block(line + "".join(parts), "hub")
 
 
 def announcement(found: Loaded) -> str:
@@ -94,60 +73,47 @@ def announcement(found: Loaded) -> str:
 def versions(published: Sequence[PublishedVersion], repo: str) -> str:
     """List the versions of a Library, newest first."""
     if not published:
-        return notice("empty", f"{repo} has no versions yet", "It can be loaded by commit or at its latest state.")
-    rows = [
-        [
-            f"<code>{escape(version.tag)}</code>",
-            escape(version.date.strftime("%Y-%m-%d %H:%M")) if version.date else "",
-            f"<code>{escape(version.commit[:12])}</code>",
-            escape(version.message),
-        ]
-        for version in published[:SHOWN_VERSIONS]
-    ]
+        return m.notice("empty", f"{repo} has no versions yet", "It can be loaded by commit or at its latest state.")
+    shown = ((each, each.date.strftime("%Y-%m-%d %H:%M") if each.date else "") for each in published[:SHOWN_VERSIONS])
+    rows = [[m.code(each.tag), m.escape(day), m.code(each.commit[:12]), m.escape(each.message)] for each, day in shown]
     left = len(published) - len(rows)
-    more = paragraph(f"And {left} older ones.", "faint") if left > 0 else ""
-    return block(table(["Version", "Date", "Commit", "Message"], rows, "cards") + more)
+    more = m.paragraph(f"And {left} older ones.", "faint") if left > 0 else ""
+    return m.block(m.table(["Version", "Date", "Commit", "Message"], rows, "cards") + more)
 
 
 def card(text: str) -> str:
     """Format the card of a Library: the header as text, the rest rendered. Foreign text."""
     if not text.strip():
-        return notice("empty", "No card", "This Library was published without a card.")
+        return m.notice("empty", "No card", "This Library was published without a card.")
     head, body = "", text
     if text.startswith("---\n") and "\n---\n" in text:
         head, _, body = text[4:].partition("\n---\n")
     # Comments mark generated parts; the Hub hides them as well.
     lines = (line for line in body.split("\n") if not (line.startswith("<!-- ") and line.endswith(" -->")))
-    metadata = folded("Card metadata", preformatted(head, "wrap")) if head else ""
-    return block(metadata + document("\n".join(lines)))
+    metadata = m.folded("Card metadata", m.preformatted(head, "wrap")) if head else ""
+    return m.block(metadata + m.document("\n".join(lines)))
 
 
 def preview(found: Preview) -> str:
     """Format the preview of a publication."""
     done, how = found.pushed, found.order.how
     if done.nothing_to_push:
-        return notice("note good", "Nothing to publish", f"{done.repo} already contains this as {done.version}.")
+        return m.notice("note good", "Nothing to publish", f"{done.repo} already contains this as {done.version}.")
     where = "would be proposed to" if how.create_pr else "would be published in"
-    facts = [f"<strong>{escape(done.version)}</strong> {where} <strong>{escape(done.repo)}</strong>."]
+    facts = [f"<strong>{m.escape(done.version)}</strong> {where} <strong>{m.escape(done.repo)}</strong>."]
     if done.created:
-        kind = "private" if how.private else "public"
-        facts.append(f"The repository is new. It would be {kind}.")
+        facts.append(f"The repository is new. It would be {'private' if how.private else 'public'}.")
     elif how.private:
         facts.append("The repository exists; its visibility does not change.")
     changes = done.changes
     counts = f"{len(changes.added)} files added, {len(changes.changed)} changed, {len(changes.deleted)} deleted."
     paths = (*changes.added, *changes.changed, *changes.deleted)
-    files = "".join(
-        folded(f"<code>{_sign(path, done)} {escape(path)}</code>", diff(done.diffs[path]))
-        for path in paths[:SHOWN_DIFFS]
-    )
-    more = paragraph(f"And {len(paths) - SHOWN_DIFFS} more files.", "faint") if len(paths) > SHOWN_DIFFS else ""
-    details = f"<details><summary>Changed files</summary>{files}{more}</details>{folded('Card', card(done.card))}"
-    return block(f"{''.join(f'<p>{fact}</p>' for fact in facts)}<p>{counts}</p>{details}", "preview")
-
-
-def _sign(path: str, done: Pushed) -> str:
-    return "+" if path in done.changes.added else "~" if path in done.changes.changed else "−"
+    signs = [*["+"] * len(changes.added), *["~"] * len(changes.changed), *["−"] * len(changes.deleted)]
+    shown = list(zip(signs, paths, strict=True))[:SHOWN_DIFFS]
+    files = "".join(m.folded(f"<code>{sign} {m.escape(path)}</code>", m.diff(done.diffs[path])) for sign, path in shown)
+    more = m.paragraph(f"And {len(paths) - SHOWN_DIFFS} more files.", "faint") if len(paths) > SHOWN_DIFFS else ""
+    details = f"<details><summary>Changed files</summary>{files}{more}</details>{m.folded('Card', card(done.card))}"
+    return m.block(f"{''.join(f'<p>{fact}</p>' for fact in facts)}<p>{counts}</p>{details}", "preview")
 
 
 def published(done: Pushed, url: str) -> str:
@@ -159,18 +125,18 @@ def published(done: Pushed, url: str) -> str:
     """
     if done.pr_url:
         text = f"The pull request is at {done.pr_url}. The version exists once its owner has merged it."
-        return notice("note good", f"Proposed to {done.repo} as {done.version}", text)
+        return m.notice("note good", f"Proposed to {done.repo} as {done.version}", text)
     if done.nothing_to_push:
         tag = " The missing version tag was added." if done.tagged else ""
-        return notice("note good", "Nothing to publish", f"{done.repo} already contained it as {done.version}.{tag}")
+        return m.notice("note good", "Nothing to publish", f"{done.repo} already contained it as {done.version}.{tag}")
     lines = [
-        f'Commit <a href="{escape(f"{url}/commit/{done.commit}")}" target="_blank" rel="noopener">'
-        f"<code>{escape((done.commit or '')[:12])}</code></a>",
-        f"Library id <code>{escape(done.library_id[:12])}</code>",
-        f"Load it as <code>{escape(f'{done.repo}@{done.version}')}</code>",
-        to_library(f"{done.repo}@{done.version}", "Open this version in the app"),
+        f'Commit <a href="{m.escape(f"{url}/commit/{done.commit}")}" target="_blank" rel="noopener">'
+        f"{m.code((done.commit or '')[:12])}</a>",
+        f"Library id {m.code(done.library_id[:12])}",
+        f"Load it as <code>{m.escape(f'{done.repo}@{done.version}')}</code>",
+        m.to_library(f"{done.repo}@{done.version}", "Open this version in the app"),
     ]
-    return block(callout("note good", f"{done.repo} {done.version} is published", bullets(lines)))
+    return m.block(m.callout("note good", f"{done.repo} {done.version} is published", m.bullets(lines)))
 
 
 def explain_hub(error: Exception, hub: HubServices) -> str:
@@ -185,7 +151,7 @@ def hub_error(error: HarnessError, *, with_login: bool) -> str:
         error: The error.
         with_login: Whether visitors log in on this page; otherwise the token of this computer is used.
     """
-    description = describe(error)
+    description, status = describe(error), error.status if isinstance(error, HubError) else None
     title, step = description.title, description.next_step
     if isinstance(error, StaleError):
         title = "A newer version was published in the meantime"
@@ -199,12 +165,11 @@ def hub_error(error: HarnessError, *, with_login: bool) -> str:
         )
     elif isinstance(error, UnreachableError):
         title, step = "The Hub cannot be reached", "Nothing was changed. Check the network and try again."
-    elif isinstance(error, HubError) and with_login:
-        if error.status in {401, 403}:
-            step = "Log in again and grant the permissions, publish under your own name, or propose a pull request."
-        elif error.status == 404:
-            step = "Check the name. Log in first to read a private repository."
-    elif isinstance(error, HubError) and error.status == 403:
+    elif with_login and status in {401, 403}:
+        step = "Log in again and grant the permissions, publish under your own name, or propose a pull request."
+    elif with_login and status == 404:
+        step = "Check the name. Log in first to read a private repository."
+    elif status == 403 and not with_login:
         step = f"{step} On this page: publish under your own name, or tick the pull request."
     return error_message(Description(title, description.detail, step))
 
@@ -213,9 +178,9 @@ def gallery(found: Sequence[ListedLibrary], query: str) -> str:
     """List Libraries as cards."""
     if not found:
         what = f"for {query.strip()!r} " if query.strip() else ""
-        return notice("empty", "No Library was found", f"The Hub has none {what}that you may see.")
+        return m.notice("empty", "No Library was found", f"The Hub has none {what}that you may see.")
     about = "Results are claims of the cards, and compare only on the same data with the same judge."
-    return block(f'<p class="faint">{about}</p><div class="gallery">{"".join(map(_card, found))}</div>')
+    return m.block(f'<p class="faint">{about}</p><div class="gallery">{"".join(map(_card, found))}</div>')
 
 
 def _card(each: ListedLibrary) -> str:
@@ -224,17 +189,14 @@ def _card(each: ListedLibrary) -> str:
         each.updated.strftime("updated %Y-%m-%d") if each.updated else "",
         "private" if each.private else "",
     ]
-    facts = [
-        _result(each.result),
-        "" if each.exploit_reward is None else f"Worst attack: mean reward {each.exploit_reward:.2f}",
-        f"{each.likes} likes · {each.downloads} downloads",
-        " · ".join(filter(None, origin)),
-    ]
-    version = f'<span class="pill">{escape(each.version)}</span>' if each.version else ""
-    lines = "".join(f"<p>{escape(fact)}</p>" for fact in facts if fact)
-    compare = to_library(each.spec, "Compare with built-in", "builtin")
-    links = f"{to_library(each.spec, f'Open {each.repo}')} · {compare}"
-    return f'<section class="card"><h4>{escape(each.repo)} {version}</h4>{lines}<p>{links}</p></section>'
+    attack = "" if each.exploit_reward is None else f"Worst attack: mean reward {each.exploit_reward:.2f}"
+    liked = f"{each.likes} likes · {each.downloads} downloads"
+    facts = (_result(each.result), attack, liked, " · ".join(filter(None, origin)))
+    version = f'<span class="pill">{m.escape(each.version)}</span>' if each.version else ""
+    lines = "".join(f"<p>{m.escape(fact)}</p>" for fact in facts if fact)
+    opened, compare = f"Open {each.repo}", m.to_library(each.spec, "Compare with built-in", "builtin")
+    links = f"{m.to_library(each.spec, opened)} · {compare}"
+    return f'<section class="card"><h4>{m.escape(each.repo)} {version}</h4>{lines}<p>{links}</p></section>'
 
 
 def _result(result: ClaimedResult | None) -> str:

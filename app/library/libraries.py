@@ -4,6 +4,7 @@ The visitor determines the rights. On this computer its token is used. Other vis
 never the token of the app's owner.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.resources import as_file
@@ -108,11 +109,8 @@ class HubServices:
         self._caches = scratch / "hub"
         self.local = local
         self.with_login = settings.space and settings.login and not local
-
-    @property
-    def may_publish(self) -> bool:
+        self.may_publish = local or self.with_login
         """Whether visitors can publish: on this computer, or where they can log in."""
-        return self.local or self.with_login
 
     def access(self, visitor: Visitor) -> Access:
         """Return the access of a visitor to the Hub."""
@@ -133,14 +131,11 @@ class HubServices:
             HarnessError: If it cannot be fetched or is invalid.
         """
         spec = spec.strip()
-        if not spec:
-            raise InputError(
-                "The name of the Library is missing.", next_step="Enter org/name, or org/name@v1.0.0 for a version."
-            )
-        found = split_spec(spec)
+        found = split_spec(spec) if spec else None
         if found is None:
+            problem = f"{shown(spec)!r} is not the name of a Library on the Hub."
             step = "Enter org/name, org/name@v1.0.0 for a version, or the address of its page."
-            raise InputError(f"{shown(spec)!r} is not the name of a Library on the Hub.", next_step=step)
+            raise InputError(problem if spec else "The name of the Library is missing.", next_step=step)
         return Loaded(spec, pull(*found, access=self.access(visitor)))
 
     def page(self, repo: str) -> str:
@@ -177,11 +172,12 @@ class HubServices:
         Raises:
             HarnessError: If it is no longer possible. Nothing is changed.
         """
-        order, promised = preview.order, preview.pushed
-        self._check(order, visitor)
-        again = self.preview(order, visitor).pushed
-        expected = (promised.version, promised.changes, promised.library_id, promised.diffs)
-        if (again.version, again.changes, again.library_id, again.diffs) != expected:
+        order = preview.order
+        again, promised = (
+            (each.version, each.changes, each.library_id, each.diffs)
+            for each in (self.preview(order, visitor).pushed, preview.pushed)
+        )
+        if again != promised:
             message = "The content has changed since the preview. Nothing was published."
             raise LibraryError(message, next_step="Preview again, then publish.")
         return push(order.source, order.repo, order.how, access=self.access(visitor))
@@ -284,12 +280,9 @@ class Libraries:
 
     def _own_name(self, choice: Choice) -> str:
         """Return the own name of the Library in a folder; empty if it has none or cannot be opened."""
-        if not Path(self._spec(choice)).expanduser().is_dir():
-            return ""
-        try:
-            return self.open(choice).name
-        except HarnessError:
-            return ""
+        with suppress(HarnessError):
+            return self.open(choice).name if Path(self._spec(choice)).expanduser().is_dir() else ""
+        return ""
 
     def _loaded(self, choice: Choice) -> Loaded:
         wanted, loaded = choice.spec.strip(), choice.loaded

@@ -1,6 +1,5 @@
 """The Library tab: entries, routing, check, comparison and Hub."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
@@ -8,8 +7,8 @@ import gradio as gr
 from app.failures import explain, explaining
 from app.library import hub_views
 from app.library import views as library_views
-from app.library.chooser import BEFORE, HUB_EVENTS, Chooser
-from app.library.libraries import FOLDER, HUB, Choice
+from app.library.chooser import BEFORE, HUB_EVENTS, Chooser, asking_hub
+from app.library.libraries import FOLDER, HUB, Choice, Visitor
 from app.library.publish import draw_hub
 from app.services import AppServices
 from app.widgets import QUIET, Updates, Widgets, button, markup, state, textbox
@@ -174,15 +173,11 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
 def _draw_gallery(services: AppServices, tab: gr.Tab) -> None:
     """Draw the search of Libraries on the Hub. The Hub is asked when the tab is opened for the first time."""
 
-    def search(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, query: str | None) -> Iterator[str]:
-        yield hub_views.SEARCHING
-        try:
-            access = services.hub.access(services.visitor(token, profile))
-            yield hub_views.gallery(search_libraries(query or "", access=access), query or "")
-        except Exception as error:  # every error is shown, so that the page stays usable
-            yield hub_views.explain_hub(error, services.hub)
+    def search(visitor: Visitor, query: str | None) -> str:
+        return hub_views.gallery(search_libraries(query or "", access=services.hub.access(visitor)), query or "")
 
     query = textbox("Search the Hub", "gallery-query", placeholder="Part of a name", max_length=200)
     result = markup(hub_views.GALLERY_HINT, elem_id="gallery")
     for event in (tab.select, query.submit):
-        event(search, query, result, **HUB_EVENTS)
+        searching = event(lambda: hub_views.SEARCHING, None, result, queue=False, **QUIET)
+        searching.then(asking_hub(services, search, str), query, result, **HUB_EVENTS)

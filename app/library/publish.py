@@ -9,7 +9,7 @@ import gradio as gr
 from app.failures import explaining
 from app.library import hub_views
 from app.library import views as library_views
-from app.library.chooser import HUB_EVENTS, Chooser
+from app.library.chooser import HUB_EVENTS, Chooser, asking_hub
 from app.library.libraries import HUB, Choice, Order, Preview, Visitor
 from app.services import AppServices
 from app.widgets import QUIET, Updates, Widgets, button, markup, section, state, textbox
@@ -54,16 +54,12 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
     with gr.Column(visible=False, elem_id="restore") as restore:
         old = _draw_restore(services, repo)
 
-    def list_them(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
-        try:
-            choice = Choice(*values)
-            if choice.kind != HUB or choice.loaded is None:
-                raise InputError("Only Libraries on the Hub have versions.", next_step="Load one above first.")
-            name = choice.loaded.pulled.repo
-            published = versions(name, access=services.hub.access(services.visitor(token, profile)))
-        except Exception as error:
-            hidden: Updates = {pair: gr.Row(visible=False), restore: gr.Column(visible=False)}
-            return {listed: hub_views.explain_hub(error, services.hub), **hidden, result: ""}
+    def list_them(visitor: Visitor, *values: Any) -> Updates:
+        choice = Choice(*values)
+        if choice.kind != HUB or choice.loaded is None:
+            raise InputError("Only Libraries on the Hub have versions.", next_step="Load one above first.")
+        name = choice.loaded.pulled.repo
+        published = versions(name, access=services.hub.access(visitor))
         tags = [version.tag for version in published]
         return {
             listed: hub_views.versions(published, name),
@@ -76,18 +72,16 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
             result: "",
         }
 
-    def compare(
-        token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, name: str, one: str | None, other: str | None
-    ) -> str:
-        try:
-            libraries = services.hub.two(name, one or "", other or "", services.visitor(token, profile))
-            return library_views.differences(diff_libraries(*libraries), one or "", other or "")
-        except Exception as error:
-            return hub_views.explain_hub(error, services.hub)
+    def nothing(text: str) -> Updates:
+        return {listed: text, pair: gr.Row(visible=False), restore: gr.Column(visible=False), result: ""}
 
-    parts = [listed, repo, pair, before, after, result, restore, old]
-    start.click(list_them, chooser.inputs, parts, **HUB_EVENTS)
-    start_comparison.click(compare, [repo, before, after], result, **HUB_EVENTS)
+    def compare(visitor: Visitor, name: str, one: str | None, other: str | None) -> str:
+        libraries = services.hub.two(name, one or "", other or "", visitor)
+        return library_views.differences(diff_libraries(*libraries), one or "", other or "")
+
+    parts, listing = [listed, repo, pair, before, after, result, restore, old], asking_hub(services, list_them, nothing)
+    start.click(listing, chooser.inputs, parts, **HUB_EVENTS)
+    start_comparison.click(asking_hub(services, compare, str), [repo, before, after], result, **HUB_EVENTS)
 
 
 def _draw_restore(services: AppServices, repo: gr.State) -> gr.Dropdown:
@@ -110,12 +104,10 @@ class PublishForm(Widgets):
         with gr.Row(equal_height=True):
             example = "your-name/your-library"
             self.repo = textbox("Publish to", f"{name}-repo", placeholder=example, max_length=100, min_width=260)
-            self.bump = gr.Dropdown(
-                list(BUMPS), value="patch", label="Version increment", elem_id=f"{name}-bump", min_width=200
-            )
-            self.version = textbox(
-                "Or an explicit version", f"{name}-version", placeholder="1.2.0", max_length=40, min_width=160
-            )
+            options: dict[str, Any] = {"label": "Version increment", "elem_id": f"{name}-bump", "min_width": 200}
+            self.bump = gr.Dropdown(list(BUMPS), value="patch", **options)
+            options = {"placeholder": "1.2.0", "max_length": 40, "min_width": 160}
+            self.version = textbox("Or an explicit version", f"{name}-version", **options)
         self.private = gr.Checkbox(label="Private, for a new repository", elem_id=f"{name}-private")
         self.pull = gr.Checkbox(label="Propose as a pull request", elem_id=f"{name}-pull")
         self.both = gr.Checkbox(label="Merge with the latest version", elem_id=f"{name}-both")
@@ -139,8 +131,8 @@ def _draw_publish(services: AppServices, chooser: Chooser) -> None:
     def order(repo: str, how: PushOptions, *values: Any) -> Order:
         choice = Choice(*values)
         source = services.libraries.publishable(choice)
-        same = choice.loaded is not None and choice.kind == HUB and choice.loaded.pulled.repo == repo
-        base = choice.loaded.pulled.commit if same and choice.loaded is not None else ""
+        pulled = choice.loaded.pulled if choice.loaded is not None and choice.kind == HUB else None
+        base = pulled.commit if pulled is not None and pulled.repo == repo else ""
         return Order(source, repo, replace(how, base=base))
 
     changes = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]
@@ -200,12 +192,8 @@ def _draw_confirmation(
     def told(text: str) -> Updates:
         return {output: text, confirm: gr.Button(visible=False), previewed: None}
 
-    def preview(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
-        try:
-            visitor = services.visitor(token, profile)
-            result = services.hub.preview(make(visitor, *values), visitor)
-        except Exception as error:
-            return told(hub_views.explain_hub(error, services.hub))
+    def preview(visitor: Visitor, *values: Any) -> Updates:
+        result = services.hub.preview(make(visitor, *values), visitor)
         ready = not result.pushed.nothing_to_push
         verb = "Propose" if result.order.how.create_pr else "Publish"
         label = f"{verb} {result.pushed.version} to {result.pushed.repo}"
@@ -215,19 +203,16 @@ def _draw_confirmation(
             previewed: result if ready else None,
         }
 
-    def publish(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, preview: Preview | None) -> Updates:
-        try:
-            if preview is None:
-                raise InputError("The preview has expired.", next_step="Preview again, then publish.")
-            done = services.hub.publish(preview, services.visitor(token, profile))
-            return told(hub_views.published(done, services.hub.page(done.repo)))
-        except Exception as error:
-            return told(hub_views.explain_hub(error, services.hub))
+    def publish(visitor: Visitor, preview: Preview | None) -> Updates:
+        if preview is None:
+            raise InputError("The preview has expired.", next_step="Preview again, then publish.")
+        done = services.hub.publish(preview, visitor)
+        return told(hub_views.published(done, services.hub.page(done.repo)))
 
     def outdated(preview: Preview | None) -> Updates:
         """Clear a preview that does not match the form."""
         return {previewed: None} if preview is None else told(hub_views.PUBLISH_HINT)
 
-    see.click(preview, list(inputs), parts, **HUB_EVENTS)
-    confirm.click(publish, previewed, parts, **HUB_EVENTS)
+    see.click(asking_hub(services, preview, told), list(inputs), parts, **HUB_EVENTS)
+    confirm.click(asking_hub(services, publish, told), previewed, parts, **HUB_EVENTS)
     gr.on(list(changes), outdated, previewed, parts, queue=False, **QUIET)

@@ -4,7 +4,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.failures import explain, explaining
+from app.failures import explaining, explaining_at
 from app.library.chooser import Chooser
 from app.library.libraries import Choice
 from app.lineage import views
@@ -69,6 +69,11 @@ class _Tab(Widgets):
         self.kind.input(self.choose, self.kind, self.parts, queue=False, **QUIET).then(**shown)
         start.click(self.compare, [self.kind, self.folder, self.base, self.new, judges], self.compared, **QUIET)
 
+    @property
+    def tab(self) -> "_Tab":
+        """Where errors are shown."""
+        return self
+
     def choose(self, kind: str) -> Updates:
         """Show the fields of a choice."""
         return {
@@ -78,24 +83,21 @@ class _Tab(Widgets):
             self.compared: views.COMPARE_HINT,
         }
 
+    @explaining_at("tab")
     def show(self, kind: str, folder: str, about: str | None, *values: Any) -> Updates:
         """Read the chosen lineage and show it."""
-        choice, folder = Choice(*values), (folder or "").strip()
+        choice, folder = Choice(*values), (folder or "").strip() if kind == OTHER else ""
+        services, chosen = self._services.lineage, about or EVERYTHING
         if choice.is_pending if kind == LIBRARY else kind == OTHER and not folder:
-            return self._empty()
-        try:
-            services, chosen = self._services.lineage, about or EVERYTHING
-            if kind == LIBRARY:
-                library = self._services.libraries.open(choice)
-                if not library.lineage:
-                    return self._empty(views.no_lineage(self._services.libraries.name(choice)))
-                return self._filled(services.of_library(library, chosen))
-            view = services.of_records(folder if kind == OTHER else "", chosen)
-            if not view.choices:
-                return self._empty(views.no_records(folder if kind == OTHER else str(services.default_folder)))
-            return self._filled(view)
-        except Exception as error:  # any error is shown, and the page stays usable
-            return self._empty(explain(error))
+            return self.empty()
+        if kind != LIBRARY:
+            view = services.of_records(folder, chosen)
+            nothing = views.no_records(folder or str(services.default_folder))
+            return self._filled(view) if view.choices else self.empty(nothing)
+        library = self._services.libraries.open(choice)
+        if not library.lineage:
+            return self.empty(views.no_lineage(self._services.libraries.name(choice)))
+        return self._filled(services.of_library(library, chosen))
 
     @explaining
     def compare(self, kind: str, folder: str, base: str | None, new: str | None, judges: bool) -> str:
@@ -120,7 +122,8 @@ class _Tab(Widgets):
             self.new: gr.Dropdown(evals, value=new),
         }
 
-    def _empty(self, message: str = "") -> Updates:
+    def empty(self, message: str = "") -> Updates:
+        """Show a message instead of a lineage."""
         return {
             self.message: message,
             **dict.fromkeys((self.diagram, self.hidden, self.details, self.table), ""),

@@ -51,11 +51,8 @@ class LineageServices:
     def __init__(self, settings: Settings, *, local: bool) -> None:
         self._settings = settings
         self.local = local
-
-    @property
-    def default_folder(self) -> Path:
+        self.default_folder = settings.home / "lineage"
         """Folder of the records if none is typed."""
-        return self._settings.home / "lineage"
 
     def of_records(self, folder: str = "", chosen: str = "") -> LineageView:
         """Read records with all their causes and effects, including the evolutions on this computer.

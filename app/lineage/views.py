@@ -37,21 +37,15 @@ def introduction(*, local: bool) -> str:
 
 def no_records(folder: str) -> str:
     """Return the empty state of a folder without records."""
-    steps = [
-        (
-            "Before a training, record the plan:",
-            "record-manifest grpo-1 --base-model org/base --release reward.release --data prompts --trainer trl",
-        ),
-        (
-            "Afterwards, record the outcome:",
-            "record-result grpo-1 --status succeeded --artifact last=out/checkpoint --curve log.jsonl",
-        ),
-        (
-            "Then record its metrics:",
-            "record-eval after --artifact grpo-1/last --benchmark edits --metric accuracy,higher,correct=71,judged=98",
-        ),
-    ]
-    pasted = [(text, escape(shell("rh lineage {}", words.split()))) for text, words in steps]
+    plan = "record-manifest grpo-1 --base-model org/base --release reward.release --data prompts --trainer trl"
+    outcome = "record-result grpo-1 --status succeeded --artifact last=out/checkpoint --curve log.jsonl"
+    metrics = "record-eval after --artifact grpo-1/last --benchmark edits --metric accuracy,higher,correct=71,judged=98"
+    steps = {
+        "Before a training, record the plan:": plan,
+        "Afterwards, record the outcome:": outcome,
+        "Then record its metrics:": metrics,
+    }
+    pasted = [(text, escape(shell("rh lineage {}", words.split()))) for text, words in steps.items()]
     lines = [f'{text} <code class="command">{command}</code>' for text, command in pasted]
     begin = paragraph(f"There are no records in {folder}. Create them on the command line:")
     other = paragraph("To see how a Library evolved, choose a Library above; this needs no records.")
@@ -71,10 +65,8 @@ def diagram(view: LineageView) -> str:
 
 def hidden(view: LineageView) -> str:
     """Return a note on nodes that are not drawn; empty if all are."""
-    if not view.hidden:
-        return ""
     text = f"{view.hidden} more are not drawn. Choose one under About to see what is connected to it."
-    return faint(text)
+    return faint(text) if view.hidden else ""
 
 
 def as_table(graph: Graph) -> str:
@@ -85,10 +77,8 @@ def as_table(graph: Graph) -> str:
     for edge in graph.edges:
         before[edge.target].append(f"{edge.relation} {_short(labels[edge.source])}")
         after[edge.source].append(f"{edge.relation} {_short(labels[edge.target])}")
-    rows = [
-        [escape(node.label), *(bullets(map(escape, sides[node.id])) for sides in (before, after))]
-        for node in graph.nodes
-    ]
+    listed = [(node.label, (before[node.id], after[node.id])) for node in graph.nodes]
+    rows = [[escape(label), *(bullets(map(escape, side)) for side in sides)] for label, sides in listed]
     return block(table(["Item", "Causes", "Effects"], rows, "cards"))
 
 
@@ -112,11 +102,8 @@ def compared(base: Record, new: Record, comparison: EvalComparison) -> str:
         for metric in comparison.metrics
     ]
     heads = ["Metric", "Values", "Difference", "95% CI", "Method", "Coverage"]
-    notes = [
-        f"Only the {side} eval has: {', '.join(names)}."
-        for side, names in (("base", comparison.only_base), ("new", comparison.only_new))
-        if names
-    ]
+    only = (("base", comparison.only_base), ("new", comparison.only_new))
+    notes = [f"Only the {side} eval has: {', '.join(names)}." for side, names in only if names]
     notes += ["Different judges measured the evals."] if comparison.different_judges else []
     return block(verdicts + table(heads, rows, "cards metrics") + "".join(map(paragraph, notes)))
 
@@ -134,10 +121,8 @@ def _verdict(base: str, new: str, metric: MetricDifference) -> str:
 
 
 def _facts(fields: Mapping[str, Any], depth: int) -> str:
-    rows = [(str(name), _fact(value, depth)) for name, value in fields.items()]
-    items = "".join(
-        f"<dt>{escape(name.replace('_', ' ').capitalize())}</dt><dd>{text}</dd>" for name, text in rows[:LISTED] if text
-    )
+    rows = [(str(name).replace("_", " ").capitalize(), _fact(value, depth)) for name, value in fields.items()]
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{text}</dd>" for name, text in rows[:LISTED] if text)
     return f'<dl class="facts">{items}</dl>'
 
 

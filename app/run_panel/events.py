@@ -65,13 +65,9 @@ class RunEvents(ABC, Generic[S, V]):
         self.services, self.service = services, service
         self.form, self.panel, self.view = form, panel, view
         self.look: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": f"{self.name}-look", **QUIET}
-
-    @property
-    def outputs(self) -> list[Any]:
-        """All widgets that events may change."""
-        form = self.form
         judge = form.judge.parts if form.judge else []
-        return [form.section, *form.start.parts, *form.secrets, *judge, *self.panel.parts, *self.view.parts]
+        self.outputs = [form.section, *form.start.parts, *form.secrets, *judge, *panel.parts, *view.parts]
+        """All widgets that events may change."""
 
     # Hooks of the job types.
 

@@ -153,23 +153,3 @@ class RunFollower(Generic[S]):
 
 
 F = TypeVar("F", bound=RunFollower[Any])
-
-
-class Followers(Generic[F]):
-    """Cache of the followers that were used last.
-
-    Args:
-        jobs: Run folders and processes.
-        kind: Class of the followers.
-    """
-
-    def __init__(self, jobs: Jobs, kind: type[F]) -> None:
-        self._jobs, self._kind = jobs, kind
-        self._followers: OrderedDict[str, F] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __getitem__(self, name: str) -> F:
-        with self._lock:
-            follower = self._followers.get(name) or self._kind(name, self._jobs)
-            keep(self._followers, name, follower, MAX_FOLLOWERS)
-            return follower

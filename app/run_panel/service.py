@@ -5,13 +5,14 @@ Visitors may only run what costs nothing, one run at a time, and see only the ru
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from app.library.libraries import ANONYMOUS, Visitor
-from app.run_panel.following import F, FollowedRun, Followers
+from app.run_panel.following import MAX_FOLLOWERS, F, FollowedRun
 from app.run_panel.jobs import NAME, VISITOR, Jobs
 from app.run_panel.new_jobs import (
     NO_KEYS,
@@ -84,7 +85,7 @@ class RunService(ABC, Generic[S, F]):
         self.local = local
         self._settings, self._scratch, self._judges = settings, scratch, judges
         self._jobs = Jobs(settings.home, settings.batch_hours)
-        self._followers: Followers[F] = Followers(self._jobs, self.kind)
+        self._follower: Callable[[str], F] = lru_cache(MAX_FOLLOWERS)(lambda name: self.kind(name, self._jobs))
 
     @abstractmethod
     def _preview(self, config: Any, settings: Settings) -> Json:
@@ -157,7 +158,7 @@ class RunService(ABC, Generic[S, F]):
             HarnessError: If there is no such run, the visitor may not see it, or it cannot be read.
         """
         self._check(name)
-        status: S = self._followers[name].look()
+        status: S = self._follower(name).look()
         # Messages may contain paths of this computer.
         return status if self.local else replace(status, error=None, reason="")
 
@@ -236,7 +237,7 @@ class RunService(ABC, Generic[S, F]):
                 listed.append(Listed(self.look(name), self._row(self._jobs.folder(name))))
             except (HarnessError, OSError) as error:
                 message = error.message if isinstance(error, HarnessError) else "A file cannot be read."
-                listed.append(Listed(self._followers[name].made("failed"), error=message))
+                listed.append(Listed(self._follower(name).made("failed"), error=message))
             if len(listed) == MAX_LISTED:
                 break
         return listed

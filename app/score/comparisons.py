@@ -86,9 +86,8 @@ class Running:
         self._began = time.monotonic()
         self._ended: float | None = None
         self._cancel = Cancel()
-        self.forgotten = False
+        self.forgotten = self._done = False
         self._outcome: Judgment | Exception | None = None
-        self._done = False
         watched = judge
         if agent is not None:
             watched = agent.watched(lambda showing, step: self._news.put((showing, step)), self._news.put)
@@ -109,26 +108,20 @@ class Running:
     def follow(self) -> Iterator[bool]:
         """Yield, for every event and at least every half second, whether there are new steps; return at the end."""
         while not self._done:
+            news: list[object] = []
             with suppress(queue.Empty):
-                news = [self._news.get(timeout=HEARTBEAT)]
-                while not self._news.empty():
-                    news.append(self._news.get())
-                yield self._take(news)
-                continue
-            yield False
-
-    def _take(self, news: list[object]) -> bool:
-        steps = False
-        for event in news:
-            if isinstance(event, Reply):
-                self._usage += Usage(1, event.usage.input_tokens, event.usage.output_tokens)
-            elif isinstance(event, tuple):
-                showing, step = event
-                self._steps[showing] += (step,)
-                steps = True
-            else:
-                self._done = True
-        return steps
+                news.append(self._news.get(timeout=HEARTBEAT))
+                while True:
+                    news.append(self._news.get_nowait())
+            for event in news:
+                if isinstance(event, Reply):
+                    self._usage += Usage(1, event.usage.input_tokens, event.usage.output_tokens)
+                elif isinstance(event, tuple):
+                    showing, step = event
+                    self._steps[showing] += (step,)
+                else:
+                    self._done = True
+            yield any(isinstance(event, tuple) for event in news)
 
     @property
     def model(self) -> ModelRun | None:
@@ -228,19 +221,23 @@ class ComparisonRequest:
         self.replaced = False
         """Whether another comparison uses the page, so that this one must not update it."""
         self.ending = False
-        """Whether only the last update is left."""
+        """Whether only the last update is left; the next request is accepted from then on."""
         self.over = threading.Event()
+        self._stopped = False
         self._running: Running | None = None
 
     def begin(self, running: Running) -> Running:
-        """Set the running comparison; stop it if the request was forgotten in the meantime."""
+        """Set the running comparison; stop it if the request was stopped or forgotten in the meantime."""
         self._running = running
         if self.forgotten:
             running.forget()
+        elif self._stopped:
+            running.stop()
         return running
 
     def stop(self) -> None:
-        """Stop the comparison. Its last update says so."""
+        """Stop the comparison, at the latest when it begins. Its last update says so."""
+        self._stopped = True
         if self._running is not None:
             self._running.stop()
 
@@ -254,10 +251,6 @@ class ComparisonRequest:
     def leaving(self) -> bool:
         """Whether the next request is accepted: this one has ended, or is about to."""
         return self.ending or self.forgotten or self.over.is_set()
-
-    def conclude(self) -> None:
-        """Announce that only the last update is left; the next request is accepted from now on."""
-        self.ending = True
 
     def end(self) -> None:
         """Announce that there are no more updates."""
@@ -324,7 +317,7 @@ class ComparisonQueue:
                 self._current.stop()
 
 
-_SCALED = re.compile(r"\.from-([1-9]\d{0,5})x([1-9]\d{0,5})\.png")
+_SCALED = re.compile(r"\.from-([1-9]\d{0,5})x([1-9]\d{0,5})\.png\Z")
 """End of the name of an image that `assets/scaling.js` has scaled down; it holds the size before."""
 
 
@@ -345,26 +338,26 @@ def scalings(images: Iterable[tuple[str, Path | str | None]]) -> list[str]:
     Args:
         images: Name and file of each image; None for missing ones.
     """
-    sentences = []
-    for name, path in images:
-        sizes = _sizes(Path(path)) if path is not None else None
-        if sizes is not None:
-            (width, height), (now_width, now_height) = sizes
-            sentences.append(f"{name}: scaled from {width}x{height} to {now_width}x{now_height} before the upload.")
-    return sentences
+    sizes = [(name, _sizes(Path(path))) for name, path in images if path is not None]
+    return [
+        f"{name}: scaled from {sides[0]}x{sides[1]} to {sides[2]}x{sides[3]} before the upload."
+        for name, sides in sizes
+        if sides
+    ]
 
 
-def _sizes(path: Path) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return the sizes before and after; None for an image that was not scaled, whatever its name says."""
+def _sizes(path: Path) -> tuple[int, ...]:
+    """Return the sides before and after; nothing for an image that was not scaled, whatever its name says."""
     found = _SCALED.search(path.name)
-    if found is None or found.end() != len(path.name):
-        return None
+    if found is None:
+        return ()
     try:
         with Image.open(path, formats=["PNG"]) as image:
             size = image.size
     except (OSError, UnidentifiedImageError):
-        return None
+        return ()
     before = int(found[1]), int(found[2])
     factor = max(size) / max(before)
-    expected = tuple(max(1, int(side * factor + 0.5)) for side in before)
-    return (before, size) if factor < 1 and all(abs(a - b) <= 1 for a, b in zip(size, expected, strict=True)) else None
+    expected = (max(1, int(side * factor + 0.5)) for side in before)
+    near = all(abs(one - other) <= 1 for one, other in zip(size, expected, strict=True))
+    return (*before, *size) if factor < 1 and near else ()

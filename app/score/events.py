@@ -1,6 +1,6 @@
 """Event handlers of the Score tab."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import zip_longest
 from typing import Any
@@ -44,14 +44,6 @@ class ScoreEvents:
     def __init__(self, services: AppServices, inputs: ScoreInputs, outputs: ScoreOutputs) -> None:
         self._services, self._inputs, self.outputs = services, inputs, outputs
 
-    def ask(self, queue: ComparisonQueue) -> None:
-        """Register the request at once, so that Start over can withdraw it before it starts."""
-        queue.ask(BUTTON)
-
-    def ask_sample(self, sample: Sample, queue: ComparisonQueue) -> None:
-        """Request the comparison of a sample, in place of a running one."""
-        queue.replace(sample.title)
-
     def compare(self, queue: ComparisonQueue, *given: Any) -> Iterator[Updates]:
         """Judge the inputs; see `_compare`.
 
@@ -59,13 +51,19 @@ class ScoreEvents:
             queue: The visitor's comparisons.
             *given: The values of `ScoreInputs.inputs`; images as paths.
         """
-        count = len(self._inputs.pictures)
-        yield from self._compare(BUTTON, queue, self._draft(given[:count], given[count]), given[count + 1 :], {})
+        options = given[len(self._inputs.pictures) + 1 :]
+        yield from self._compare(BUTTON, queue, self._draft(given, lambda path: path), options, {})
 
-    def _draft(self, paths: Sequence[Any], instruction: str | None) -> Draft:
-        """Return the inputs for the paths of `ScoreInputs.pictures`."""
-        first = 1 + len(self._inputs.candidates)
-        return Draft(paths[0], tuple(paths[1:first]), tuple(paths[first:]), str(instruction or ""))
+    def _draft(self, given: Sequence[Any], path: Callable[[Any], str | None]) -> Draft:
+        """Return the inputs of a comparison.
+
+        Args:
+            given: Values of `ScoreInputs.inputs`.
+            path: Returns the path of an image for its value.
+        """
+        count, first = len(self._inputs.pictures), 1 + len(self._inputs.candidates)
+        paths = tuple(map(path, given[:count]))
+        return Draft(paths[0], paths[1:first], paths[first:], str(given[count] or ""))
 
     def compare_sample(self, sample: Sample, queue: ComparisonQueue, *options: Any) -> Iterator[Updates]:
         """Fill in a sample and judge it; see `_compare`.
@@ -89,7 +87,7 @@ class ScoreEvents:
         Each update contains the earlier ones, because Gradio sends differences, and a slow page drops from an update
         that it has not applied yet what the next one leaves out: a Stop button never appeared.
         """
-        unchanged: Updates = {self.outputs.verdict: gr.skip()}
+        unchanged: Updates = {self.outputs.verdict: gr.skip()}  # Gradio repeats the last update at the end
         request = queue.take(trigger)
         if request is None:
             yield unchanged
@@ -101,7 +99,7 @@ class ScoreEvents:
                         break
                     yield updates
             if request.replaced:
-                yield unchanged  # Gradio repeats the last update at the end, and it must not change the page
+                yield unchanged
         finally:
             # Also reached when the visitor has stopped the comparison or left the page.
             request.end()
@@ -136,7 +134,7 @@ class ScoreEvents:
             updates |= {outputs.verdict: explain(error), outputs.comparison: None}
         if request.forgotten:
             updates |= self._cleared()
-        request.conclude()
+        request.ending = True
         yield {**updates, **self._ready()}
 
     def _begun(self, draft: Draft) -> Updates:
@@ -174,6 +172,8 @@ class ScoreEvents:
         labels = comparison.example.labels
         first = judgment.preference if judgment.preference in labels else labels[0]
         offered = (*labels, TIE) if len(labels) == 2 else labels
+        pictures = chain_views.model_pictures(run.showings) if run else []
+        links = zip(outputs.downloads, (RECORD, REPORT, PICTURE), strict=True)
         return {
             outputs.comparison: comparison,
             outputs.verdict: self._verdict(comparison),
@@ -186,24 +186,16 @@ class ScoreEvents:
             **{vote: gr.Button(visible=each in offered, interactive=True) for each, vote in outputs.votes.items()},
             outputs.thanks: "",
             outputs.chain: gr.Accordion(open=run is not None),
-            **self._chain(comparison),
+            # The measurements of one candidate come with `look_closer`, once the section is open.
+            outputs.overall: chain_views.showings(run.showings, live=False)
+            if run
+            else chain_views.overall_steps(judgment),
+            outputs.measured: "",
+            outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),
             outputs.consulted: views.consulted(judgment),
             outputs.notes: views.notes(judgment, comparison.library),
-            **{
-                button: gr.Button(link=address(comparison, file))
-                for button, file in zip(outputs.downloads, (RECORD, REPORT, PICTURE), strict=True)
-            },
+            **{button: gr.Button(link=address(comparison, file)) for button, file in links},
         }
-
-    def _chain(self, comparison: Comparison) -> Updates:
-        """Show the reasoning; measurements of one candidate come with `look_closer`, once the section is open."""
-        outputs, run = self.outputs, comparison.model
-        if run is not None:
-            steps, pictures = chain_views.showings(run.showings, live=False), chain_views.model_pictures(run.showings)
-        else:
-            steps, pictures = chain_views.overall_steps(comparison.judgment), []
-        gallery = gr.Gallery(pictures, visible=bool(pictures))
-        return {outputs.overall: steps, outputs.measured: "", outputs.pictures: gallery}
 
     def look_closer(self, comparison: Comparison | None, label: str) -> Updates:
         """Show the measurements of one candidate; a model has none."""
@@ -224,21 +216,19 @@ class ScoreEvents:
         Args:
             given: Values of `ScoreInputs.inputs`; images as the page sends them, of which only uploads are taken.
         """
-        count = len(self._inputs.pictures)
-        return self._draft([uploaded(image) for image in given[:count]], given[count])
+        return self._draft(given, uploaded)
 
     def restore(self, draft: Draft, comparison: Comparison | None) -> Updates:
         """Fill in inputs, and show the result that belongs to them."""
         inputs = self._inputs
         updates = self._given(draft)
         used = max((number for number, path in enumerate(draft.references, 1) if path), default=0)
+        references = zip(inputs.references, draft.references, strict=False)
         updates |= self.show_references(used)
-        for image, path in zip(inputs.references, draft.references, strict=False):
-            updates[image] = gr.Image(value=path, visible=path is not None)
+        updates |= {image: gr.Image(value=path, visible=path is not None) for image, path in references}
         updates[inputs.source] = gr.Image(value=draft.source, label=FIRST if used else SOURCE)
-        if comparison is None or not self._services.belongs(comparison, draft):
-            return {**updates, **self._cleared()}
-        return {**updates, **self._shown(comparison)}
+        current = comparison is not None and self._services.belongs(comparison, draft)
+        return updates | (self._shown(comparison) if comparison is not None and current else self._cleared())
 
     def name_scaled(self, draft: Draft) -> Updates:
         """Name the images that were scaled down before they were sent."""
@@ -264,10 +254,10 @@ class ScoreEvents:
         }
 
     def _is_current(self, comparison: Comparison, given: Sequence[Any]) -> bool:
-        count = len(self._inputs.pictures)
-        draft = self._draft([image["path"] if image else None for image in given[:count]], given[count])
+        draft = self._draft(given, lambda image: image["path"] if image else None)
+        choices = given[len(self._inputs.pictures) + 2 :]
         try:
-            return self._services.is_current(comparison, draft, *self._inputs.setup.read(given[count + 2 :]))
+            return self._services.is_current(comparison, draft, *self._inputs.setup.read(choices))
         except HarnessError:
             return False
 
@@ -282,30 +272,15 @@ class ScoreEvents:
                 yield views.STORING
             try:
                 stored = self._services.give_feedback(comparison, preference, visitor.name, visitor.owner)
+                yield views.feedback_stored(preference, stored, lasting=self._services.local)
             except Exception as error:
                 yield explain(error)
-            else:
-                yield views.feedback_stored(preference, stored, lasting=self._services.local)
-
-    def stop(self, queue: ComparisonQueue) -> None:
-        """Stop the running comparison. Its last update says so."""
-        queue.stop()
-
-    def add_candidate(self, places: int) -> Updates:
-        """Show one more candidate field."""
-        return self.show_places(min(places + 1, len(LABELS)))
 
     def show_places(self, places: int) -> Updates:
         """Show this number of candidate fields."""
         inputs = self._inputs
-        images = {
-            image: gr.Image(visible=number < places) for number, image in enumerate(inputs.candidates) if number >= 2
-        }
+        images = {image: gr.Image(visible=number < places) for number, image in enumerate(inputs.candidates[2:], 2)}
         return {inputs.places: places, inputs.more: gr.Button(visible=places < len(LABELS)), **images}
-
-    def add_reference(self, further: int) -> Updates:
-        """Show one more reference field."""
-        return self.show_references(min(further + 1, len(self._inputs.references)))
 
     def show_references(self, further: int) -> Updates:
         """Show this number of reference fields."""

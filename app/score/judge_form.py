@@ -49,7 +49,7 @@ class JudgeForm(Widgets):
         judges = services.judges
         default, name = judges.default, f"{prefix}judge"
         with (
-            section(_label(services, default), visible=visible, elem_id=f"{name}-section") as self.section,
+            section(f"Judge: {judges.named(default)}", visible=visible, elem_id=f"{name}-section") as self.section,
             gr.Row(equal_height=False),
         ):
             with gr.Column(scale=6, min_width=300):
@@ -70,6 +70,11 @@ class JudgeForm(Widgets):
         # The visitor's key, stored on the server for this session only. The field is cleared when the key is used.
         self.kept = state()
         self.used = state()  # the model that judged last for this visitor, while it is idle
+        self.inputs: list[Any] = [
+            self.kind, self.server, self.url, self.name, self.gemini, self.hosted, self.key, self.kept,
+            self.protocol, self.orders, self.samples, self.pixels, self.evidence, self.remember,
+        ]  # fmt: skip
+        """The inputs that describe a judge, in the order in which `read` takes them."""
 
     def _draw_endpoint(self, name: str, local: bool) -> None:
         # Models of servers on this computer.
@@ -99,28 +104,15 @@ class JudgeForm(Widgets):
         info = "Twice the calls; detects position bias."
         self.orders = gr.Checkbox(True, label="Judge each pair in both orders", info=info, elem_id=f"{name}-orders")
         info = "Number of repeated queries; the answers are averaged."
-        self.samples = gr.Slider(
-            1, MOST_SAMPLES, value=1, step=1, label="Samples", info=info, elem_id=f"{name}-samples"
-        )
+        self.samples = gr.Slider(1, MOST_SAMPLES, 1, step=1, label="Samples", info=info, elem_id=f"{name}-samples")
         info = "Larger images are scaled down. 0: no limit. 1000000 is an image of 1000 by 1000."
-        self.pixels = gr.Number(
-            value=0, precision=0, label="Maximum pixels per image", info=info, elem_id=f"{name}-pixels"
-        )
+        self.pixels = gr.Number(0, precision=0, label="Maximum pixels per image", info=info, elem_id=f"{name}-pixels")
         info = "The model also gets boxes, crops and measured sentences of what each candidate changed. "
         info += "Benchmark first whether it helps your model."
         self.evidence = gr.Checkbox(False, label="Measured evidence", info=info, elem_id=f"{name}-evidence")
         info = "The same query is not sent, and paid, twice. The cache contains answers, not images."
-        self.remember = gr.Checkbox(
-            True, label="Use cached answers", info=info, visible=remembers, elem_id=f"{name}-remember"
-        )
-
-    @property
-    def inputs(self) -> list[Any]:
-        """The inputs that describe a judge, in the order in which `read` takes them."""
-        return [
-            self.kind, self.server, self.url, self.name, self.gemini, self.hosted, self.key, self.kept,
-            self.protocol, self.orders, self.samples, self.pixels, self.evidence, self.remember,
-        ]  # fmt: skip
+        options: dict[str, Any] = {"label": "Use cached answers", "elem_id": f"{name}-remember"}
+        self.remember = gr.Checkbox(True, info=info, visible=remembers, **options)
 
     def key_of(self, values: Sequence[Any]) -> Key | None:
         """Return the typed key, or the stored key if it was typed for the same address."""
@@ -174,7 +166,7 @@ def connect_judge(
             head = {outside[0]: judge_line(services, kind), outside[1]: gr.Accordion(visible=measured)}
         return {
             **head,
-            form.section: gr.Accordion(label=_label(services, kind)),
+            form.section: gr.Accordion(label=f"Judge: {judges.named(kind)}"),
             form.endpoint: gr.Group(visible=kind == ENDPOINT),
             form.gemini: gr.Textbox(visible=kind == GEMINI),
             form.at_hub: gr.Column(visible=kind == HUGGING_FACE),
@@ -233,12 +225,4 @@ def judge_line(services: AppServices, kind: str) -> str:
     """Return the line for the head of the tab that names the judge."""
     if kind == MEASURED:
         return views.judge_line(NAME, local=services.local)
-    return model_views.judge_line(kind, _named(services, kind), local=services.local)
-
-
-def _label(services: AppServices, kind: str) -> str:
-    return f"Judge: {_named(services, kind)}"
-
-
-def _named(services: AppServices, kind: str) -> str:
-    return next(words for words, each in services.judges.choices() if each == kind)
+    return model_views.judge_line(kind, services.judges.named(kind), local=services.local)

@@ -18,7 +18,7 @@ from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.local import LocalServer, find_local_servers
 from rewardharness.models.open import model_name, model_urls
 from rewardharness.models.probe import Probe
-from rewardharness.schema import Failure, Usage
+from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
 ENVIRONMENT = "environment"
@@ -101,8 +101,7 @@ class Used:
 
     def fits(self, choice: JudgeChoice) -> bool:
         """Whether another choice means the same model at the same place, asked with the same key."""
-        mine, other = (replace(each, options=JudgeConfig()) for each in (self.choice, choice))
-        return mine == other
+        return replace(self.choice, options=choice.options) == choice
 
 
 @dataclass(frozen=True)
@@ -165,13 +164,15 @@ def judge_choice(spec: str) -> JudgeChoice:
     """Return the choice that a spec of the command line means.
 
     Args:
-        spec: `vllm:NAME@URL` or another server with its address, `hf:MODEL` or `gemini:MODEL`.
+        spec: `measured`, `vllm:NAME@URL` or another server with its address, `hf:MODEL` or `gemini:MODEL`.
 
     Raises:
         InputError: If it is none of them.
     """
     server, _, rest = spec.partition(":")
     name, at, url = rest.partition("@")
+    if spec == MEASURED:
+        return BY_MEASURING
     if server in {HUGGING_FACE, GEMINI} and rest:
         return JudgeChoice(server, name=rest)
     if server in SERVERS and name and at:
@@ -207,6 +208,12 @@ def key_for(key: str | None, settings: Settings, *specs: str) -> str | None:
     return key if all(place_of(ENDPOINT, url) in own for spec in specs for url in model_urls(spec)) else None
 
 
+def price_of(settings: Settings) -> tuple[float, float] | None:
+    """US dollars per million input and output tokens, from the settings; None: unknown."""
+    price = settings.price_input, settings.price_output
+    return None if price[0] is None or price[1] is None else (price[0], price[1])
+
+
 class Judges:
     """The judges that visitors can choose from. Holds nothing of any visitor.
 
@@ -220,11 +227,11 @@ class Judges:
         self._settings = settings
         self._local = local
         self._measured = open_judge(MEASURED, settings, ties=True, no_cache=True)
-
-    @property
-    def default(self) -> str:
+        self.default = MEASURED if settings.judge == MEASURED else ENVIRONMENT
         """The kind of judge that is selected by default."""
-        return MEASURED if self._settings.judge == MEASURED else ENVIRONMENT
+        self.logs_in = settings.space and settings.login and not local
+        """Whether visitors can log in with Hugging Face, to use its models with their own token."""
+        self._has_gemini = local and bool(settings.gemini_key or settings.cloud_project)
 
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
@@ -237,10 +244,9 @@ class Judges:
             found.insert(0, (f"From RH_JUDGE: {model_name(self._settings.judge)}", ENVIRONMENT))
         return found
 
-    @property
-    def logs_in(self) -> bool:
-        """Whether visitors can log in with Hugging Face, to use its models with their own token."""
-        return self._settings.space and self._settings.login and not self._local
+    def named(self, kind: str) -> str:
+        """Return the words of a choice."""
+        return next(words for words, each in self.choices() if each == kind)
 
     def asks_key(self, kind: str) -> bool:
         """Whether a visitor may give a key."""
@@ -260,11 +266,8 @@ class Judges:
         The prices of the settings are those of the model that the settings name; where they name none, those of
         whatever model is asked at this computer.
         """
-        settings = self._settings
         theirs = kind == ENVIRONMENT if self.default == ENVIRONMENT else self._local
-        if not theirs or settings.price_input is None or settings.price_output is None:
-            return None
-        return settings.price_input, settings.price_output
+        return price_of(self._settings) if theirs else None
 
     def open(self, choice: JudgeChoice, used: Used | None = None) -> Judge:
         """Open a judge. Nothing is sent before it judges.
@@ -280,15 +283,10 @@ class Judges:
             return self._measured
         spec, settings = self.spelled(choice)
         config = replace(choice.options, judge=spec, retries=RETRIES)
+        config = config if self.remembers(choice.kind) else replace(config, no_cache=True)
         limits: dict[str, Any] = {} if self._local else {"deadline": PUBLIC_DEADLINE}
-        judge = open_judge(
-            config if self.remembers(choice.kind) else replace(config, no_cache=True),
-            settings,
-            pictures=True,
-            ties=config.protocol != "logprob",
-            public_only=choice.kind == ENDPOINT and not self._local,
-            **limits,
-        )
+        limits["public_only"] = choice.kind == ENDPOINT and not self._local
+        judge = open_judge(config, settings, pictures=True, ties=config.protocol != "logprob", **limits)
         return reuse(judge, used.judge) if used is not None and used.fits(choice) else judge
 
     def near(self) -> list[LocalServer]:
@@ -312,15 +310,6 @@ class Judges:
         except TimeoutError:
             raise ModelError("timeout", f"No answer within {CHECK_SECONDS:g} seconds.") from None
 
-    def public_failure(self, choice: JudgeChoice, failure: Failure) -> Failure:
-        """Return a failure as visitors may see it: without a message that may contain a hidden address."""
-        return replace(failure, message="") if self.hides(choice.kind) else failure
-
-    @property
-    def _has_gemini(self) -> bool:
-        """Whether visitors may use Gemini with the key in the settings; not in a public app."""
-        return self._local and bool(self._settings.gemini_key or self._settings.cloud_project)
-
     def spelled(self, choice: JudgeChoice) -> tuple[str, Settings]:
         """Return the spec of a model judge and the settings with its keys.
 
@@ -331,11 +320,10 @@ class Judges:
         """
         if choice.kind == ENVIRONMENT and self.default == ENVIRONMENT:
             return self._settings.judge, self._settings
+        no_keys: dict[str, Any] = dict.fromkeys(("api_key", "gemini_key", "cloud_project"))
         settings = self._settings
         if not self._local:
-            settings = replace(
-                settings, api_key=None, service_keys={}, hf_login=False, gemini_key=None, cloud_project=None
-            )
+            settings = replace(settings, service_keys={}, hf_login=False, **no_keys)
         name, url = choice.name.strip(), choice.url.strip()
         typed = choice.key.value if choice.key and choice.key.place == place_of(choice.kind, url) else None
         if choice.kind == GEMINI:

@@ -6,20 +6,7 @@ All results are markup for `gr.Markdown`, see `app.markup`; labels of controls a
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from app.markup import (
-    SHORT,
-    block,
-    bullets,
-    callout,
-    count,
-    document,
-    escape,
-    hashed,
-    notice,
-    paragraph,
-    table,
-    whole,
-)
+from app.markup import SHORT, block, bullets, callout, count, document, escape, hashed, notice, paragraph, table, whole
 from app.score.comparisons import ModelRun
 from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
 from app.score.releases import Fixed
@@ -106,8 +93,7 @@ def judge_line(kind: str, name: str, *, local: bool) -> str:
 
 def working(candidates: int, run: ModelRun) -> str:
     """Return the placeholder of the result while a model judges."""
-    times = len(run.showings)
-    asked = "once" if times == 1 else f"{times} times in parallel"
+    asked = "once" if len(run.showings) == 1 else f"{len(run.showings)} times in parallel"
     text = f"It is queried {asked}. Its reasoning appears below as it arrives."
     return notice("empty busy", f"The model is judging {candidates} candidates…", text)
 
@@ -137,12 +123,8 @@ def spent(spent: Spent) -> str:
 def _cost(spent: Spent) -> str:
     cost = spent.cost
     if cost is None:
-        unset = spent.price is None
-        return "cost unknown: " + ("no price is set" if unset else "the server does not count tokens")
-    if not cost:
-        return "free of charge"
-    digits = max(2, 1 - math.floor(math.log10(cost)))
-    return f"about ${cost:.{digits}f}"
+        return "cost unknown: " + ("no price is set" if spent.price is None else "the server does not count tokens")
+    return f"about ${cost:.{max(2, 1 - math.floor(math.log10(cost)))}f}" if cost else "free of charge"
 
 
 def stopped(run: ModelRun | None) -> str:
@@ -187,25 +169,23 @@ def _order_kept(judgment: Judgment, run: ModelRun) -> str:
 def _order_broken(judgment: Judgment, run: ModelRun) -> str:
     if judgment.position_consistent is not False or judgment.inconsistent:
         return ""
-    title = "The answer changed with the order, so trust it little"
-    if run.how.samples > 1:
-        title = "The answer was not the same in all orders and samples, so trust it little"
-    return callout("warning", title, paragraph(_WHY_ORDER))
+    changed = "changed with the order" if run.how.samples == 1 else "was not the same in all orders and samples"
+    return callout("warning", f"The answer {changed}, so trust it little", paragraph(_WHY_ORDER))
 
 
 def reasons(judgment: Judgment, run: ModelRun) -> str:
     """Format the reasons in the model's own words."""
-    if judgment.reasons:
-        return block(f"<h3>Why</h3>{bullets(map(escape, judgment.reasons), 'reasons')}")
-    if judgment.position_consistent is False:
-        differ = "The answers differ. See “How the judge got there”."
-        return block(f"<h3>Why</h3>{paragraph(differ, 'faint')}")
     found = last_thought(run.showings)
-    if found is None:
-        return block(f"<h3>Why</h3>{paragraph('This protocol asks only for the answer, without reasons.', 'faint')}")
-    order, thought = found
-    title = f"The model's own words, presentation order: {showing_title(order)}."
-    return block(f"<h3>Why</h3>{document(thought)}{paragraph(f'{title} {swapped(order)}'.strip(), 'faint')}")
+    if judgment.reasons:
+        why = bullets(map(escape, judgment.reasons), "reasons")
+    elif judgment.position_consistent is False:
+        why = paragraph("The answers differ. See “How the judge got there”.", "faint")
+    elif found is None:
+        why = paragraph("This protocol asks only for the answer, without reasons.", "faint")
+    else:
+        title = f"The model's own words, presentation order: {showing_title(found[0])}."
+        why = document(found[1]) + paragraph(f"{title} {swapped(found[0])}".strip(), "faint")
+    return block(f"<h3>Why</h3>{why}")
 
 
 def checked(found: Sequence[Probe] | Reply) -> str:
@@ -229,21 +209,19 @@ def _probed(probe: Probe) -> str:
     if can is None:
         assert probe.error is not None
         return _error(probe.error)
-    title = f"{probe.endpoint} answers; the check took {probe.seconds:.2f} seconds"
-    if not can.vision:
-        title = f"{probe.endpoint} answers, but does not see images"
+    took = f"answers; the check took {probe.seconds:.2f} seconds" if can.vision else "answers, but does not see images"
     tokens, length = can.max_model_len, "The server does not report its context length."
     enough = None if tokens is None else tokens >= SUFFICIENT_CONTEXT
     length = length if tokens is None else f"{tokens:,} tokens."
-    available = dict(zip(_CAPABILITIES, (can.vision, can.schema, can.logprobs, enough), strict=True))
+    available = (can.vision, can.schema, can.logprobs, enough)
     rows = []
-    for name, (means, remedy) in _CAPABILITIES.items():
-        mark = {None: "unknown", True: "yes", False: "no"}[available[name]]
-        pill = f'<span class="pill {"warning" if mark == "no" else ""}">{mark}</span>'
-        rows.append([escape(name), pill, escape((remedy if mark == "no" else means).replace("LENGTH", length))])
+    for (name, (means, remedy)), is_there in zip(_CAPABILITIES.items(), available, strict=True):
+        known: dict[bool | None, tuple[str, str, str]] = {True: ("yes", "", means), False: ("no", "warning", remedy)}
+        mark, style, text = known.get(is_there, ("unknown", "", means))
+        rows.append([escape(name), f'<span class="pill {style}">{mark}</span>', escape(text.replace("LENGTH", length))])
     served = f"Models: {', '.join(can.models[:5])}." if can.models else "The server does not list its models."
-    kind = "good" if can.vision else "error"
-    return callout(kind, title, table(["", "Available", "Meaning"], rows, "cards"), paragraph(served, "faint"))
+    head, note = table(["", "Available", "Meaning"], rows, "cards"), paragraph(served, "faint")
+    return callout("good" if can.vision else "error", f"{probe.endpoint} {took}", head, note)
 
 
 def _error(error: ModelError) -> str:
@@ -272,18 +250,15 @@ def fixed_line(fixed: Fixed, *, local: bool) -> str:
 def about_release(release: Release) -> str:
     """Format the contents of a release, its figures, and differences of this installation."""
     counts = f"{len(release.library.skills)} Skills, {len(release.library.tools)} Tools"
-    rows = [
-        ("Release", whole(release.id)),
-        ("Judge", escape(release.judged_by)),
-        ("Protocol", escape(release.protocol)),
-        ("Library", f"{whole(release.library.id)} with {counts}"),
-    ]
-    if release.model is not None:
-        rows += [
-            ("Weights", escape(release.model_revision or "not said")),
-            ("Router", escape(release.router or "none")),
-        ]
-    rows += [(escape(_called(name)), escape(_said(value))) for name, value in sorted(release.options.items())]
+    model = {"Weights": release.model_revision or "not said", "Router": release.router or "none"}
+    facts = {
+        "Judge": release.judged_by,
+        "Protocol": release.protocol,
+        **(model if release.model is not None else {}),
+        **{_called(name): _said(value) for name, value in sorted(release.options.items())},
+    }
+    rows = [("Release", whole(release.id)), *((escape(name), escape(text)) for name, text in facts.items())]
+    rows.insert(3, ("Library", f"{whole(release.library.id)} with {counts}"))
     note = paragraph(
         "The same input gets the same score on this page, from rh score --release and from a server of this release.",
         "faint",
@@ -298,9 +273,7 @@ def _called(setting: str) -> str:
 
 
 def _said(value: object) -> str:
-    if value is None:
-        return "none"
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return {"None": "none", "True": "yes", "False": "no"}.get(str(value), str(value))
 
 
 def _figures(figures: tuple[Figure, ...]) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 import gradio as gr
 
-from app.score.comparisons import Draft
+from app.score.comparisons import ComparisonQueue, Draft
 from app.score.events import ScoreEvents
 from app.score.samples import Sample
 from app.score.sessions import SessionEvents
 from app.score.sharing import record
 from app.score.upload_events import connect_uploads
-from app.score.widgets import ScoreInputs, ScoreOutputs, Setup
+from app.score.widgets import BUTTON, ScoreInputs, ScoreOutputs, Setup
 from app.services import AppServices
 from app.widgets import QUIET, VOTE_EVENTS, markup, waiting_at
 from rewardharness.errors import HarnessError, describe
@@ -37,9 +37,7 @@ def build_score_tab(services: AppServices) -> None:
 
 
 def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
-    if not samples:
-        return []
-    with gr.Row(elem_id="samples"):
+    with gr.Row(elem_id="samples", visible=bool(samples)):
         markup("Try a sample:", elem_classes="samples-label")
         return [gr.Button(sample.title, icon=sample.icon, size="sm", min_width=60) for sample in samples]
 
@@ -59,10 +57,11 @@ def _connect(
         **waiting_at(outputs.verdict),
     }
     triggers = [inputs.compare.click, inputs.instruction.submit]
-    asked = gr.on(triggers, events.ask, outputs.queue, None, **quick)
+    # Requests are registered at once, so that Start over can withdraw them before they start.
+    asked = gr.on(triggers, partial(ComparisonQueue.ask, trigger=BUTTON), outputs.queue, None, **quick)
     judgments = [asked.then(events.compare, [outputs.queue, *inputs.inputs], **judging)]
     for button, sample in tries:
-        asked = button.click(partial(events.ask_sample, sample), outputs.queue, None, **quick)
+        asked = button.click(partial(ComparisonQueue.replace, trigger=sample.title), outputs.queue, None, **quick)
         judge = partial(events.compare_sample, sample)
         judgments.append(asked.then(judge, [outputs.queue, *inputs.options], **judging))
     sessions.connect(everything)
@@ -82,10 +81,10 @@ def _connect(
     )
     connect_uploads(events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
-    inputs.stop.click(events.stop, outputs.queue, None, **quick)
+    inputs.stop.click(ComparisonQueue.stop, outputs.queue, None, **quick)
     inputs.reset.click(events.reset, outputs.queue, everything, **quick)
-    inputs.more.click(events.add_candidate, inputs.places, everything, **quick)
-    inputs.add_reference.click(events.add_reference, inputs.further, everything, **quick)
+    inputs.more.click(lambda places: events.show_places(places + 1), inputs.places, everything, **quick)
+    inputs.add_reference.click(lambda used: events.show_references(used + 1), inputs.further, everything, **quick)
     closer = [outputs.comparison, outputs.look], [outputs.measured, outputs.pictures]
     gr.on([outputs.look.input, outputs.chain.expand], events.look_closer, *closer, **QUIET)
     voting: dict[str, Any] = {"preprocess": False, **VOTE_EVENTS, **QUIET}
@@ -133,11 +132,9 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
             judge: measured, or in an app on your own computer a model such as vllm:NAME@URL; empty for the default.
         """
         candidates = candidate_a, candidate_b, candidate_c, candidate_d
+        draft = Draft(source, candidates, (image_2, image_3, image_4), instruction)
         try:
-            chosen = services.api_choice(library or "", judge or "")
-            return record(
-                services.compare(Draft(source, candidates, (image_2, image_3, image_4), instruction), *chosen)
-            )
+            return record(services.compare(draft, *services.api_choice(library or "", judge or "")))
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
 

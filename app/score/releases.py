@@ -1,16 +1,14 @@
 """A release that the Score tab is fixed to. It determines judge and Library; visitors have no choice."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from app.score.judges import PUBLIC_DEADLINE, RETRIES, Used
+from app.score.judges import PUBLIC_DEADLINE, RETRIES, Used, price_of
 from rewardharness.errors import InputError
 from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.judging.deployments import find_release
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.release_opening import open_release
 from rewardharness.judging.subagent import reuse
-from rewardharness.library.store import Library
-from rewardharness.schema import Failure
 from rewardharness.settings import Settings
 
 RELEASE = "release"
@@ -48,29 +46,16 @@ class Fixed:
         assert settings.release is not None
         self.release = find_release(settings.release, settings)
         self.places, self._settings, self._local = places, settings, local
+        self.name = f"release {self.release.id[:12]}"
+        """Its name in a sentence."""
+        self.library = self.release.library
+        self.by_model = self.release.judge != MEASURED
+        """Whether its judge is a model."""
+        self.hides = self.by_model and not local
+        """Whether messages of its model, which may contain an address, must not be shown."""
+        self.price = price_of(settings)
         # Opened without a cache: this only detects errors early.
         self._measured = self._opened(cache=False)
-
-    @property
-    def name(self) -> str:
-        """Its name in a sentence."""
-        return f"release {self.release.id[:12]}"
-
-    @property
-    def library(self) -> Library:
-        """Its Library."""
-        return self.release.library
-
-    @property
-    def by_model(self) -> bool:
-        """Whether its judge is a model."""
-        return self.release.judge != MEASURED
-
-    @property
-    def price(self) -> tuple[float, float] | None:
-        """US dollars per million input and output tokens, from the settings; None: unknown."""
-        price = self._settings.price_input, self._settings.price_output
-        return None if price[0] is None or price[1] is None else (price[0], price[1])
 
     def open(self, used: Used | None = None) -> Judge:
         """Open its judge. Sends no request.
@@ -83,21 +68,15 @@ class Fixed:
         judge = self._opened(cache=True)
         return reuse(judge, used.judge) if used is not None and used.choice.kind == RELEASE else judge
 
-    def public_failure(self, failure: Failure) -> Failure:
-        """Return a failure as visitors may see it: without model messages, which may contain an address."""
-        return replace(failure, message="") if self.by_model and not self._local else failure
-
     def check_api(self) -> None:
         """Check that API requests may use this judge.
 
         Raises:
             InputError: If the app is public and the judge is a model, which costs the app's owner.
         """
-        if self.by_model and not self._local:
-            raise InputError(
-                f"This app is fixed to {self.name}, whose judge is a model. It does not accept API requests here.",
-                next_step="Use the page, or a reward server: rh serve --release.",
-            )
+        if self.hides:
+            problem = f"This app is fixed to {self.name}, whose judge is a model. It does not accept API requests here."
+            raise InputError(problem, next_step="Use the page, or a reward server: rh serve --release.")
 
     def _opened(self, *, cache: bool) -> Judge:
         places = self.places

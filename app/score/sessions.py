@@ -14,7 +14,7 @@ import gradio as gr
 from gradio.context import Context
 from PIL import Image
 
-from app.failures import explain, explaining
+from app.failures import explaining, explaining_at
 from app.score import views
 from app.score.comparisons import NO_DRAFT, Comparison, Draft
 from app.score.events import ScoreEvents
@@ -101,8 +101,8 @@ class Sessions:
 
 def _thumbnail(comparison: Comparison) -> Image.Image:
     example, preferred = comparison.example, comparison.judgment.preference
-    label = preferred if preferred in example.labels else example.labels[0]
-    image = example.candidate_images[example.labels.index(label)]
+    shown = dict(zip(example.labels, example.candidate_images, strict=True))
+    image = shown.get(preferred or "", example.candidate_images[0])
     assert isinstance(image, ImageInput)
     return shrunk(image, THUMBNAIL)
 
@@ -132,44 +132,35 @@ class SessionEvents:
         self.sessions.draft(token, draft)
         return {**self._events.name_scaled(draft), **self._events.check_current(comparison, *values)}
 
+    @explaining_at("_parts.kept")  # an upload was removed: the result stays as it is
     def remember(self, token: str, comparison: Comparison | None) -> Updates:
         """Keep a result."""
-        parts = self._parts
-        if comparison is None:
-            return {parts.kept: ""}
-        try:
-            return {parts.kept: "", **self._history(self.sessions.add(token, comparison).past)}
-        except Exception as error:  # an upload was removed: the result stays as it is
-            return {parts.kept: explain(error)}
+        added = self._history(self.sessions.add(token, comparison).past) if comparison is not None else {}
+        return {self._parts.kept: "", **added}
 
     def _history(self, past: Sequence[Past]) -> Updates:
         shown = [(each.thumbnail, views.history_caption(each.comparison)) for each in past]
         section = gr.Accordion(label=f"Earlier comparisons ({len(shown)})", visible=len(shown) > 1)
         return {self._parts.history_section: section, self._parts.history: shown}
 
+    @explaining_at("_parts.kept")
     def reopen(self, token: str, chosen: gr.SelectData) -> Updates:
         """Show an earlier comparison with its inputs."""
         past = self.sessions.of(token).past
         number = chosen.index if isinstance(chosen.index, int) else -1
-        if not 0 <= number < len(past):
-            return {self._parts.kept: ""}
-        comparison = past[number].comparison
-        try:
-            return {**self._events.restore(Draft.of(comparison.example), comparison), self._parts.kept: ""}
-        except Exception as error:
-            return {self._parts.kept: explain(error)}
+        comparison = past[number].comparison if 0 <= number < len(past) else None
+        shown = {} if comparison is None else self._events.restore(Draft.of(comparison.example), comparison)
+        return {**shown, self._parts.kept: ""}
 
     def connect(self, everything: list[Any]) -> None:
         """Connect the widgets. `everything`: all widgets of the tab."""
-        parts, token = self._parts, self._parts.token
-
-        @explaining
-        def keep(comparison: Comparison | None) -> str:
-            """Keep the report of a result under an address of this app."""
-            return views.SESSION_EXPIRED if comparison is None else views.kept(self._services.keep(comparison))
-
-        page = Context.root_block
+        parts, token, page = self._parts, self._parts.token, Context.root_block
         assert page is not None
         page.load(self.arrive, token, everything, js=TOKEN, **QUIET)
         parts.history.select(self.reopen, token, everything, **QUIET)
-        parts.keep.click(keep, parts.comparison, parts.kept, **QUIET)
+        parts.keep.click(self.keep, parts.comparison, parts.kept, **QUIET)
+
+    @explaining
+    def keep(self, comparison: Comparison | None) -> str:
+        """Keep the report of a result under an address of this app."""
+        return views.SESSION_EXPIRED if comparison is None else views.kept(self._services.keep(comparison))

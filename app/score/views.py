@@ -6,7 +6,7 @@ All results are markup for `gr.Markdown`, see `app.markup`.
 from collections.abc import Sequence
 
 from app.failures import failure
-from app.markup import block, bullets, callout, count, escape, faint, folded, notice, paragraph, plain, table
+from app.markup import block, bullets, callout, code, count, escape, faint, folded, notice, paragraph, plain, table
 from app.score.comparisons import Comparison
 from app.vote.feedback import Stored
 from rewardharness.critique import NO_CRITIQUE
@@ -15,13 +15,8 @@ from rewardharness.judging.calibration import confidence_words
 from rewardharness.judging.measured_reasons import split_reason
 from rewardharness.schema import LABELS, SCALE, TIE, Judgment
 
-SURENESS: tuple[tuple[float, str], ...] = (
-    (0.75, "Quite sure"),
-    (0.5, "Fairly sure"),
-    (0.25, "Not very sure"),
-    (0.0, "Little more than a guess"),
-)
-"""Minimum confidence of each phrase."""
+SURENESS = {0.75: "Quite sure", 0.5: "Fairly sure", 0.25: "Not very sure", 0.0: "Little more than a guess"}
+"""Phrase for each minimum confidence."""
 
 OCR_NOTE = "No OCR"
 """Prefix of the note about missing text recognition."""
@@ -31,7 +26,7 @@ def sureness(confidence: float | None) -> str:
     """Describe a confidence in [0, 1]."""
     if confidence is None:
         return "Confidence unknown"
-    return next((words for least, words in SURENESS if confidence >= least), SURENESS[-1][1])
+    return next((words for least, words in SURENESS.items() if confidence >= least), SURENESS[0.0])
 
 
 def judge_line(judge: str, *, local: bool) -> str:
@@ -51,14 +46,14 @@ def about_judge(reads_text: bool) -> str:
         "whether an object was added, or removed with its area filled in",
         "blur, noise, compression artifacts, seams, clipped areas, changed size or borders",
     ]
-    if reads_text:
-        can.append("whether requested text is readable, and removed text is gone")
     cannot = [
         "object categories: it cannot distinguish a dog from a cat",
         "whether a face, a hand or a shadow looks right, and aesthetics",
         "implied meaning: it parses English instructions with rules",
     ]
-    if not reads_text:
+    if reads_text:
+        can.append("whether requested text is readable, and removed text is gone")
+    else:
         cannot.append("text in images, because text recognition is not installed")
     return block(
         f'<div class="columns"><div><h4>Detected</h4>{bullets(map(escape, can))}</div>'
@@ -77,18 +72,12 @@ def about_judge(reads_text: bool) -> str:
 _OCR_REMEDY = f"{MissingPackageError('rapidocr', 'ocr', 'reading text in images').next_step} Then restart the app."
 
 
-EMPTY_RESULT = notice(
-    "empty",
-    "Results appear here",
-    "The edit that people would most likely prefer, the confidence, and the reasons.",
-)
+_HOPED = "The edit that people would most likely prefer, the confidence, and the reasons."
+EMPTY_RESULT = notice("empty", "Results appear here", _HOPED)
 """The placeholder of the result."""
 
-OUTDATED = notice(
-    "warning",
-    "This result is outdated",
-    "An image, the instruction, the Library or the judge has changed. Press Compare to judge again and to vote.",
-)
+_CHANGED = "An image, the instruction, the Library or the judge has changed. Press Compare to judge again and to vote."
+OUTDATED = notice("warning", "This result is outdated", _CHANGED)
 """The warning above a result whose inputs have changed."""
 
 NO_VOTE = faint("Voting is disabled because the result is outdated. Press Compare first.")
@@ -127,21 +116,18 @@ def headline(judgment: Judgment) -> str:
     if judgment.inconsistent:
         return "The judge was inconsistent."
     if judgment.preference == TIE:
-        level = judgment.ranking[0] if judgment.ranking and len(judgment.ranking[0]) > 1 else ()
-        if level:
-            return f"{listed(level)} are level."
-        return "Too close to call."
+        several = bool(judgment.ranking) and len(judgment.ranking[0]) > 1
+        return f"{listed(judgment.ranking[0])} are level." if several else "Too close to call."
     return f"People would most likely prefer <strong>{escape(judgment.preference or '')}</strong>."
 
 
 def _lead(judgment: Judgment) -> str:
-    margin = judgment.margin or 0.0
+    margin, second = judgment.margin or 0.0, judgment.ranking[1] if len(judgment.ranking) > 1 else ()
+    if judgment.preference == TIE and not margin:
+        return "The judge finds no difference between them."
     if judgment.preference == TIE:
-        if not margin:
-            return "The judge finds no difference between them."
-        first, second = judgment.ranking[0][0], judgment.ranking[1]
-        return f"{escape(first)} leads {listed(second)} by only {margin:.3f} in reward, less than people would notice."
-    second = judgment.ranking[1] if len(judgment.ranking) > 1 else ()
+        first = escape(judgment.ranking[0][0])
+        return f"{first} leads {listed(second)} by only {margin:.3f} in reward, less than people would notice."
     lead = f"{escape(judgment.preference or '')} leads {listed(second)} by {margin:.2f} in reward"
     if judgment.calibration is not None:
         return f"{escape(confidence_words(judgment))}. {lead}, which runs from 0 to 1."
@@ -156,13 +142,11 @@ def listed(labels: Sequence[str]) -> str:
 
 def warnings(judgment: Judgment) -> str:
     """Format the notes that are warnings."""
-    found = []
-    for note in judgment.notes:
-        if note.startswith(OCR_NOTE):
-            found.append(callout("warning", note, paragraph(_OCR_REMEDY, "remedy")))
-        elif "has low confidence" in note or "same image" in note or "unchanged source" in note:
-            found.append(callout("warning", note))
-    return "".join(found)
+    warned = (OCR_NOTE, "has low confidence", "same image", "unchanged source")
+    remedies = {note: paragraph(_OCR_REMEDY, "remedy") if note.startswith(OCR_NOTE) else "" for note in judgment.notes}
+    return "".join(
+        callout("warning", note, more) for note, more in remedies.items() if any(map(note.__contains__, warned))
+    )
 
 
 def score_table(judgment: Judgment) -> str:
@@ -170,14 +154,15 @@ def score_table(judgment: Judgment) -> str:
     if not judgment.scores:
         return ""
     order = [label for level in judgment.ranking for label in level] or list(judgment.scores)
-    rows = []
-    for label in order:
-        if label in judgment.scores:
-            won = label == judgment.preference
-            badge = f'<span class="letter {"won" if won else ""}">{escape(label)}</span>'
-            scores = judgment.scores[label]
-            graded = [_meter(value, *SCALE, digits=1) for value in (scores.instruction, scores.quality)]
-            rows.append([badge, *graded, _meter(scores.reward, 0, 1, digits=2)])
+    rows = [
+        [
+            f'<span class="letter {"won" if label == judgment.preference else ""}">{escape(label)}</span>',
+            _meter(scores.instruction, *SCALE, digits=1),
+            _meter(scores.quality, *SCALE, digits=1),
+            _meter(scores.reward, 0, 1, digits=2),
+        ]
+        for label, scores in ((label, judgment.scores[label]) for label in order if label in judgment.scores)
+    ]
     head = ["", "Instruction following", "Visual quality", "Reward"]
     legend = (
         "<strong>Instruction following</strong>: whether the edit does what was asked for, 1 (no) to 4 (fully). "
@@ -216,21 +201,21 @@ def critiques(judgment: Judgment) -> str:
             parts = bullets(map(escape, found.problems)) or paragraph("Nothing wrong was found.")
             parts += paragraph(found.limits, "faint")
             if found.next_instruction:
-                following = f"<blockquote>{escape(found.next_instruction)}</blockquote>"
-                parts += paragraph("Next instruction:", "faint") + following
-        shown.append(f'<div class="side"><span class="letter">{escape(label)}</span><div>{parts}</div></div>')
-    items = "".join(f"<li>{each}</li>" for each in shown)
-    return block(f'<h3>What is wrong</h3><ul class="reasons critiques">{items}</ul>') if items else ""
+                next_one = f"<blockquote>{escape(found.next_instruction)}</blockquote>"
+                parts += paragraph("Next instruction:", "faint") + next_one
+        shown.append(_beside(label, f"<div>{parts}</div>"))
+    return block(f"<h3>What is wrong</h3>{bullets(shown, 'reasons critiques')}") if shown else ""
+
+
+def _beside(label: str, markup: str) -> str:
+    return f'<div class="side"><span class="letter">{escape(label)}</span>{markup}</div>'
 
 
 def _reason(reason: str) -> str:
     """Format a reason: plain words, and the numbers on demand."""
     words, numbers = split_reason(reason)
-    lines = "".join(
-        f'<div class="side"><span class="letter">{escape(label)}</span><span>{escape(text)}</span></div>'
-        for label, text in numbers.items()
-    )
-    return escape(words) + folded("Numbers", lines)
+    lines = (_beside(label, f"<span>{escape(text)}</span>") for label, text in numbers.items())
+    return escape(words) + folded("Numbers", "".join(lines))
 
 
 def consulted(judgment: Judgment) -> str:
@@ -239,9 +224,7 @@ def consulted(judgment: Judgment) -> str:
         size = judgment.consulted[1] if judgment.consulted else 0
         title = f"0 of {size} entries of the Library were consulted" if size else "No entry was consulted"
         return notice("note" if size else "empty", title, "None applies to this instruction.")
-    rows = [
-        [f"<code>{escape(each.name)}</code>", each.kind.capitalize(), escape(each.reason)] for each in judgment.entries
-    ]
+    rows = [[code(each.name), each.kind.capitalize(), escape(each.reason)] for each in judgment.entries]
     total = f" of {judgment.consulted[1]}" if judgment.consulted else ""
     counted = f"{len(rows)}{total} entries of the Library were consulted."
     return block(paragraph(counted, "faint") + table(["Entry", "Kind", "Why"], rows))
@@ -250,7 +233,7 @@ def consulted(judgment: Judgment) -> str:
 def notes(judgment: Judgment, library: str) -> str:
     """Format the notes and the settings of the judge."""
     facts = [
-        f"Judge: {escape(judgment.judge)}, with {escape(library)}, id <code>{escape(judgment.library_id[:12])}</code>",
+        f"Judge: {escape(judgment.judge)}, with {escape(library)}, id {code(judgment.library_id[:12])}",
         f"Protocol: {escape(judgment.protocol)}",
         f"Time: {judgment.usage.seconds:.2f} s, {judgment.usage.calls} calls to a model",
     ]
@@ -274,9 +257,9 @@ def feedback_stored(preference: str, stored: Stored, *, lasting: bool) -> str:
 
 def stored_words(stored: Stored, *, lasting: bool) -> str:
     """Return in one or two sentences where a preference was stored, as markup."""
-    place = f"<code>{escape(stored.place)}</code>"
+    place = code(stored.place)
     if stored.vote:
-        return f"It is stored in {place} as vote <code>{escape(stored.vote)}</code>, by which it can be deleted."
+        return f"It is stored in {place} as vote {code(stored.vote)}, by which it can be deleted."
     where = place if lasting else "this Space, until it restarts"
     return f"Images and label were added to {where}, which now holds {count(stored.count, 'example')}."
 
@@ -288,10 +271,8 @@ def unusable(pictures: Sequence[tuple[str, Description]], left: int = 0) -> str:
         pictures: Role and file name of each image (foreign text), and the error.
         left: Number of images without a free field.
     """
-    messages = [
-        callout("error", f"{name} cannot be used", paragraph(f"{error.detail} {error.next_step}"))
-        for name, error in pictures
-    ]
+    remedies = [(name, paragraph(f"{error.detail} {error.next_step}")) for name, error in pictures]
+    messages = [callout("error", f"{name} cannot be used", remedy) for name, remedy in remedies]
     if left:
         text = "A comparison has a source and at most four candidates. Remove an image first."
         messages.append(callout("warning", f"No free field for {left} more", paragraph(text)))
@@ -325,7 +306,7 @@ def kept(address: str) -> str:
 
 def feedback_hint(place: str, *, repo: str | None, lasting: bool) -> str:
     """Explain what a click on a preference does."""
-    where = f"to <code>{escape(place)}</code>, and nowhere else" if lasting else "on this Space, until it restarts"
+    where = f"to {code(place)}, and nowhere else" if lasting else "on this Space, until it restarts"
     text = (
         "A click adds the images, the instruction and your answer as a labeled example "
         f"{where}. Libraries are evolved from such examples. Without a click no image is stored."
@@ -336,7 +317,7 @@ def feedback_hint(place: str, *, repo: str | None, lasting: bool) -> str:
 def consent(repo: str) -> str:
     """Say what a vote publishes, and under which terms, as markup."""
     return (
-        f"A vote adds the images, the instruction and your answer to the dataset <code>{escape(repo)}</code> on the "
+        f"A vote adds the images, the instruction and your answer to the dataset {code(repo)} on the "
         "Hugging Face Hub under CC BY 4.0, without metadata of the images, and with a keyed hash of your account if "
         "you are logged in. Vote only on images that you may share so. Each vote has an id, and the owner deletes it "
         "on request. Without a vote nothing is stored."

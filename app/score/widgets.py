@@ -59,6 +59,7 @@ class Setup(Widgets):
         self.chooser: Chooser | None = None
         if fixed is not None:
             self.used = state()  # the model that judged last for this visitor, while it is idle
+            self.inputs: list[Any] = [self.used]
             return
         with gr.Row(equal_height=False, elem_id="score-setup"):
             label = self._label(services.libraries.choices()[0][1])
@@ -66,18 +67,8 @@ class Setup(Widgets):
                 self.chooser = Chooser(services, "score-library", "Judge with")
             self.form = JudgeForm(services)
         self.used = self.form.used
-
-    @property
-    def inputs(self) -> list[Any]:
+        self.inputs = [self.used, *self.chooser.inputs, *self.form.inputs]
         """The inputs, in the order in which `read` takes them."""
-        if self.chooser is None or self.form is None:
-            return [self.used]
-        return [self.used, *self.chooser.inputs, *self.form.inputs]
-
-    @property
-    def changes(self) -> list[Any]:
-        """Events that may change the choice."""
-        return [part.change for part in self.inputs if not isinstance(part, gr.State)]
 
     def read(self, values: Sequence[Any]) -> tuple[Choice, JudgeChoice]:
         """Return the choices for the values of `inputs`.
@@ -106,10 +97,10 @@ class Setup(Widgets):
             return
         connect_judge(self._services, self.form, (self.line, self.about))
 
-        def name(*values: Any) -> gr.Accordion:
-            return gr.Accordion(label=self._label(*values))
-
-        named: dict[str, Any] = {"fn": name, "inputs": chooser.inputs, "outputs": self.section, **QUIET}
+        named: dict[str, Any] = {
+            "fn": lambda *values: gr.Accordion(label=self._label(*values)),
+            "inputs": chooser.inputs, "outputs": self.section, **QUIET,
+        }  # fmt: skip
         for event in chooser.events:
             event.then(**named)
         gr.on([chooser.kind.input, chooser.folder.change, chooser.spec.change], queue=False, **named)
@@ -123,13 +114,11 @@ class ScoreInputs(Widgets):
         with gr.Row(elem_id="pictures"):
             self.source = _picture(SOURCE, "source", "Drop, paste or choose an image")
             # Image 2, image 3 and image 4; hidden until the visitor adds one.
+            hint = "Drop, paste or choose image {} of the instruction"
             self.references = tuple(
-                _picture(
-                    f"Image {number}", f"reference-{number}", visible=False,
-                    hint=f"Drop, paste or choose image {number} of the instruction",
-                )
+                _picture(f"Image {number}", f"reference-{number}", hint.format(number), visible=False)
                 for number in range(2, SOURCES + 1)
-            )  # fmt: skip
+            )
             self.candidates = tuple(
                 _picture(f"Candidate {label}", f"candidate-{label.lower()}", visible=label in LABELS[:2])
                 for label in LABELS
@@ -151,26 +140,14 @@ class ScoreInputs(Widgets):
             self.more = button("Add a candidate", "more", min_width=140)
             self.add_reference = button("Add a reference", "add-reference", min_width=140)
             self.reset = button("Start over", "reset", min_width=120)
-
-    @property
-    def inputs(self) -> list[Any]:
-        """The inputs of a comparison, as `ScoreEvents.compare` takes them."""
-        return [*self.pictures, self.instruction, *self.options]
-
-    @property
-    def options(self) -> list[Any]:
+        self.pictures = [self.source, *self.candidates, *self.references]
+        self.options = [self.critique, *setup.inputs]
         """The inputs beside images and instruction."""
-        return [self.critique, *self.setup.inputs]
-
-    @property
-    def pictures(self) -> list[gr.Image]:
-        """The source, the candidates and the references."""
-        return [self.source, *self.candidates, *self.references]
-
-    @property
-    def changes(self) -> list[Any]:
+        self.inputs = [*self.pictures, self.instruction, *self.options]
+        """The inputs of a comparison, as `ScoreEvents.compare` takes them."""
+        widgets = [*self.pictures, self.instruction, *setup.inputs]
+        self.changes = [part.change for part in widgets if not isinstance(part, gr.State)]
         """Events that may change the inputs of a comparison."""
-        return [each.change for each in (*self.pictures, self.instruction)] + self.setup.changes
 
 
 class ScoreOutputs(Widgets):
@@ -203,9 +180,8 @@ class ScoreOutputs(Widgets):
             place = str(services.settings.feedback)
             markup(views.feedback_hint(place, repo=services.feedback.repo, lasting=services.local))
             with gr.Row(elem_id="votes"):
-                titles = (*(f"{label} is better" for label in LABELS), "It is a tie")
-                buttons = [gr.Button(title, size="md", min_width=90) for title in titles]
-                self.votes = dict(zip((*LABELS, TIE), buttons, strict=True))
+                titles = {**{label: f"{label} is better" for label in LABELS}, TIE: "It is a tie"}
+                self.votes = {label: gr.Button(title, size="md", min_width=90) for label, title in titles.items()}
             self.thanks = markup(elem_id="thanks")
         with gr.Accordion("How the judge got there", open=False, elem_id="chain") as self.chain:
             self.look = gr.Radio([], label="Candidate", elem_id="look")  # whose measurements are shown
@@ -218,10 +194,7 @@ class ScoreOutputs(Widgets):
             self.notes = markup(elem_id="notes")
         with gr.Row(elem_id="share"):
             # Links to the record, the report and the picture, and a button that keeps a link.
-            self.downloads = (
-                button("Download as JSON", "download"),
-                button("Download a report (HTML)", "share-report"),
-                button("Download a picture (PNG)", "share-picture"),
-            )
+            names = (("as JSON", "download"), ("a report (HTML)", "share-report"), ("a picture (PNG)", "share-picture"))
+            self.downloads = tuple(button(f"Download {what}", name) for what, name in names)
             self.keep = button("Keep a link", "share-keep", visible=services.local)
         self.kept = markup(elem_id="share-kept")

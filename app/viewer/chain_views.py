@@ -6,6 +6,7 @@ Pure: records in, markup out, for `gr.Markdown` (see `app.markup`).
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from textwrap import shorten
 from typing import Any
 
@@ -45,9 +46,7 @@ def candidate_steps(judgment: Judgment, label: str) -> str:
     """Format the measurements of one candidate per Tool, and their weighting."""
     parts: list[str] = []
     tool = ""
-    for step in judgment.steps:
-        if step.subject != label:
-            continue
+    for step in (each for each in judgment.steps if each.subject == label):
         if step.kind == "tool":
             tool = _tool_name(step)
         elif step.kind == "obs":
@@ -89,15 +88,14 @@ def _observation(tool: str, text: str) -> str:
     graded = f'<span class="pill">grade {grade:.2f}</span>' if grade is not None else ""
     sentence = paragraph(says if isinstance(says, str) else "" if result else text)
     rows = [[escape(name.replace("_", " ")), escape(_value(value))] for name, value in result.items()]
-    numbers = folded("Numbers", table(["measured", "value"], rows, "numbers")) if rows else ""
+    numbers = folded("Numbers", table(["measured", "value"], rows, "numbers") if rows else "")
     return f'<section class="step"><h4>{title} {graded}</h4>{sentence}{numbers}</section>'
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    try:
+    found = None
+    with suppress(ValueError):
         found = json.loads(text)
-    except ValueError:
-        return {}
     return found if isinstance(found, dict) else {}
 
 
@@ -133,11 +131,13 @@ def model_pictures(orders: Sequence[OrderProgress]) -> list[tuple[Image.Image, s
 
 def last_thought(orders: Sequence[OrderProgress]) -> tuple[OrderProgress, str] | None:
     """Return the last thought before the answer, of the first presentation order that has one."""
-    for order in orders:
-        thoughts = [step.text for step in order.steps if step.kind == "think" and not step.text.startswith(SHOWN_AS)]
-        if thoughts:
-            return order, thoughts[-1]
-    return None
+    thoughts = (
+        (order, step.text)
+        for order in orders
+        for step in reversed(order.steps)
+        if step.kind == "think" and not step.text.startswith(SHOWN_AS)
+    )
+    return next(thoughts, None)
 
 
 def swapped(order: OrderProgress) -> str:
@@ -171,11 +171,8 @@ def _card(order: OrderProgress, *, several: bool, live: bool) -> str:
 
 def unread_replies(judgment: Judgment) -> str:
     """Format the replies of a model that could not be read; empty without any."""
-    parts = [
-        f"<h4>{', '.join(map(escape, step.order))}</h4>{_unread(step.text)}"
-        for step in judgment.steps
-        if step.kind == "reply"
-    ]
+    replies = [step for step in judgment.steps if step.kind == "reply"]
+    parts = [f"<h4>{', '.join(map(escape, step.order))}</h4>{_unread(step.text)}" for step in replies]
     return block(f"<h3>How the judge got there</h3>{''.join(parts)}") if parts else ""
 
 
@@ -184,10 +181,8 @@ def _unread(text: str) -> str:
 
 
 def _awaited(order: OrderProgress) -> str:
-    last = order.steps[-1] if order.steps else None
-    if last is not None and last.kind == "tool":
-        return f"running {_tool_name(last)} …"
-    return "thinking …"
+    calls = bool(order.steps) and order.steps[-1].kind == "tool"
+    return f"running {_tool_name(order.steps[-1])} …" if calls else "thinking …"
 
 
 def _thought(text: str, *, folded: bool) -> str:

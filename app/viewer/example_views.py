@@ -14,7 +14,7 @@ from app.markup import block, bullets, callout, count, escape, faint, notice, pa
 from app.score.comparisons import recorded_orders
 from app.viewer.chain_views import candidate_steps, overall_steps, showings, unread_replies
 from app.widgets import Updates, Widgets, markup, section
-from rewardharness.schema import LABELS, TIE, Candidate, Judgment, Scores, TextInput
+from rewardharness.schema import LABELS, TIE, Candidate, Judgment, TextInput
 
 MAX_TEXT_SHOWN = 6000
 """Characters of a text candidate that are shown."""
@@ -35,23 +35,21 @@ NO_EXAMPLES = faint("This edit changed no judgment and cites no example.")
 
 def words(case: ExampleCase) -> str:
     """Format instruction, label and preferences, before and after."""
-    parts = [f"<p><strong>{escape(case.example.instruction)}</strong></p>", texts(case.example.candidates)]
-    parts.append(paragraph(_label(case)))
-    if case.changed:
-        text = "The data have changed since this run started: images and label are the current ones."
-        parts.append(callout("warning", text))
     rows = [_row(case, seen, title) for seen, title in zip(case.seen, titles(case), strict=True)]
     head = ["", "The judge prefers", "Lead", *(f"Reward of {label}" for label in case.example.labels)]
-    parts.append(table([escape(each) for each in head], rows, "cards seen"))
-    return block("".join(parts))
+    changed = "The data have changed since this run started: images and label are the current ones."
+    return block(
+        f"<p><strong>{escape(case.example.instruction)}</strong></p>{texts(case.example.candidates)}"
+        f"{paragraph(_label(case))}{callout('warning', changed) if case.changed else ''}"
+        f"{table(list(map(escape, head)), rows, 'cards seen')}"
+    )
 
 
 def texts(candidates: Sequence[Candidate]) -> str:
     """Format text candidates; empty for images and videos, which the gallery shows."""
-    pairs = zip(LABELS, candidates, strict=False)
     rows = [
         [f'<span class="letter">{label}</span>', f'<div class="response">{escape(shorten(each.text))}</div>']
-        for label, each in pairs
+        for label, each in zip(LABELS, candidates, strict=False)
         if isinstance(each, TextInput)
     ]
     return table(["", "Response"], rows, "responses") if rows else ""
@@ -82,23 +80,18 @@ def _called(preference: str | None) -> str:
 
 
 def _row(case: ExampleCase, seen: Seen, title: str) -> list[str]:
-    labels = case.example.labels
-    judgment = seen.judgment
-    preference, margin = (judgment.preference, judgment.margin) if judgment is not None else (None, None)
-    scores = judgment.scores if judgment is not None else {}
-    if judgment is None or preference is None:
+    judgment, labels = seen.judgment, case.example.labels
+    if judgment is None or judgment.preference is None:
         verdict = "no judgment"
     elif judgment.inconsistent:
         verdict = "inconsistent: depends on presentation order"
     else:
-        verdict = "a tie" if preference == TIE else str(preference)
-        verdict += ", as the label says" if preference == case.label else ", against the label"
-    lead = f"{margin:.3f}" if isinstance(margin, int | float) else "–"
-    return [escape(each) for each in (title, verdict, lead, *(_reward(scores.get(label)) for label in labels))]
-
-
-def _reward(scores: Scores | None) -> str:
-    return "–" if scores is None or scores.reward is None else f"{scores.reward:.3f}"
+        verdict = "a tie" if judgment.preference == TIE else judgment.preference
+        verdict += ", as the label says" if judgment.preference == case.label else ", against the label"
+    scores = judgment.scores if judgment is not None else {}
+    rewards = (scores[label].reward if label in scores else None for label in labels)
+    numbers = (judgment.margin if judgment is not None else None, *rewards)
+    return [*map(escape, (title, verdict)), *("–" if number is None else f"{number:.3f}" for number in numbers)]
 
 
 def chain(judgment: Judgment | None, labels: Sequence[str]) -> str:
@@ -111,10 +104,8 @@ def chain(judgment: Judgment | None, labels: Sequence[str]) -> str:
     if orders:
         return showings(orders, live=False)
     if not any(step.kind in {"think", "tool"} for step in judgment.steps):
-        text = "No reasoning is recorded: the judge gives none, or an earlier version made the run."
-        return faint(text)
-    parts = [overall_steps(judgment), *(candidate_steps(judgment, label) for label in labels)]
-    return block("".join(parts))
+        return faint("No reasoning is recorded: the judge gives none, or an earlier version made the run.")
+    return block("".join([overall_steps(judgment), *(candidate_steps(judgment, label) for label in labels)]))
 
 
 def queue_choices(left: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
@@ -180,10 +171,5 @@ class ExamplePanel(Widgets):
 
     def empty(self, words: str) -> Updates:
         """Show a text instead of an example."""
-        hidden = {part: gr.Accordion(visible=False) for part in self.sections}
-        return {
-            self.words: words,
-            self.pictures: gr.Gallery([], visible=False),
-            **hidden,
-            **dict.fromkeys(self.chains, ""),
-        }
+        hidden: Updates = {part: gr.Accordion(visible=False) for part in self.sections} | dict.fromkeys(self.chains, "")
+        return {self.words: words, self.pictures: gr.Gallery([], visible=False), **hidden}

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.markup import escape
+from app.run_panel.following import keep
 from app.score import sharing
 from app.score.comparisons import Comparison
 from rewardharness import files
@@ -60,10 +61,7 @@ class ResultFiles:
     def add(self, comparison: Comparison) -> None:
         """Serve the files of a result from now on."""
         with self._lock:
-            self._results[comparison.name] = comparison
-            self._results.move_to_end(comparison.name)
-            while len(self._results) > MAX_RESULTS:
-                self._results.popitem(last=False)
+            keep(self._results, comparison.name, comparison, MAX_RESULTS)
 
     def open(self, name: str, file: str) -> tuple[bytes, str] | None:
         """Return the content of a file and the name to save it under; None if there is no such file.
@@ -112,13 +110,10 @@ def _draw(comparison: Comparison, file: str) -> bytes:
         return json.dumps(sharing.record(comparison), indent=2).encode()
     if file == REPORT:
         return sharing.page(comparison).encode()
-    return sharing.picture(comparison) if file == PICTURE else _marked(comparison, file.removesuffix(MARKS))
-
-
-def _marked(comparison: Comparison, label: str) -> bytes:
-    """Return the source with what a candidate changed, tinted."""
-    example = comparison.example
-    candidate = example.candidate_images[example.labels.index(label)]
+    if file == PICTURE:
+        return sharing.picture(comparison)
+    example = comparison.example  # the source with what a candidate changed, tinted
+    candidate = example.candidate_images[example.labels.index(file.removesuffix(MARKS))]
     assert isinstance(candidate, ImageInput)
     view = EditView(load_picture(example.source_image), load_picture(candidate))
     overlay = change_map(view, read_instruction(example.instruction)).overlay
@@ -149,8 +144,8 @@ def viewer(comparison: Comparison, right: str) -> str:
         f"{marked.get(name, '')}>"
         for name, image in zip(names, images, strict=True)
     )
-    left = _choice("left", "Left", {name: name for name in names}, "Source")
-    others = _choice("right", "Right", {name: name for name in names}, right)
+    sides = {name: name for name in names}
+    left, others = _choice("left", "Left", sides, "Source"), _choice("right", "Right", sides, right)
     modes = _choice("mode", "View", MODES, "slider")
     pane = '<figure class="pane {0}"><div class="plane"><img alt=""></div><figcaption></figcaption></figure>'
     return (

@@ -50,11 +50,7 @@ def build_vote_tab(services: AppServices, tab: gr.Tab) -> None:
         services: The services.
         tab: The tab around it.
     """
-    _connect(services, VoteTab(services), tab)
-
-
-def _connect(services: AppServices, form: VoteTab, tab: gr.Tab) -> None:
-    voting = Voting(services)
+    form, voting = VoteTab(services), Voting(services)
 
     def draw(ballot: Ballot | None, data: str) -> Updates:
         seen = ballot.seen if ballot is not None else frozenset()

@@ -1,6 +1,6 @@
 """Formats the tab Vote. Pure: records in, markup out. Instructions are foreign text."""
 
-from app.markup import block, escape, faint, notice
+from app.markup import block, code, escape, faint, notice
 from app.score.views import consent, headline, stored_words
 from app.vote.feedback import Stored
 from app.vote.service import BOTH_BAD, Ballot
@@ -12,7 +12,7 @@ ANSWERS = {"A": "A is better", "B": "B is better", TIE: "It is a tie", BOTH_BAD:
 
 def about(repo: str | None, place: str, *, lasting: bool) -> str:
     """Explain the tab, and where votes go."""
-    where = f"to <code>{escape(place)}</code>" if lasting else "on this Space, until it restarts"
+    where = f"to {code(place)}" if lasting else "on this Space, until it restarts"
     text = consent(repo) if repo else f"A vote adds images, instruction and answer as a labeled example {where}."
     return block(
         "<p>Which edit carries out the instruction better? The two are in random order, and the judge's answer is "

@@ -1,6 +1,5 @@
 """Small pictures, a hostile Library, and one running app for all tests of this folder."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,11 @@ from lineage_parts import Scene, make_scene
 from PIL import Image
 from playwright.sync_api import BrowserContext, expect, sync_playwright
 from visits import CHROMIUM, PATIENCE
+
+from rewardharness.files import read_json, write_json
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import Library
 
 NO_GPU = ["--disable-gpu", "--disable-gpu-compositing", "--disable-software-rasterizer"]
 """Without them, and where there is no GPU, Chromium emulates one, which costs a third of the time of the tests."""
@@ -67,26 +71,13 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Pictures:
 def hostile_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Library that loads, and whose every free text attacks the page."""
     folder = tmp_path_factory.mktemp("hostile") / "library"
-    entries = {"evil-skill": "skill", "evil-tool": "tool"}
-    quoted = json.dumps(HOSTILE)
-    for name, kind in entries.items():
-        place = folder / f"{kind}s" / name
-        place.mkdir(parents=True)
-        tool = f"system_prompt: {quoted}\ninput_schema: {{{quoted}: {quoted}}}\n" if kind == "tool" else ""
-        (place / "SKILL.md").write_text(
-            f"---\nschema_version: 2\nname: {name}\nkind: {kind}\ndescription: {quoted}\n{tool}"
-            f"metadata:\n  triggers: 'always, <img src=x onerror=alert(1)>'\n---\n\n{HOSTILE_DOCUMENT}",
-            encoding="utf-8",
-        )
-    (folder / "skills/evil-skill/rubric.yaml").write_text(
-        f"criteria:\n  - id: evil\n    text: {quoted}\n    weight: 2\n    measure: edit_presence\n", encoding="utf-8"
-    )
-    records = {
-        name: {"kind": kind, "description": HOSTILE, "path": f"{kind}s/{name}/SKILL.md"}
-        for name, kind in entries.items()
-    }
-    registry = {"schema_version": 2, "library": {"id": HOSTILE, "name": HOSTILE, "status": HOSTILE}, "entries": records}
-    (folder / "registry.json").write_text(json.dumps(registry), encoding="utf-8")
+    always = {"triggers": "always, <img src=x onerror=alert(1)>"}
+    rubric = Rubric((Criterion("evil", HOSTILE, 2, measure="edit_presence"),))
+    skill = Entry("evil-skill", "skill", HOSTILE, HOSTILE_DOCUMENT, always, rubric=rubric)
+    prompted = {"system_prompt": HOSTILE, "input_schema": {HOSTILE: HOSTILE}}
+    Library((skill, Entry("evil-tool", "tool", HOSTILE, HOSTILE_DOCUMENT, always, **prompted))).save(folder)
+    registry = read_json(folder / "registry.json")
+    write_json(folder / "registry.json", {**registry, "library": dict.fromkeys(("id", "name", "status"), HOSTILE)})
     return folder
 
 

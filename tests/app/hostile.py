@@ -1,5 +1,6 @@
 """Text that tries to be everything except text, and a reader that says whether it got through."""
 
+from collections.abc import Sequence
 from html.parser import HTMLParser
 
 HOSTILE = (
@@ -74,3 +75,9 @@ def read_own(markup: str) -> Reader:
     assert reader.attributes <= {"class", "style", "role", "scope", "href"}
     assert all(link.startswith("?library=") for link in reader.links)
     return reader
+
+
+def says(markup: str, *words: str, no: Sequence[str] = ()) -> None:
+    """Check that markup of ours says all of these words, and none of `no`."""
+    text = read_own(markup).text
+    assert [each for each in words if each not in text] == [] == [each for each in no if each in text], text

@@ -28,9 +28,6 @@ def status(url: str, body: bytes | None = None, **headers: str) -> int:
             return error.code
 
 
-REFERENCES = ["image_2", "image_3", "image_4"]
-
-
 def post(url: str, body: bytes, content_type: str = "application/json") -> Any:
     request = urllib.request.Request(url, body, {"Content-Type": content_type})
     with urllib.request.urlopen(request, timeout=100) as answer:
@@ -69,59 +66,38 @@ def test_scoring_is_the_one_public_endpoint(served: Served) -> None:
         url = f"{served.url}/gradio_api/call/{name}"
         assert status(url, b'{"data": []}', **{"Content-Type": "application/json"}) >= 400
     names = [each["parameter_name"] for each in api["named_endpoints"]["/score"]["parameters"]]
-    assert names == [
-        "source",
-        "candidate_a",
-        "candidate_b",
-        "candidate_c",
-        "candidate_d",
-        "instruction",
-        *REFERENCES,
-        "library",
-        "judge",
-    ]
+    candidates = [f"candidate_{letter}" for letter in "abcd"]
+    assert names == ["source", *candidates, "instruction", "image_2", "image_3", "image_4", "library", "judge"]
 
 
-def test_a_program_can_score(served: Served, pictures: Pictures) -> None:
+def test_a_program_scores_with_its_library_and_judge(served: Served, pictures: Pictures, tmp_path: Path) -> None:
     given = [upload(served, path) for path in (pictures.source, pictures.bad, pictures.good)]
-    kind, [answer] = score(served, *given, None, None, pictures.instruction)
+    asked = (*given, None, None, pictures.instruction)
+    kind, [answer] = score(served, *asked)
     assert kind == "complete" and answer["preference"] == "B"
     assert answer["scores"]["B"]["reward"] > answer["scores"]["A"]["reward"]
-
-
-def test_a_program_can_give_references(served: Served, pictures: Pictures) -> None:
-    given = [upload(served, path) for path in (pictures.source, pictures.bad, pictures.good, pictures.good)]
-    kind, [answer] = score(served, *given[:3], None, None, pictures.instruction, given[3])
+    kind, [answer] = score(served, *asked, given[2])
     assert kind == "complete" and answer["scores"]["B"]["reward"] is None
     assert any("Reference images were not read" in note for note in answer["notes"])
-    kind, error = score(served, *given[:3], None, None, pictures.instruction, None, given[3])
-    assert kind == "error" and "Image 2 is missing" in str(error)
-
-
-def test_a_program_chooses_library_and_judge(served: Served, pictures: Pictures, tmp_path: Path) -> None:
-    given = [upload(served, path) for path in (pictures.source, pictures.bad, pictures.good)]
-    asked = (*given, None, None, pictures.instruction, None, None, None)
-    empty = tmp_path / "empty"
-    Library(()).save(empty)
-    kind, [answer] = score(served, *asked, str(empty), "measured")
+    Library(()).save(tmp_path / "empty")
+    kind, [answer] = score(served, *asked, None, None, None, str(tmp_path / "empty"), "measured")
     assert kind == "complete" and answer["library_id"] == Library(()).id and answer["preference"] is None
-    kind, error = score(served, *asked, "", "vllm:judge@http://127.0.0.1:9/v1")
+    kind, error = score(served, *asked, None, None, None, "", "vllm:judge@http://127.0.0.1:9/v1")
     assert kind == "complete" and error[0]["failure"]["code"] == "unreachable"
-    kind, error = score(served, *asked, "builtin", "vllm:judge")
-    assert kind == "error" and "is not a judge" in json.dumps(error)
 
 
-def test_a_program_is_told_what_is_missing(served: Served, pictures: Pictures) -> None:
-    picture = upload(served, pictures.source)
-    kind, error = score(served, picture, picture, picture, None, None, "")
-    assert kind == "error" and "The instruction is missing." in json.dumps(error)
-
-
-def test_a_program_cannot_name_files_of_this_computer(served: Served, pictures: Pictures) -> None:
+def test_a_program_is_told_what_is_wrong_and_can_name_no_file(served: Served, pictures: Pictures) -> None:
     picture = upload(served, pictures.source)
     stolen = {"path": str(pictures.good), "meta": {"_type": "gradio.FileData"}}
-    kind, answer = score(served, picture, stolen, picture, None, None, "Make it blue.")
-    assert kind == "error" and "preference" not in json.dumps(answer)
+    nothing, blue = (None, None), "Make it blue."
+    for asked, words in (
+        ((picture, picture, picture, *nothing, ""), "The instruction is missing."),
+        ((picture, picture, picture, *nothing, blue, None, picture), "Image 2 is missing"),
+        ((picture, picture, picture, *nothing, blue, None, None, None, "builtin", "vllm:judge"), "is not a judge"),
+        ((picture, stolen, picture, *nothing, blue), ""),
+    ):
+        kind, error = score(served, *asked)
+        assert kind == "error" and words in json.dumps(error) and "preference" not in json.dumps(error)
 
 
 def test_files_of_this_computer_are_not_served(served: Served) -> None:
@@ -137,9 +113,8 @@ def test_an_upload_is_never_served_as_a_page(served: Served, tmp_path: Path) -> 
     page.write_text("<script>alert(1)</script>", encoding="utf-8")
     for name in ("page.html", "page.svg"):
         stored = upload(served, page, name)["path"]
-        with urllib.request.urlopen(
-            f"{served.url}/gradio_api/file={urllib.parse.quote(stored)}", timeout=100
-        ) as answer:
+        place = f"{served.url}/gradio_api/file={urllib.parse.quote(stored)}"
+        with urllib.request.urlopen(place, timeout=100) as answer:
             assert answer.headers["Content-Disposition"].startswith("attachment")
             assert answer.headers["Content-Type"] == "application/octet-stream"
 
@@ -182,9 +157,7 @@ def test_a_taken_port_is_said_plainly(served: Served) -> None:
     assert done.returncode != 0 and f"Port {port} on 127.0.0.1 is not available" in done.stderr
 
 
-def test_the_page_is_small_and_what_its_name_tells_apart_stays_in_the_browser(
-    served: Served, pictures: Pictures
-) -> None:
+def test_the_page_is_small_and_files_stay_in_the_browser(served: Served, pictures: Pictures) -> None:
     request = urllib.request.Request(served.url, headers={"Accept-Encoding": "gzip"})
     with urllib.request.urlopen(request, timeout=100) as answer:
         sent = answer.read()

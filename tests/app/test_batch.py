@@ -16,7 +16,7 @@ from playwright.sync_api import BrowserContext, expect
 from visits import open_tab, visit
 
 from app.batch import views as batch_views
-from app.batch.service import FILTERS, ORDERS, BatchServices
+from app.batch.service import ORDERS, BatchServices
 from app.run_panel.following import MOVING
 from app.run_panel.new_jobs import NewJob
 from app.score.judges import Judges
@@ -46,9 +46,9 @@ def test_a_batch_is_a_run_with_a_table_that_is_filtered_sorted_and_saved(tmp_pat
     assert status.state == "finished" and status.judged == status.wanted == len(batches.rows(name)) > 4
     assert [each.status.name for each in batches.runs()] == [name]
     rows = batches.rows(name)
-    shown = {chosen: batches.rows(name, chosen) for chosen in FILTERS}
-    assert shown["all"] == rows and 0 < len(shown["against"]) < len(rows)
-    assert all(row.example.preference != row.judgment.preference for row in shown["against"])
+    against = batches.rows(name, "against")
+    assert 0 < len(against) < len(rows)
+    assert all(row.example.preference != row.judgment.preference for row in against)
     margins = [row.judgment.margin or 0.0 for row in batches.rows(name, order="margin")]
     assert margins == sorted(margins, reverse=True)
     assert margins[::-1] == [row.judgment.margin or 0.0 for row in batches.rows(name, order="close")]
@@ -130,14 +130,13 @@ def test_a_visitor_is_told_what_is_wrong_with_the_archive_without_its_place(tmp_
     assert "archive" in caught.value.message or "started here" in caught.value.message
 
 
-def test_an_owner_can_forbid_batches_of_visitors(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="own computer"):
-        make(tmp_path, local=False, RH_BATCH_PAIRS="0").expect(NewJob(ScoreConfig(data="demo")))
-
-
-def test_data_that_cannot_be_read_are_named_before_the_start(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="nowhere"):
-        make(tmp_path).expect(NewJob(ScoreConfig(data=str(tmp_path / "nowhere"))))
+def test_an_owner_can_forbid_batches_of_visitors_and_data_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    for local, limits, data, words in (
+        (False, {"RH_BATCH_PAIRS": "0"}, "demo", "own computer"),
+        (True, {}, str(tmp_path / "nowhere"), "nowhere"),
+    ):
+        with pytest.raises(HarnessError, match=words):
+            make(tmp_path, local=local, **limits).expect(NewJob(ScoreConfig(data=data)))
 
 
 def test_an_upload_stays_for_as_long_as_its_run(tmp_path: Path) -> None:

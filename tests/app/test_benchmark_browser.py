@@ -8,12 +8,22 @@ from benchmark_parts import PAIRS, judged, make_labelled, make_timid, on
 from hostile import HOSTILE
 from playwright.sync_api import BrowserContext, Page, expect
 from screenshots import photograph
-from visits import Visit, open_tab, visit
+from visits import fill, open_tab, visit
 
 pytestmark = pytest.mark.browser
 
 TABS = {"Score": "#compare", "Library": "#search", "Evolve": "#evolve-see", "Benchmark": "#benchmark-see"}
 """Tabs, and what is seen on each."""
+
+PARTS = {
+    "Table": "#benchmark-table table",
+    "Questions": "#benchmark-case-pictures img",
+    "Compare": "#benchmark-compared .rh",
+    "Kinds": "#benchmark-kinds table",
+    "Confidence": "#benchmark-curve svg",
+    "About": "#benchmark-about table",
+}
+"""Parts of a run, and what is seen on each."""
 
 
 @pytest.fixture(scope="module")
@@ -33,52 +43,71 @@ def browser(compared: str, browser: BrowserContext) -> BrowserContext:
     return browser
 
 
-def open_part(page: Page, name: str) -> None:
-    """Open a part of the run."""
-    open_tab(page, name, "#benchmark-tabs")
+def choose(page: Page, name: str, words: str) -> None:
+    """Choose in a list that drops down, by the words that a choice begins with or holds."""
+    page.locator(f"#benchmark-{name} input").click()
+    page.locator(f"#benchmark-{name} [role=option]").filter(has_text=words).first.click()
 
 
-def assert_clean(seen: Visit) -> None:
-    assert seen.page.evaluate("window.owned") is None
-    assert seen.foreign == [] and seen.dialogs == [] and seen.errors == []
+def test_from_the_cost_to_a_comparison(browser: BrowserContext, served: Served, data: Path, compared: str) -> None:
+    with visit(browser, served.url) as page:
+        for name, sign in TABS.items():
+            open_tab(page, name)
+            expect(page.locator(sign)).to_be_visible()
+        expect(page.locator("#benchmark-standing")).to_contain_text("No run is shown")
+        photograph(page, "benchmark-0-new")
+        start_a_benchmark(page, data)
+        table = page.locator("#benchmark-table")
+        expect(table).to_contain_text(f"{PAIRS} of {PAIRS}")
+        expect(table).to_contain_text("93.3 [70.2, 98.8]")
+        look_into_questions(page)
+        compare_rows(page)
+        page.goto(served.url)
+        page.locator("#compare").wait_for()
+        open_tab(page, "Benchmark")
+        expect(table).to_contain_text("93.3 [70.2, 98.8]")  # the browser remembers which run it was
+        page.goto(f"{served.url}?benchmark={compared}")
+        for number, (name, sign) in enumerate(PARTS.items(), 1):
+            open_tab(page, name, "#benchmark-tabs")
+            expect(page.locator(sign).first).to_be_visible()
+            photograph(page, f"benchmark-{number}-{name.lower()}")
+        page.get_by_role("button", name="Earlier runs").locator("visible=true").click()
+        expect(page.locator("#benchmark-list label").first).to_be_visible()
 
 
-def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
-    browser: BrowserContext, served: Served, data: Path, compared: str
-) -> None:
-    seen = visit(browser, served.url)
-    page = seen.page
-    open_tab(page, "Benchmark")
-    expect(page.locator("#benchmark-standing")).to_contain_text("No run is shown")
+def start_a_benchmark(page: Page, data: Path) -> None:
+    """Fill the form, with mistakes that are met with a remedy."""
+    cost = page.locator("#benchmark-cost")
+
+    def preview(words: str) -> None:
+        page.locator("#benchmark-see").click()
+        expect(cost).to_contain_text(words)
+
     page.locator("#benchmark-task label", has_text="EditReward-Bench (TIGER-Lab)").click()
     expect(page.locator("#benchmark-about-task")).to_contain_text("The dataset is gated. Accept its terms")
     page.locator("#benchmark-task label", has_text="Data of my own").click()
-    page.locator("#benchmark-place input, #benchmark-place textarea").fill(str(data / "nowhere"))
-    page.locator("#benchmark-see").click()
-    expect(page.locator("#benchmark-cost")).to_contain_text("does not exist")
-    page.locator("#benchmark-place input, #benchmark-place textarea").fill(str(data))
+    fill(page, "benchmark-place", str(data / "nowhere"))
+    preview("does not exist")
+    fill(page, "benchmark-place", str(data))
     page.locator("#benchmark-by").get_by_text("A release", exact=True).click()
     expect(page.locator("#benchmark-library-kind")).to_be_hidden()
     expect(page.locator("#benchmark-judge-section")).to_be_hidden()
-    page.locator("#benchmark-see").click()
-    expect(page.locator("#benchmark-cost")).to_contain_text("No release is named.")
-    page.locator("#benchmark-release input, #benchmark-release textarea").fill("deployed:nobody")
-    page.locator("#benchmark-see").click()
-    expect(page.locator("#benchmark-cost")).to_contain_text("Nothing is deployed as 'nobody'.")
+    preview("No release is named.")
+    fill(page, "benchmark-release", "deployed:nobody")
+    preview("Nothing is deployed as 'nobody'.")
     page.locator("#benchmark-by").get_by_text("A Library and a judge", exact=True).click()
     expect(page.locator("#benchmark-release")).to_be_hidden()
     expect(page.locator("#benchmark-judge-section")).to_be_visible()
     page.locator("#benchmark-baselines").get_by_text("always the first").click()
-    page.locator("#benchmark-see").click()
-    expect(page.locator("#benchmark-cost")).to_contain_text(f"{PAIRS} examples to judge")
-    expect(page.locator("#benchmark-cost")).to_contain_text(f"{2 * PAIRS} judgments")
+    preview(f"{PAIRS} examples to judge")
+    expect(cost).to_contain_text(f"{2 * PAIRS} judgments")
     page.locator("#benchmark-start").click()
     expect(page.locator("#benchmark-standing")).to_contain_text("Finished")
-    table = page.locator("#benchmark-table")
-    expect(table).to_contain_text(f"{PAIRS} of {PAIRS}")
-    expect(table).to_contain_text("93.3 [70.2, 98.8]")
 
-    open_part(page, "Questions")
+
+def look_into_questions(page: Page) -> None:
+    """Single questions, with the mouse and with the keys."""
+    open_tab(page, "Questions", "#benchmark-tabs")
     words, position = page.locator("#benchmark-case-words"), page.locator("#benchmark-position")
     expect(words).to_contain_text("<script>window.owned=1</script>")
     expect(words).to_contain_text("against the label")
@@ -92,65 +121,22 @@ def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
     expect(position).to_contain_text("1 of 3")
     expect(words).to_contain_text("Remove the square.")
     page.locator("#benchmark-next").focus()
-    page.keyboard.press("Enter")
-    expect(position).to_contain_text("2 of 3")
-    page.keyboard.press("ArrowLeft")
-    expect(position).to_contain_text("1 of 3")
-    page.keyboard.press("ArrowLeft")
-    expect(position).to_contain_text("3 of 3")
+    for key, place in (("Enter", "2 of 3"), ("ArrowLeft", "1 of 3"), ("ArrowLeft", "3 of 3")):
+        page.keyboard.press(key)
+        expect(position).to_contain_text(place)
 
-    open_part(page, "Compare")
+
+def compare_rows(page: Page) -> None:
+    """Compare the row with that of another run, and with itself."""
+    open_tab(page, "Compare", "#benchmark-tabs")
     choose(page, "first", "timid")
     page.locator("#benchmark-compare").click()
-    expect(page.locator("#benchmark-compared")).to_contain_text("11 / 1")
-    expect(page.locator("#benchmark-compared")).to_contain_text("better")
+    told = page.locator("#benchmark-compared")
+    expect(told).to_contain_text("11 / 1")
+    expect(told).to_contain_text("better")
     page.locator("#benchmark-flips label").filter(has_text="Broken").click()
     expect(page.locator("#benchmark-flip-words")).to_contain_text("measured (no VLM), timid")
     expect(page.locator("#benchmark-flip-pictures img").first).to_be_visible()
     choose(page, "first", "measured (no VLM), builtin · this run")
     page.locator("#benchmark-compare").click()
-    expect(page.locator("#benchmark-compared")).to_contain_text("Both are the same row.")
-
-    page.goto(served.url)
-    page.locator("#compare").wait_for()
-    open_tab(page, "Benchmark")
-    expect(table).to_contain_text("93.3 [70.2, 98.8]")  # the browser remembers which run it was
-    assert_clean(seen)
-    page.close()
-
-
-def choose(page: Page, name: str, words: str) -> None:
-    """Choose in a list that drops down, by the words that a choice begins with or holds."""
-    page.locator(f"#benchmark-{name} input").click()
-    page.locator(f"#benchmark-{name} [role=option]").filter(has_text=words).first.click()
-
-
-def test_every_part_of_a_run_fits_and_has_its_picture_taken(
-    browser: BrowserContext, served: Served, compared: str
-) -> None:
-    seen = visit(browser, served.url, "narrow", "dark")
-    page = seen.page
-    for name, sign in TABS.items():
-        open_tab(page, name)
-        expect(page.locator(sign)).to_be_visible()
-    photograph(page, "benchmark-0-new")
-    page.goto(f"{served.url}?benchmark={compared}")
-    expect(page.locator("#benchmark-table table").first).to_be_visible()
-    photograph(page, "benchmark-1-table")
-    for number, (name, sign) in enumerate(
-        {
-            "Questions": "#benchmark-case-pictures img",
-            "Compare": "#benchmark-compared .rh",
-            "Kinds": "#benchmark-kinds table",
-            "Confidence": "#benchmark-curve svg",
-            "About": "#benchmark-about table",
-        }.items(),
-        2,
-    ):
-        open_part(page, name)
-        expect(page.locator(sign).first).to_be_visible()
-        photograph(page, f"benchmark-{number}-{name.lower()}")
-    page.get_by_role("button", name="Earlier runs").locator("visible=true").click()
-    expect(page.locator("#benchmark-list label").first).to_be_visible()
-    assert_clean(seen)
-    page.close()
+    expect(told).to_contain_text("Both are the same row.")

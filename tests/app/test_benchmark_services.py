@@ -1,41 +1,25 @@
 import json
-import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from app_parts import follow
-from benchmark_parts import (
-    MISLABELLED,
-    PAIRS,
-    REMOVALS,
-    app_services,
-    judged,
-    make_labelled,
-    make_timid,
-    on,
-)
-from halting import Halt
+from benchmark_parts import MISLABELLED, PAIRS, REMOVALS, app_services, judged, make_labelled, make_timid, on
 from hostile import read_own
-from model_server import Call, ModelServer, completion
 
 from app.benchmark import case_views
 from app.benchmark.runs import pictures, short_name
 from app.benchmark.service import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter, sizes
-from app.run_panel.jobs import BusyError, Jobs
+from app.run_panel.jobs import Jobs
 from app.run_panel.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
-from app.score.comparisons import recorded_orders
-from app.score.judges import ENDPOINT, JudgeChoice, Key
+from app.score.judges import ENDPOINT, JudgeChoice
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
-from rewardharness.evolution.config import EvolveConfig
-from rewardharness.files import read_json, read_jsonl, write_json, write_text
+from rewardharness.files import read_json, write_json, write_text
 from rewardharness.jobs import read_config
-from rewardharness.judging.config import JudgeConfig
 from rewardharness.library.new import new_library
 from rewardharness.library.store import Library
 
@@ -82,12 +66,7 @@ def test_a_benchmark_goes_from_its_cost_to_its_table(world: World) -> None:
     done = follow(services, name)
     assert (done.state, done.judged, done.wanted) == ("finished", 3 * PAIRS, 3 * PAIRS)
     rows = services.open(name).result.rows
-    assert [row.name for row in rows] == [
-        "measured (no VLM)", "always-a (baseline)", "random (baseline)"
-    ]  # fmt: skip
-    number = rows[0].numbers[0]
-    assert number.n == PAIRS and number.value is not None and number.value > 0.9 and number.interval is not None
-    assert number.interval[0] < number.value
+    assert [row.role for row in rows] == ["judge", "baseline", "baseline"] and rows[0].numbers[0].n == PAIRS
     listed = services.runs()
     assert {each.status.name for each in listed} >= {world.builtin_run, world.timid_run}
     assert all(each.row["numbers"] and not each.error for each in listed)
@@ -101,11 +80,9 @@ def test_questions_are_told_apart_and_shown_with_pictures_scores_and_chain(world
     assert len(asked) == PAIRS
     wrong = QuestionFilter(AGAINST).pick(asked)
     assert f"drawn/{MISLABELLED}" in [each.reply.question.id for each in wrong], "its label is wrong"
-    assert [abs(each.reply.margin or 0) for each in asked] == sorted(
-        (abs(e.reply.margin or 0) for e in asked), reverse=True
-    )
-    kinds = {len(QuestionFilter(kind).pick(asked)) for kind in (AGAINST, WITH, UNJUDGED)}
-    assert sum(kinds) == PAIRS and not QuestionFilter(UNJUDGED).pick(asked)
+    margins = [abs(each.reply.margin or 0) for each in asked]
+    assert margins == sorted(margins, reverse=True)
+    assert len(wrong) + len(QuestionFilter(WITH).pick(asked)) == PAIRS and not QuestionFilter(UNJUDGED).pick(asked)
     colors = QuestionFilter(WITH, category="color").pick(asked)
     assert colors and all("Make" in each.reply.question.instruction for each in colors)
     assert not QuestionFilter(WITH, part="another").pick(asked)
@@ -114,11 +91,8 @@ def test_questions_are_told_apart_and_shown_with_pictures_scores_and_chain(world
     (piece,) = side.pieces
     assert (side.credit, piece.letters, case.changed) == (0.0, {"A": "A", "B": "B"}, False)
     assert piece.judgment is not None and piece.judgment.steps
-    label, said = str(case.question.truth), str(side.reply.choice)
-    assert [title for _, title in pictures(case)] == [
-        "Source", *(f"{each} · {'label' if each == label else 'judge'}" for each in "AB")
-    ]  # fmt: skip
-    assert {label, said} == {"A", "B"}
+    marks = {str(case.question.truth): "label", str(side.reply.choice): "judge"}
+    assert [title for _, title in pictures(case)] == ["Source", *(f"{each} · {marks[each]}" for each in "AB")]
     coin = services.case(name, world.key(name, "baseline"), f"drawn/{MISLABELLED}").sides[0]
     assert "No reasoning" in read_own(case_views.chain(coin)).text
     with pytest.raises(RunError, match="no such row"):
@@ -154,58 +128,30 @@ def test_two_libraries_are_compared_question_by_question(world: World) -> None:
     fixed = [flip.id for flip in part.flips if flip.better]
     broken = [flip.id for flip in part.flips if not flip.better]
     assert (part.judged_by_both, part.judged_by_second_only) == (PAIRS - REMOVALS, REMOVALS)
-    assert part.gain is not None and part.gain > 0.5 and part.p is not None and part.p < 0.01
-    assert part.interval is not None and part.interval[0] > 0
+    assert part.gain is not None and part.gain > 0.5
     assert len(fixed) == PAIRS - REMOVALS - 1 and broken == [f"drawn/{MISLABELLED}"]
     assert (found.first.library, found.second.library) == ("timid", "builtin"), "no path is named"
     case = services.flip(first, second, fixed[0])
     assert [side.credit for side in case.sides] == [0.0, 1.0]
     assert all(side.pieces[0].judgment is not None for side in case.sides)
     assert all(title for _, title in pictures(case))
-    assert services.compare(second, first).parts[0].gain == -part.gain
     with pytest.raises(InputError, match="the same row"):
         services.compare(first, first)
-    same_run = services.compare((world.builtin_run, world.key(world.builtin_run, "baseline")), second)
-    assert same_run.parts[0].judged_by_both == PAIRS
 
 
-def test_what_does_not_compare_is_refused_with_the_reason(world: World, tmp_path: Path) -> None:
+def test_what_does_not_compare_is_refused_without_naming_a_path(world: World, tmp_path: Path) -> None:
     services = world.services
-    whole = world.builtin_run, world.key(world.builtin_run)
+    painted = Path(shutil.copytree(world.data, tmp_path / "painted" / "pairs"))
+    shutil.copy(painted / "s0.png", painted / "s1.png")
     for new, reason in (
-        (on(world.data, limit=6, no_baseline=True), "lacks"),
-        (on(world.data, task_protocol="both-orders", limit=6, no_baseline=True), "the protocol .'pairs' and 'both-"),
-        (on(_relabelled(world.data, tmp_path / "pairs"), no_baseline=True), "labels of 1 examples"),
-        (on(_repainted(world.data, tmp_path / "painted" / "pairs"), no_baseline=True), "different data"),
-        (on(_renamed(world.data, tmp_path / "drawings"), no_baseline=True), "the task .'pairs, drawn' and 'drawings"),
+        (on(world.data, library=str(world.timid), limit=6, no_baseline=True), "lacks"),
+        (on(painted, no_baseline=True), "different data"),
     ):
         other = judged(world.home, new, "other")
         with pytest.raises(InputError, match=reason) as caught:
-            services.compare(whole, (other, world.key(other)))
+            services.compare((world.builtin_run, world.key(world.builtin_run)), (other, world.key(other)))
         assert caught.value.next_step and str(world.home.parent) not in caught.value.message
         shutil.rmtree(world.home / "runs" / other)
-
-
-def _relabelled(data: Path, folder: Path) -> Path:
-    return _with_rows(data, folder, lambda rows: rows[0].update(preference="AB"[rows[0]["preference"] == "A"]))
-
-
-def _renamed(data: Path, folder: Path) -> Path:
-    return _with_rows(data, folder, lambda rows: None)
-
-
-def _repainted(data: Path, folder: Path) -> Path:
-    copy = _with_rows(data, folder, lambda rows: None)
-    shutil.copy(copy / "s0.png", copy / "s1.png")
-    return copy
-
-
-def _with_rows(data: Path, folder: Path, change: Any) -> Path:
-    shutil.copytree(data, folder)
-    rows = [row for _, row in read_jsonl(data / "pairs.jsonl")]
-    change(rows)
-    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    return folder
 
 
 def test_data_and_libraries_that_have_changed_are_said_to_have(world: World, tmp_path: Path) -> None:
@@ -232,9 +178,7 @@ def test_data_and_libraries_that_have_changed_are_said_to_have(world: World, tmp
 
 
 @pytest.mark.slow
-def test_a_release_takes_the_place_of_a_library_and_a_judge(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_instead_of_library_and_judge(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RH_HOME", str(world.home))
     file, services = tmp_path / "release.json", world.services
     assert main(["release", "create", "--library", "builtin", "-o", str(file)]) == 0
@@ -250,32 +194,16 @@ def test_a_release_takes_the_place_of_a_library_and_a_judge(
     row = services.open(name).result.rows[0]
     assert (row.release, row.judged, row.numbers[0].n) == (release, 4, 4)
     assert read_config(world.home / "runs" / name)[1].release == str(file) and services.models(name)[0] == ""  # type: ignore[union-attr]
-    deployed = services.expect(NewJob(replace(chosen.config, release="deployed:prod")))
-    assert Path(deployed.preview["folder"]).name == name and deployed.preview["known"] == 8, (
-        "the same release by its name"
-    )
-
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("builtin", "changed").replace('"ties": false', '"ties": true'), encoding="utf-8")
-    for spec, reason in (
-        (str(file), "changed"),
-        (str(tmp_path / "gone.json"), "gone.json"),
-        ("deployed:nobody", "Nothing is deployed as 'nobody'"),
-    ):
-        with pytest.raises(HarnessError, match=reason) as caught:
-            services.expect(NewJob(replace(chosen.config, release=spec)))
-        assert caught.value.next_step
+    deployed = services.expect(NewJob(replace(chosen.config, release="deployed:prod"))).preview
+    assert Path(deployed["folder"]).name == name and deployed["known"] == 8, "the same release by its name"
 
 
 def test_a_release_gets_its_endpoints_and_no_address_with_a_password(world: World, tmp_path: Path) -> None:
     app = app_services(world.home, tmp_path, RH_JUDGE="vllm:x@http://127.0.0.1:9/v1")
 
-    def config(**options: Any) -> BenchmarkConfig:
-        found = prepare(
-            NewJob(BenchmarkConfig(str(world.data), **options)), app.judges, app.settings, local=True
-        ).config
-        assert isinstance(found, BenchmarkConfig)
-        return found
+    def config(**options: Any) -> Any:
+        job = NewJob(BenchmarkConfig(str(world.data), **options))
+        return prepare(job, app.judges, app.settings, local=True).config
 
     urls = "http://host:8000/v1,http://other:8000/v1"
     served = config(release="deployed:prod", judge=urls, router="http://r/v1")
@@ -288,75 +216,6 @@ def test_a_release_gets_its_endpoints_and_no_address_with_a_password(world: Worl
         assert caught.value.next_step and "secret" not in caught.value.message
     with pytest.raises(InputError, match="No release is named"):
         release_spec("  ")
-
-
-def prefer_the_edit(call: Call) -> Mapping[str, Any] | None:
-    """Answer as a model that prefers the picture that is not the source."""
-    if len(call.images) < 3 or call.is_probe:
-        return None  # a question of a check
-    source, *shown = [uuid or url for url, uuid in call.images]
-    best = "AB"[shown[0] == source]
-    scores = {label: {"instruction": 4 if label == best else 1, "quality": 3} for label in "AB"}
-    return completion(json.dumps({"preference": best, "scores": scores}))
-
-
-@pytest.mark.slow
-def test_a_model_judges_with_a_key_that_is_kept_nowhere_and_its_chain_is_remembered(world: World) -> None:
-    services = world.services
-    with ModelServer(prefer_the_edit, key=CANARY) as server:
-        how = JudgeConfig(protocol="direct", one_order=True)
-        judge = JudgeChoice(ENDPOINT, "vllm", server.url, "judge", Key(server.url.removesuffix("/v1"), CANARY), how)
-        found = services.expect(on(world.data, judge=judge, no_baseline=True))
-        assert found.preview["requests"] == PAIRS
-        name = services.start(found)
-        assert follow(services, name).state == "finished"
-        assert services.models(name)[0].startswith("vllm:judge@")
-        key = world.key(name)
-        row = services.open(name).result.rows[0]
-        assert row.failures == {}, [each.failure for each in services.open(name).judgments[key].values()]
-        assert row.judged == PAIRS and row.usage.calls == PAIRS and row.usage.input_tokens > 0
-        asked = services.asked(name, key)
-        assert [each.reply.question.id for each in QuestionFilter(AGAINST).pick(asked)] == [f"drawn/{MISLABELLED}"]
-        before = server.requests
-        [piece] = services.case(name, key, asked[0].reply.question.id).sides[0].pieces
-        assert piece.judgment is not None and recorded_orders(piece.judgment)[0].answered
-        assert server.requests == before, "no model is asked"
-    held = [path for path in world.home.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
-    assert held == []
-    (world.home / "cache" / "judgments.sqlite3").rename(world.home / "set-aside")
-    try:
-        assert services.case(name, key, asked[0].reply.question.id).sides[0].pieces == (piece,), "no cache is needed"
-    finally:
-        (world.home / "set-aside").rename(world.home / "cache" / "judgments.sqlite3")
-
-
-@pytest.mark.slow
-def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
-    world: World, tmp_path: Path, halt: Halt
-) -> None:
-    services = world.services
-    found = services.expect(on(world.data, seed=5, limit=11))
-    halt.at("results.jsonl", 3)
-    name = services.start(found)
-    process = halt.reached()
-    assert os.getsid(process.pid) == process.pid, "its session is its own"
-    other = app_services(world.home, tmp_path / "other").benchmarks
-    assert other.look(name).state == "running", "an app that starts later finds it"
-    with pytest.raises(BusyError, match="already running"):
-        other.start(found)
-    assert other.stop(name).state == "stopping"
-    process.resume()
-    rests = follow(other, name)
-    assert rests.state == "stopped" and rests.judged < 11 and rests.wanted == 11
-    missing = sum(row.missing for row in services.open(name).result.rows)
-    assert missing == 11 - rests.judged and services.is_resumable(name)
-    halt.at("results.jsonl", rests.judged + 1)
-    services.resume(name)
-    halt.reached().kill()
-    assert follow(services, name).state == "interrupted"
-    services.resume(name)
-    done = follow(services, name)
-    assert (done.state, done.judged) == ("finished", 11)
 
 
 def test_what_cannot_begin_says_why_in_the_words_of_the_command(world: World, tmp_path: Path) -> None:
@@ -373,23 +232,6 @@ def test_what_cannot_begin_says_why_in_the_words_of_the_command(world: World, tm
         BenchmarkConfig("demo", limit=-1)
     with pytest.raises(InputError, match="Unknown baseline"):
         services.expect(on("demo", baselines=("file:x",)))
-
-
-def test_a_task_file_is_told_where_a_copy_of_its_data_lies(world: World, tmp_path: Path) -> None:
-    file = tmp_path / "own-task.yaml"
-    write_text(
-        file,
-        "name: own\ntitle: Own\naccess: Ask me.\ndata: {}\nprotocols: [pairs]\nmetrics: [exact]\n"
-        "parts: [{name: all, labels: [A, B]}]\n"
-        "columns: {id: [id], instruction: instruction, source: source, candidates: [candidate_a, candidate_b]}\n"
-        "label: {rule: values, column: preference, values: {A: A, B: B}}\n",
-    )
-    with pytest.raises(HarnessError, match="are not on the Hub"):
-        world.services.expect(on(file))
-    copy = world.data / "pairs.jsonl"
-    assert world.services.expect(on(file, source=copy)).preview["items"] == PAIRS
-    with pytest.raises(HarnessError, match="defines where its examples are"):
-        world.services.expect(on(world.data, source=copy))
 
 
 def test_a_damaged_run_is_listed_as_such_and_hides_no_other(world: World) -> None:
@@ -466,24 +308,6 @@ def test_a_stranger_is_not_told_where_things_lie(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be started here") as caught:
         services.expect(on("demo", limit=2, library=gone))
     assert "secret-place" not in f"{caught.value.message} {caught.value.next_step}"
-
-
-@pytest.mark.slow
-def test_only_one_stranger_runs_at_a_time(world: World, tmp_path: Path, halt: Halt) -> None:
-    home = tmp_path / "home"
-    make_labelled(home / "data" / "demo-100")
-    services = app_services(home, tmp_path / "scratch", local=False).benchmarks
-    found = services.expect(on("demo", limit=PAIRS, seed=1))
-    halt.at("results.jsonl", 1)
-    name = services.start(found)
-    process = halt.reached()
-    with pytest.raises(BusyError, match="Another visitor's run"):
-        services.start(found)
-    with pytest.raises(BusyError, match="Another visitor's run"):  # an evolution is a run too
-        Jobs(home).start(f"visitor-{'1' * 32}", "evolve", EvolveConfig("demo"), {}, visitor="")
-    assert services.stop(name).state == "stopping"
-    process.resume()
-    assert follow(services, name).state == "stopped"
 
 
 def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:

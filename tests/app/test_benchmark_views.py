@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from benchmark_parts import MISLABELLED, PAIRS, app_services, judged, make_labelled, make_timid, on
 from hostile import HOSTILE, read_own
-from hypothesis import strategies as st
 
 from app.benchmark import case_views as benchmark_case_views
 from app.benchmark import runs as benchmark_cases
@@ -21,17 +20,14 @@ from app.run_panel.new_jobs import PLACE
 from app.run_panel.service import Listed
 from rewardharness.benchmark.cases import DataProblem
 from rewardharness.benchmark.comparison import ComparedRun, Flip, PartComparison, RunComparison, compare
-from rewardharness.benchmark.numbers import Detail
 from rewardharness.benchmark.published import Published, Setting, compare_published
 from rewardharness.benchmark.result import BenchmarkResult, CountedPart, PublishedNumber
 from rewardharness.benchmark.run import EntryRecord
 from rewardharness.benchmark.task import Task, list_tasks, read_task
-from rewardharness.codec import UNSET
 from rewardharness.data.opening import DEMO
 from rewardharness.library.store import Library
 from rewardharness.schema import TextInput
 
-SHARES = st.floats(0, 1)
 EVIL = plain(HOSTILE)
 
 
@@ -56,9 +52,7 @@ def text_of(markup: str) -> str:
     return "".join(read_own(line).text for line in markup.split("\n\n"))
 
 
-def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
-    world: tuple[BenchmarkServices, str, str],
-) -> None:
+def test_the_table_has_value_interval_n_and_coverage(world: tuple[BenchmarkServices, str, str]) -> None:
     services, builtin, _ = world
     found = services.open(builtin).result
     shown = text_of(benchmark_views.rows_table(found))
@@ -72,20 +66,6 @@ def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
     assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
     assert "in percent" in text_of(benchmark_views.summary(found))
     assert benchmark_views.summary(replace(found, parts=found.parts * 9)) == ""
-
-
-def test_a_library_that_was_evolved_on_the_data_is_named_below_the_table(
-    world: tuple[BenchmarkServices, str, str], result: BenchmarkResult
-) -> None:
-    caution = "was evolved on the same data, so expect lower accuracy on other data."
-    assert "was evolved on" not in text_of(benchmark_views.rows_table(result))
-    known = replace(result, rows=(replace(result.rows[0], evolved_on=True), *result.rows[1:]))
-    assert f"The Library <img src=x> {caution}" in text_of(benchmark_views.rows_table(known))
-    services, builtin, timid = world
-    compared = services.compare(*((name, services.open(name).result.rows[0].key) for name in (builtin, timid)))
-    assert caution not in text_of(benchmark_case_views.compared(compared))
-    compared = replace(compared, second=replace(compared.second, evolved_on=True))
-    assert f"The Library <img src=x> {caution}" in text_of(benchmark_case_views.compared(compared))
 
 
 def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, str], result: BenchmarkResult) -> None:
@@ -115,28 +95,6 @@ def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, 
     ):
         assert EVIL in text_of(markup)
     assert all(tag not in benchmark_views.reliability(evil, key) for tag in ("<script", "<img"))
-
-
-def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: BenchmarkResult) -> None:
-    assert "Thresholds of ties" not in text_of(benchmark_views.rows_table(result))
-    first = result.rows[0]
-    detail = Detail(threshold=0.03125, floor=0.4, fitted_on=31, fitted_right=20, fitted_digest="a1b2c3d4e5f60")
-    number = replace(first.numbers[0], metric="fitted", name="exact, fitted", detail=detail)
-    rows = (replace(first, numbers=(*first.numbers, number)), *result.rows[1:])
-    said = "Thresholds of ties were fitted on My development pairs, 31 pairs."
-    shown = text_of(benchmark_views.rows_table(replace(result, rows=rows, fitted=(said,))))
-    for words in (
-        "Thresholds of ties",
-        said,
-        "0.03125",
-        "0.4",
-        "31 pairs, a1b2c3d4e5f6",
-        "20 of 31",
-        "not an estimate",
-    ):
-        assert words in shown, words
-    shown = text_of(benchmark_views.rows_table(replace(result, fitted=("No threshold could be fitted.",))))
-    assert "No threshold could be fitted." in shown
 
 
 def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[BenchmarkServices, str, str]) -> None:
@@ -189,46 +147,19 @@ def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
     shown = text_of(benchmark_views.rows_table(found))
     assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
     assert f"This Library has no criteria for this instruction: {PAIRS}" in text_of(section(found, "judging"))
-    assert "reports no confidence" in text_of(section(found, "confidence", bare))
-    assert "reports no margins" in text_of(section(found, "margins", bare))
-    assert f"0 of {PAIRS - 4}" in text_of(section(found, "categories", bare))
     assert benchmark_views.reliability(found, bare) == ""
     case = services.case(builtin, bare, f"drawn/{MISLABELLED}")
     assert "No judgment: This Library has no criteria for this instruction" in text_of(benchmark_case_views.words(case))
     assert "never counted as a tie" in text_of(benchmark_case_views.chain(case.sides[0]))
-    empty = replace(found, rows=tuple(replace(row, numbers=()) for row in found.rows))
-    assert "no results yet" in text_of(benchmark_views.rows_table(empty))
-    row = replace(found.rows[0], by_category=UNSET, by_margin=UNSET, calibration=UNSET)
-    scores = replace(found, scores=True, rows=(row,))
-    for markup in (section(scores, "categories"), section(scores, "confidence")):
-        assert "no answer is right or wrong" in text_of(markup)
 
 
-def _published(times: int = 1, **more: Any) -> PublishedNumber:
-    setting = Setting("t", HOSTILE, "exact", n=919)
-    row = Published(
-        judge=HOSTILE, value=0.5, printed="53.54", setting=setting, inferred=True, table=HOSTILE, source=HOSTILE,
-        url=HOSTILE, remarks=(HOSTILE,),
-    )  # fmt: skip
+def _published() -> PublishedNumber:
+    setting, text = Setting("t", HOSTILE, "exact", n=919), dict.fromkeys(("judge", "table", "source", "url"), HOSTILE)
+    row = Published(value=0.5, printed="53.54", setting=setting, inferred=True, remarks=(HOSTILE,), **text)
     [compared] = compare_published(replace(setting, n=10), [row])
-    rows = (replace(compared, **{"mark": HOSTILE, "unknown": (), **more}),) * times
+    rows = (replace(compared, mark=HOSTILE, unknown=()),)
     span = (0.4, 0.6)
     return PublishedNumber(part=HOSTILE, metric="exact", name=HOSTILE, value=0.5, interval=span, n=10, rows=rows)
-
-
-def _shown(result: BenchmarkResult, *published: PublishedNumber) -> str:
-    return text_of(section(replace(result, published=published), "published"))
-
-
-def test_published_numbers_are_marked_where_the_protocol_differs(result: BenchmarkResult) -> None:
-    shown = _shown(result, _published(mark="labels: A/B, not A/B/tie"))
-    assert "differs labels: A/B, not A/B/tie" in shown and "919 (derived)" in shown and "ours" in shown
-    same = _shown(result, _published(same_protocol=True, unknown=("orders",)))
-    assert "same not known: orders" in same and "differs" not in same
-    assert "6 more" in _shown(result, _published(12))
-    folded = _shown(result, _published(12), _published(same_protocol=True))
-    assert "1 published, 1 with the same protocol" in folded
-    assert "There are no published numbers" in _shown(result)
 
 
 def _progress(state: State, **more: Any) -> BenchmarkStatus:

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 from app_parts import follow
 from evolve_parts import WRONG, make_pairs, make_timid, services_of
-from hostile import read_own
-from hub_parts import Hub, running_hub
+from hostile import read_own, says
 
 from app.evolve import proposal_views
 from app.evolve import views as evolve_views
-from app.evolve.events import EvolveEvents
+from app.evolve.page import EvolveEvents
 from app.evolve.proposal_views import EditItem
-from app.evolve.runs import ExampleCase
 from app.evolve.service import EvolveServices
-from app.library.libraries import ANONYMOUS, HubServices
 from app.run_panel.new_jobs import NewJob, PreparedJob
 from app.run_panel.service import Expected
 from app.viewer import example_views
@@ -31,10 +28,6 @@ from rewardharness.evolution.events import Decided
 from rewardharness.evolution.regression import GroupScore, RegressionReport
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.entry import Entry
-from rewardharness.library.hub import PushOptions, StaleError, pull, push
-from rewardharness.library.store import AddEntry, Library
-from rewardharness.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -79,26 +72,20 @@ def test_every_edit_shows_what_it_changed_kept_or_not(world: World) -> None:
         world.services.difference(world.name, old)
 
 
-def judgments(case: ExampleCase) -> list[str | None]:
-    return [seen.judgment.preference if seen.judgment else None for seen in case.seen]
-
-
 def test_fixes_and_breaks_are_shown_as_they_were_judged(world: World) -> None:
-    flipped = 0
+    cases = []
     for event in (*world.decided(kept=True), *world.decided(kept=False)):
-        evidence = event.evidence
-        for name in (*evidence.fixed[:3], *evidence.broken[:3]):
+        for name in (*event.evidence.fixed[:3], *event.evidence.broken[:3]):
             case = world.services.case(world.name, event, name)
-            before, after = (value == case.label for value in judgments(case))
-            assert (before, after) == ((False, True) if name in evidence.fixed else (True, False))
+            before, after = (seen.judgment.preference == case.label for seen in case.seen if seen.judgment)
+            assert (before, after) == ((False, True) if name in event.evidence.fixed else (True, False))
             assert all(seen.judgment is not None and seen.judgment.steps for seen in case.seen) and not case.changed
-            flipped += 1
-    assert flipped
+            cases.append(case)
+    case = cases[-1]
     shown = world.services.pictures(case)
     assert [title for _, title in shown] == ["Source", "Candidate A", "Candidate B"] and shown[0][0].size == (64, 64)
-    text = read_own(example_views.words(case)).text
-    assert case.example.instruction in text and "as the label says" in text and "against the label" in text
-    assert "How the grades were weighed" in read_own(example_views.chain(case.seen[0].judgment, ("A", "B"))).text
+    says(example_views.words(case), case.example.instruction, "as the label says", "against the label")
+    says(example_views.chain(case.seen[0].judgment, ("A", "B")), "How the grades were weighed")
 
 
 def test_what_the_audit_holds_is_not_shown(world: World) -> None:
@@ -111,9 +98,7 @@ def test_what_the_audit_holds_is_not_shown(world: World) -> None:
             world.services.correct(world.name, name, "A")
 
 
-def test_a_router_that_the_judge_does_not_use_is_no_part_of_a_question(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_router_that_is_not_used_is_no_part_of_a_question(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs, used = world.services._jobs, []
     asked = {**jobs.asked(world.name), "router": "vllm:router@http://127.0.0.1:9/v1"}
     monkeypatch.setattr(jobs, "asked", lambda name: asked)
@@ -133,10 +118,10 @@ def test_a_label_that_no_version_understands_is_corrected_for_the_next_run(world
     left = world.services.label_queue(world.name)
     assert {name for name, _ in left.left} == others and left.reviewed == 1
     assert read_corrections(file)[WRONG].changes and (world.data / "pairs.jsonl").read_bytes() == before
-    assert "next run" in read_own(evolve_views.corrected(file, changed=True)).text
+    says(evolve_views.corrected(file, changed=True), "next run")
     found = world.services.expect(world.run)
     assert found.preview["corrections"] == 1
-    assert "1 corrected label" in read_own(evolve_views.expected(found.preview)).text
+    says(evolve_views.expected(found.preview), "1 corrected label")
     unused = world.services.expect(NewJob(replace(world.run.config, corrections=None)))
     assert unused.preview["corrections"] == 0
     name = world.services.start(found)
@@ -175,7 +160,7 @@ def test_data_that_changed_since_are_told(world: World, tmp_path: Path) -> None:
     rows = [row for _, row in read_jsonl(data / "pairs.jsonl")]
     write_text(data / "pairs.jsonl", "".join(json.dumps({**row, "category": "x"}) + "\n" for row in rows[:-1]))
     fresh = services_of(world.home, tmp_path / "scratch")
-    assert "have changed" in read_own(example_views.words(fresh.case(name, event, example))).text
+    says(example_views.words(fresh.case(name, event, example)), "have changed")
     (moved / "record.json").unlink()
     with pytest.raises(RunError, match="does not record its data"):
         fresh.case(name, event, example)
@@ -186,97 +171,31 @@ def test_reports_and_versions_say_what_they_are_worth(world: World) -> None:
     services = world.services
     report = services.report(world.name)
     assert report is not None
-    text = read_own(evolve_views.report(report, "/place")).text
-    assert f"of {report.audit.n}" in text and "/place" in text and "expect less on others" in text
+    says(evolve_views.report(report, "/place"), f"of {report.audit.n}", "/place", "expect less on others")
     skipped = {"n": 2, "first": [{"place": "row 2", "reason": "it is <b>bad</b>"}]}
-    told = read_own(evolve_views.report(replace(report, skipped_rows=skipped))).text
-    assert "Neither in the training examples nor in the test set: 2 bad rows" in told and "<b>bad</b>" in told
-    assert "2 bad rows" not in text
+    told = evolve_views.report(replace(report, skipped_rows=skipped))
+    says(told, "Neither in the training examples nor in the test set: 2 bad rows", "<b>bad</b>")
     scores = report.audit.start, report.audit.final
     regression = RegressionReport(6, 0.05, False, *scores, (GroupScore("over edit", *scores),))
-    known = read_own(evolve_views.report(replace(report, regression=regression))).text
-    assert "Regression set" in known and "over edit" in known and "Regression set" not in text
+    says(evolve_views.report(replace(report, regression=regression)), "Regression set", "over edit")
+    says(evolve_views.report(report), no=["2 bad rows", "Regression set"])
     page = services.report_file(world.name)
     assert page is not None and page.read_text().startswith("<!doctype html>") and "<script" not in page.read_text()
     versions = services.versions(world.name)
     assert [version.number for version in versions] == list(range(len(versions))) and len(versions) > 1
     last, library = versions[-1], services.library(world.name, versions[-1].number)
     assert library.id == last.library_id
-    audited = read_own(evolve_views.version(last, library, report.audit.final, "/place")).text
-    assert "Held-out test set:" in audited and "/place" in audited
-    assert (
-        "not evaluated on the held-out test set" in read_own(evolve_views.version(versions[1], library, None, "")).text
-    )
+    says(evolve_views.version(last, library, report.audit.final, "/place"), "Held-out test set:", "/place")
+    says(evolve_views.version(versions[1], library, None, ""), "not evaluated on the held-out test set")
     choices = proposal_views.version_choices(versions)
     assert [number for _, number in choices] == [version.number for version in reversed(versions[1:])]
     with pytest.raises(LibraryError):
         services.library(world.name, 99)
 
 
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub(tmp_path, monkeypatch) as running:
-        yield running
-
-
-def on_hub(
-    world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[EvolveServices, HubServices]:
-    access = hub.user("ann")
-    monkeypatch.setenv("HF_TOKEN", str(access.token))
-    env = {"HF_ENDPOINT": hub.server.url, "HF_HUB_CACHE": str(access.cache)}
-    services = HubServices(Settings.from_env(env), tmp_path / "scratch", local=True)
-    return services_of(world.home, tmp_path / "scratch", **env), services
-
-
-def test_versions_are_published_one_after_the_other_with_their_evidence(
-    world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (services, on), name, repo = on_hub(world, hub, tmp_path, monkeypatch), world.name, "ann/evolved"
-    last = services.versions(name)[-1].number
-    with pytest.raises(InputError, match="No version"):
-        services.order(name, 0, repo, PushOptions())
-    first = on.preview(services.order(name, last, repo, PushOptions()), ANONYMOUS)
-    assert first.pushed.created and first.pushed.version == "v0.1.0" and repo not in hub.server.store.repos
-    assert "that edits were chosen on" in first.pushed.card
-    done = on.publish(first, ANONYMOUS)
-    report = services.report(name)
-    assert report is not None and "on which nothing was decided" in done.card
-    assert f"{report.audit.final.accuracy:.3f}" in done.card
-    pulled = pull(repo, done.version, access=hub.user("ann", "elsewhere"))
-    assert pulled.library.id == report.library.final_id and len(pulled.library.lineage) >= last
-
-
-def test_a_version_is_proposed_to_where_it_began_and_replaces_nothing_of_others(
-    world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (services, on), repo = on_hub(world, hub, tmp_path, monkeypatch), "ann/taken"
-    push(Library.load(Path(str(world.run.config.library))), repo, access=hub.user("ann"))
-    assert on.preview(services.order(world.name, 1, repo, PushOptions()), ANONYMOUS).pushed.version == "v0.1.1"
-    entry = Entry("theirs", "skill", "Of others.", "Look.", {"triggers": "always"})
-    other = Library.load(Path(str(world.run.config.library))).apply(AddEntry(entry))
-    push(other, repo, PushOptions(base="main"), access=hub.user("ann"))
-    with pytest.raises(StaleError, match="has newer commits"):
-        on.preview(services.order(world.name, 1, repo, PushOptions()), ANONYMOUS)
-    merged = on.preview(services.order(world.name, 1, repo, PushOptions(rebase=True)), ANONYMOUS).pushed
-    assert "`theirs`" in merged.card and not merged.changes.deleted
-
-
-def test_runs_of_the_command_line_are_followed_and_odd_folders_do_no_harm(world: World) -> None:
-    runs = world.home / "runs"
-    (runs / "broken").mkdir()
-    write_text(runs / "broken" / "run.json", "{")
-    write_text(runs / "scores" / "run.json", '{"command": "score"}')
-    assert [run.status.name for run in world.services.runs() if run.status.name in {"broken", "scores"}] == []
-    shutil.rmtree(runs / "broken")
-    shutil.rmtree(runs / "scores")
-
-
 def test_starting_a_run_clears_the_key_of_the_orchestrator() -> None:
     form = SimpleNamespace(secrets=("key field",), start=SimpleNamespace(without_preview=dict))
     service = SimpleNamespace(start=lambda expected: "run")
     events: Any = SimpleNamespace(form=form, service=service, open=lambda name, held: {"opened": name})
-    assert EvolveEvents.start(events, Expected(PreparedJob(EvolveConfig("demo")), {}), None) == {
-        "key field": "",
-        "opened": "run",
-    }
+    started = EvolveEvents.start(events, Expected(PreparedJob(EvolveConfig("demo")), {}), None)
+    assert started == {"key field": "", "opened": "run"}

@@ -1,11 +1,10 @@
 """The app and a local Hub, as a person meets them in a real browser."""
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from app_parts import Served, Site
+from app_parts import Site
 from hub_parts import reword
 from hub_server import HubServer
 from playwright.sync_api import BrowserContext, expect
@@ -21,56 +20,39 @@ REPO = "ann/library"
 pytestmark = pytest.mark.browser
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A Hub with two versions of a Library, the folder of the newer one, and the app of its author."""
-
-    hub: HubServer
-    app: Served
-    folder: Path
-    token: str
-
-
-def publish(hub: HubServer, token: str, scratch: Path) -> Path:
-    """Publish two versions of a Library; returns the folder of the newer one."""
-    access = Access(token, hub.url, scratch / "author")
-    folder = scratch / "library"
+def publish(hub: HubServer, token: str, folder: Path, repo: str = REPO) -> Library:
+    """Publish two versions of a Library; returns the first. The folder holds the second."""
+    access = Access(token, hub.url, folder.parent / "author")
     open_library("builtin").save(folder)
-    push(folder, REPO, access=access)
-    entry = sorted(each.name for each in Library.load(folder).skills)[0]
-    reword(folder, "Reworded <img src=x onerror=alert(1)> with care.", f"skills/{entry}")
-    push(folder, REPO, access=access)
-    return folder
+    push(folder, repo, access=access)
+    first = Library.load(folder)
+    reword(
+        folder, "Reworded <img src=x onerror=alert(1)> with care.", f"skills/{min(each.name for each in first.skills)}"
+    )
+    push(folder, repo, access=access)
+    return first
 
 
 @pytest.fixture(scope="module")
-def scene(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    folder = publish(site.hub, site.token, tmp_path_factory.mktemp("hub-app"))
-    return Scene(site.hub, site.app, folder, site.token)
+def scene(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """With two versions of a Library on the Hub."""
+    publish(site.hub, site.token, tmp_path_factory.mktemp("hub-app") / "library")
+    return site
 
 
-def test_the_address_names_a_library_and_its_version(scene: Scene, browser: BrowserContext) -> None:
+def test_an_address_or_a_name_loads_a_library_or_says_why_not(scene: Site, browser: BrowserContext) -> None:
     with visit(browser, f"{scene.app.url}/?library={REPO}@v0.1.0") as page:
         expect(page.get_by_text("Judging with ann/library@v0.1.0")).to_be_visible()
         expect(page.get_by_role("button", name="Library: 'ann/library@v0.1.0'")).to_be_visible()
         open_tab(page, "Library")
         status = page.locator("#library-status")
         commit = scene.hub.store.repos["models", REPO].tags["v0.1.0"][0]
-        expect(status).to_contain_text("v0.1.0")
-        expect(status).to_contain_text(commit[:12])
-        expect(status).to_contain_text("published by ann")
-        expect(status).to_contain_text("It instructs the judge")
+        for words in ("v0.1.0", commit[:12], "published by ann", "It instructs the judge"):
+            expect(status).to_contain_text(words)
         expect(page.locator("#library-summary")).to_contain_text("ann/library@v0.1.0")
         expect(page.locator("#entries label").first).to_be_visible()
-        assert scene.token not in page.content()
-
-
-def test_what_cannot_be_loaded_says_why_and_the_page_stays_usable(scene: Scene, browser: BrowserContext) -> None:
-    with visit(browser, f"{scene.app.url}/?library=ann/missing") as page:
-        open_tab(page, "Library")
-        status = page.locator("#library-status")
-        expect(status).to_contain_text("There is no ann/missing on the Hub")
         for typed, said in (
+            ("ann/missing", "There is no ann/missing on the Hub"),
             ("../../etc", "is not the name of a Library on the Hub"),
             (f"{REPO}@v9.9.9", "has no revision"),
             (f"https://huggingface.co/{REPO}/tree/v0.1.1", "published by ann"),
@@ -79,38 +61,11 @@ def test_what_cannot_be_loaded_says_why_and_the_page_stays_usable(scene: Scene, 
             page.locator("#library-load").click()
             expect(status).to_contain_text(said)
         expect(page.locator("#library-summary")).to_contain_text("ann/library@v0.1.1")
-
-
-def test_publishing_shows_everything_before_it_happens(scene: Scene, browser: BrowserContext) -> None:
-    before = len(scene.hub.store.repos)
-    with visit(browser, scene.app.url) as page:
-        open_tab(page, "Library")
-        open_tab(page, "Hub", "#library-tabs")
-        page.locator("#publish-preview").click()
-        told = page.locator("#publish-told")
-        expect(told).to_contain_text("The repository is missing.")
-        fill(page, "publish-repo", "ann/from-the-app")
-        page.locator("#publish-private").get_by_text("Private").click()
-        page.locator("#publish-preview").click()
-        expect(told).to_contain_text("v0.1.0 would be published in ann/from-the-app")
-        expect(told).to_contain_text("The repository is new. It would be private.")
-        expect(told).to_contain_text("registry.json")
-        assert len(scene.hub.store.repos) == before
-        page.locator("#publish-confirm").click()
-        expect(told).to_contain_text("ann/from-the-app v0.1.0 is published")
-        expect(page.locator("#publish-confirm")).to_be_hidden()
-        made = scene.hub.store.repos["models", "ann/from-the-app"]
-        assert made.private and "v0.1.0" in made.tags and "registry.json" in made.find("main").files
-        page.locator("#publish-preview").click()
-        expect(told).to_contain_text("Nothing to publish")
         assert scene.token not in page.content()
 
 
-def test_who_comes_too_late_is_told_and_nothing_is_overwritten(
-    scene: Scene, browser: BrowserContext, tmp_path: Path
-) -> None:
-    hub, repo = scene.hub, "ann/late"
-    access = Access(scene.token, hub.url, tmp_path / "cache")
+def test_publishing_is_previewed_and_overwrites_nothing(scene: Site, browser: BrowserContext, tmp_path: Path) -> None:
+    hub, repo, access = scene.hub, "ann/late", Access(scene.token, scene.hub.url, tmp_path / "cache")
     folder, other = tmp_path / "mine", tmp_path / "theirs"
     open_library("builtin").save(folder)
     push(folder, repo, access=access)
@@ -121,54 +76,36 @@ def test_who_comes_too_late_is_told_and_nothing_is_overwritten(
     push(other, repo, access=access)
     head = hub.store.repos["models", repo].branches["main"]
     with visit(browser, scene.app.url) as page:
+        told = page.locator("#publish-told")
+
+        def preview(words: str) -> None:
+            page.locator("#publish-preview").click()
+            expect(told).to_contain_text(words)
+
         open_tab(page, "Library")
         page.locator("#library-kind").get_by_text("A folder on this computer").click()
         fill(page, "library-folder", str(folder))
         open_tab(page, "Hub", "#library-tabs")
+        preview("The repository is missing.")
         fill(page, "publish-repo", repo)
-        page.locator("#publish-preview").click()
-        told = page.locator("#publish-told")
-        expect(told).to_contain_text("A newer version was published in the meantime")
+        preview("A newer version was published in the meantime")
         expect(told).to_contain_text("by ann")
-        assert "--rebase" not in told.inner_text() and hub.store.repos["models", repo].branches["main"] == head
+        assert "--rebase" not in told.inner_text()
         page.locator("#publish-both").get_by_text("Merge with").click()
-        page.locator("#publish-preview").click()
+        preview(f"v0.1.2 would be published in {repo}")
+        assert hub.store.repos["models", repo].branches["main"] == head
         page.locator("#publish-confirm").click()
         expect(told).to_contain_text("ann/late v0.1.2 is published")
-    card = hub.store.repos["models", repo].find("main").files
-    assert b"Mine." in card[f"tools/{names[0]}/SKILL.md"] and b"Theirs." in card[f"tools/{names[1]}/SKILL.md"]
+        expect(page.locator("#publish-confirm")).to_be_hidden()
+        assert scene.token not in page.content()
+    files = hub.store.repos["models", repo].find("main").files
+    assert b"Mine." in files[f"tools/{names[0]}/SKILL.md"] and b"Theirs." in files[f"tools/{names[1]}/SKILL.md"]
 
 
-def test_an_old_version_is_restored_from_the_page(scene: Scene, browser: BrowserContext, tmp_path: Path) -> None:
+def test_versions_are_compared_shown_and_restored(scene: Site, browser: BrowserContext, tmp_path: Path) -> None:
     repo, access = "ann/restored", Access(scene.token, scene.hub.url, tmp_path / "cache")
-    folder = tmp_path / "mine"
-    open_library("builtin").save(folder)
-    push(folder, repo, access=access)
-    old = Library.load(folder)
-    names = sorted(each.name for each in old.tools)
-    reword(folder, "Newer.", f"tools/{names[0]}")
-    push(folder, repo, access=access)
-    with visit(browser, f"{scene.app.url}/?library={repo}") as page:
-        open_tab(page, "Library")
-        expect(page.locator("#library-status")).to_contain_text("v0.1.1")
-        open_tab(page, "Hub", "#library-tabs")
-        fold_out(page, "Versions")
-        page.locator("#versions-list").click()
-        told = page.locator("#restore-told")
-        page.locator("#restore-preview").click()
-        expect(told).to_contain_text("No version is chosen.")
-        page.locator("#restore-version input").click()
-        page.get_by_role("option", name="v0.1.0").click()
-        page.locator("#restore-preview").click()
-        expect(told).to_contain_text(f"v0.1.2 would be published in {repo}")
-        page.locator("#restore-confirm").click()
-        expect(told).to_contain_text(f"{repo} v0.1.2 is published")
-    assert pull(repo, access=access).library == old
-    assert pull(repo, "v0.1.1", access=access).library == Library.load(folder), "what was between stays"
-
-
-def test_versions_are_compared_the_card_is_shown_and_nothing_sticks_out(scene: Scene, browser: BrowserContext) -> None:
-    with visit(browser, f"{scene.app.url}/?library={REPO}", "narrow", "dark") as page:
+    old = publish(scene.hub, scene.token, tmp_path / "mine", repo)
+    with visit(browser, f"{scene.app.url}/?library={repo}", "narrow", "dark") as page:
         open_tab(page, "Library")
         expect(page.locator("#library-status")).to_contain_text("v0.1.1")
         open_tab(page, "Hub", "#library-tabs")
@@ -189,3 +126,14 @@ def test_versions_are_compared_the_card_is_shown_and_nothing_sticks_out(scene: S
         expect(page.locator("#card")).to_contain_text("Changes since v0.1.0")
         assert page.locator("#card a, #card img").count() == 0
         photograph(page, "hub-card")
+        told = page.locator("#restore-told")
+        page.locator("#restore-preview").click()
+        expect(told).to_contain_text("No version is chosen.")
+        page.locator("#restore-version input").click()
+        page.get_by_role("option", name="v0.1.0").click()
+        page.locator("#restore-preview").click()
+        expect(told).to_contain_text(f"v0.1.2 would be published in {repo}")
+        page.locator("#restore-confirm").click()
+        expect(told).to_contain_text(f"{repo} v0.1.2 is published")
+    assert pull(repo, access=access).library == old
+    assert pull(repo, "v0.1.1", access=access).library == Library.load(tmp_path / "mine"), "what was between stays"

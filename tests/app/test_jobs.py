@@ -3,6 +3,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from app_parts import follow
@@ -12,7 +13,6 @@ from model_server import ModelServer
 
 from app.evolve.runs import EvolutionFollower
 from app.evolve.service import EvolveServices
-from app.run_panel.following import Followers
 from app.run_panel.jobs import MAX_VISITOR_RUNS, BusyError, Jobs, _error_in
 from app.run_panel.new_jobs import (
     FOLDER,
@@ -57,26 +57,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvolveServices, New
 
 
 @pytest.mark.slow
-def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewJob, Path]) -> None:
-    services, run, home = world
-    found = services.expect(run)
-    assert (found.preview["pool"], found.preview["audit"], found.preview["data"]) == (36, 12, "pairs")
-    assert not list((home / "runs").glob("*")), "nothing was done yet"
-    name = services.start(found)
-    assert name.startswith("pairs-")
-    done = follow(services, name)
-    assert done.state == "finished" and done.error is None and done.status is not None
-    assert done.status.kept and done.status.audit is not None and done.status.audit.interval
-    assert [run.status.name for run in services.runs()][:1] == [name]
-    assert f"{name}/config.json" in services.command(name) and "--yes" not in services.command(name)
-    with pytest.raises(HarnessError, match=r"no name|no such run"):
-        services.look("../etc")
-
-
-@pytest.mark.slow
-def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
-    world: tuple[EvolveServices, NewJob, Path], halt: Halt
-) -> None:
+def test_a_run_that_is_stopped_or_killed_goes_on(world: tuple[EvolveServices, NewJob, Path], halt: Halt) -> None:
     services, run, home = world
     found = services.expect(run)
     halt.at("events.jsonl", 2)
@@ -93,23 +74,11 @@ def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
     assert rests.state == "stopped" and not (rests.folder / "report.json").exists()
     halt.at("events.jsonl", 1)
     assert other.resume(name).state in {"starting", "running"}
-    halt.reached().resume()
-    done = follow(other, name)
-    assert done.state == "finished" and any(isinstance(event, Resumed) for event in done.events)
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_leaves_a_run_that_goes_on(
-    world: tuple[EvolveServices, NewJob, Path], halt: Halt
-) -> None:
-    services, run, _ = world
-    found = services.expect(run)
-    halt.at("events.jsonl", 2)
-    name = services.start(found)
     halt.reached().kill()
     assert follow(services, name).state == "interrupted"
     services.resume(name)
-    assert follow(services, name).state == "finished"
+    done = follow(other, name)
+    assert done.state == "finished" and any(isinstance(event, Resumed) for event in done.events)
 
 
 def test_what_cannot_be_run_is_said_before_anything_begins(world: tuple[EvolveServices, NewJob, Path]) -> None:
@@ -121,16 +90,14 @@ def test_what_cannot_be_run_is_said_before_anything_begins(world: tuple[EvolveSe
     for kind, message in ((FOLDER, "No folder is named"), (HUB, "No dataset is named"), ("moon", "Unknown kind")):
         with pytest.raises(InputError, match=message):
             examples_spec(kind, " ")
-    for wrong, message in (
-        ({"proposals": 0}, "--proposals 0"),
-        ({"proposals": 10**6}, "out of range"),
-        ({"budget_calls": -1}, "--budget-calls -1"),
-        ({"budget_usd": -1.0}, "out of range"),
-        ({"schedule": "other"}, "schedule"),
-        ({"orchestrator": "vllm:m@http://me:secret@127.0.0.1/v1"}, "password"),
+    for option, value, message in (
+        ("proposals", 0, "--proposals 0"),
+        ("proposals", 10**6, "out of range"),
+        ("schedule", "other", "schedule"),
+        ("orchestrator", "vllm:m@http://me:secret@127.0.0.1/v1", "password"),
     ):
         with pytest.raises(InputError, match=message):
-            services.expect(NewJob(EvolveConfig("demo", **wrong)))
+            services.expect(NewJob(EvolveConfig("demo", **{option: value})))  # type: ignore[arg-type]
     assert len(list((home / "runs").glob("*"))) == before
 
 
@@ -150,9 +117,7 @@ def test_a_run_that_never_began_says_why(world: tuple[EvolveServices, NewJob, Pa
 
 
 @pytest.mark.slow
-def test_a_refused_key_pauses_the_run_and_the_right_one_lets_it_go_on(
-    world: tuple[EvolveServices, NewJob, Path],
-) -> None:
+def test_a_refused_key_pauses_the_run_until_the_right_one(world: tuple[EvolveServices, NewJob, Path]) -> None:
     services, run, home = world
     with ModelServer(prefer_by_bytes, key=CANARY) as server:
         wrong = Key(server.url.removesuffix("/v1"), "sk-wrong")
@@ -209,12 +174,8 @@ def test_keys_are_not_in_configurations_and_reach_their_own_model_only(tmp_path:
 def test_a_key_of_the_environment_goes_to_the_servers_beside_it_alone(tmp_path: Path) -> None:
     known = settings(RH_API_KEY="kept", RH_JUDGE="vllm:m@http://own:1/v1,http://two:2/v1")
     judges = AppServices(known, tmp_path, local=True).judges
-    for url, key in {
-        "http://own:1/v1": "kept",
-        "http://evil:1/v1": "",
-        "http://own:2/v1": "",
-        "https://own:1": "",
-    }.items():
+    elsewhere = dict.fromkeys(("http://evil:1/v1", "http://own:2/v1", "https://own:1"), "")
+    for url, key in {"http://own:1/v1": "kept", **elsewhere}.items():
         judge = JudgeChoice(ENDPOINT, url=url, name="m")
         assert (judges.spelled(judge)[1].api_key or "") == key
         job = prepare(NewJob(EvolveConfig("demo", orchestrator=f"openai:o@{url}"), judge), judges, known, local=True)
@@ -246,16 +207,8 @@ def test_a_file_of_options_sends_no_key_of_the_environment_elsewhere(tmp_path: P
 def test_the_judge_of_the_environment_stays_out_of_the_configuration(tmp_path: Path) -> None:
     known = settings(RH_JUDGE="vllm:hidden@http://hidden:1/v1", RH_PRICE_INPUT="1", RH_PRICE_OUTPUT="2")
     judges = AppServices(known, tmp_path, local=True).judges
-    config = EvolveConfig(
-        examples_spec(HUB, "ann/pairs@v1"),
-        field=("source=s", "candidates=a,b"),
-        schedule="paper",
-        iterations=3,
-        seed=7,
-        price=(1.0, 2.5),
-        budget_seconds=60.0,
-        budget_usd=1.5,
-    )
+    options: dict[str, Any] = {"schedule": "paper", "iterations": 3, "price": (1.0, 2.5), "budget_seconds": 60.0}
+    config = EvolveConfig(examples_spec(HUB, "ann/pairs@v1"), field=("source=s", "candidates=a,b"), **options)
     job = prepare(NewJob(config, JudgeChoice("environment")), judges, known, local=True)
     assert job.config.data == "hf:ann/pairs@v1" and "hidden" not in str(to_json(job.config))
     assert job.environment["RH_JUDGE"] == "vllm:hidden@http://hidden:1/v1"
@@ -267,15 +220,9 @@ def test_the_judge_of_the_environment_stays_out_of_the_configuration(tmp_path: P
 def test_strangers_get_the_demonstration_set_by_measuring_and_nothing_else(tmp_path: Path) -> None:
     known = settings(RH_API_KEY="kept", GEMINI_API_KEY="kept", SYSTEM="spaces")
     judges = AppServices(known, tmp_path, local=False).judges
-    greedy = EvolveConfig(
-        "/etc",
-        field=("source=x",),
-        router="openai:r@https://evil.example/v1",
-        orchestrator="openai:o@https://evil.example/v1",
-        library="/etc",
-        corrections="/etc/passwd",
-        budget_seconds=60.0,
-    )
+    models = {name: "openai:m@https://evil.example/v1" for name in ("router", "orchestrator")}
+    greedy = EvolveConfig("/etc", field=("source=x",), library="/etc", corrections="/etc/passwd", **models)
+    greedy = replace(greedy, budget_seconds=60.0)
     choice = JudgeChoice(ENDPOINT, url="https://evil.example/v1", name="m")
     job = prepare(NewJob(greedy, choice, "key"), judges, known, local=False)
     assert job.config == EvolveConfig("demo", library="builtin", judge="measured", budget_seconds=60.0)
@@ -322,20 +269,17 @@ def test_a_tail_reads_what_is_new_and_begins_anew_with_another_file(tmp_path: Pa
     path = tmp_path / "lines.jsonl"
     tail = Tail(path)
     assert tail.read() == (False, [])
-    append_jsonl(path, {"a": 1})
     with path.open("a", encoding="utf-8") as stream:
-        stream.write('{"a": 2')
-    assert tail.read() == (False, [{"a": 1}]), "a line that is not written to its end waits"
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write('}\n[1]\n{"a"\n')
-    append_jsonl(path, {"a": 3})
+        stream.write('{"a": 1}\n{"a": 2')
+        stream.flush()
+        assert tail.read() == (False, [{"a": 1}]), "a line that is not written to its end waits"
+        stream.write('}\n[1]\n{"a"\n{"a": 3}\n')
     assert tail.read() == (False, [{"a": 2}, {"a": 3}]) and tail.read() == (False, [])
     path.rename(tmp_path / "old")
     write_text(path, '{"b": 1}\n')
     assert tail.read() == (True, [{"b": 1}])
     with path.open("r+", encoding="utf-8") as stream:
-        stream.write('{"c": 1}\n')
-    append_jsonl(path, {"c": 2})
+        stream.write('{"c": 1}\n{"c": 2}\n')
     assert tail.read() == (True, [{"c": 1}, {"c": 2}]), "written over in place"
     path.unlink()
     assert tail.read() == (True, []) and tail.read() == (False, [])
@@ -345,7 +289,7 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     folder = jobs.folder("run")
     write_json(folder / "run.json", {"command": "evolve", "data": "d"})
-    trail = Followers(jobs, EvolutionFollower)["run"]
+    trail = EvolutionFollower("run", jobs)
     write_event(folder, Started("j", "o", "default", "d", 3, 1, "id", 0, {}))
     write_event(folder, Judged(3, 0, 0.5))
     assert len(trail.look().events) == 2 and trail.look().state == "interrupted"

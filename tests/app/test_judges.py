@@ -45,6 +45,7 @@ from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
 CANARY = "sk-canary-of-the-services"
+SPACE = {"SYSTEM": "spaces", "OAUTH_CLIENT_ID": "app"}
 
 
 def endpoint(url: str, key: str = "", **asked: object) -> JudgeChoice:
@@ -60,9 +61,7 @@ def server(pictures: Pictures) -> Iterator[ModelServer]:
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_whoever_asks_again_after_a_refused_key_is_answered_at_once(
-    tmp_path: Path, pictures: Pictures, fixed: bool
-) -> None:
+def test_asking_again_after_a_refused_key_is_answered_at_once(tmp_path: Path, pictures: Pictures, fixed: bool) -> None:
     right, locked = judging(pictures.good), True
     save_release(make_release("vllm:judge", open_library("builtin")), tmp_path / "release.json")
 
@@ -94,9 +93,7 @@ def compare(services: AppServices, pictures: Pictures, judge: JudgeChoice) -> Co
     return services.compare(pictures.draft(), Choice(), judge)
 
 
-def test_a_model_judges_and_every_step_of_every_showing_is_told(
-    tmp_path: Path, pictures: Pictures, server: ModelServer
-) -> None:
+def test_every_step_of_every_showing_is_told(tmp_path: Path, pictures: Pictures, server: ModelServer) -> None:
     done = compare(make_services(tmp_path), pictures, endpoint(server.url))
     assert done.judgment.preference == "B" and done.judgment.position_consistent
     assert done.judgment.judge == "vllm:judge" and done.model is not None
@@ -105,20 +102,12 @@ def test_a_model_judges_and_every_step_of_every_showing_is_told(
         assert [step.kind for step in seen.steps] == ["think", "think", "tool", "obs", "think", "answer"]
         assert seen.answered and seen.steps[3].picture is not None
     spent = done.model.spent
-    assert (
-        (spent.usage.calls, spent.usage.input_tokens)
-        == (4, 4000)
-        == (
-            done.judgment.usage.calls,
-            done.judgment.usage.input_tokens,
-        )
-    )
-    assert spent.usage.output_tokens > 0 and spent.cost is None and spent.remembered == 0
+    for usage in (spent.usage, done.judgment.usage):
+        assert (usage.calls, usage.input_tokens) == (4, 4000) and usage.output_tokens > 0
+    assert spent.cost is None and spent.remembered == 0
 
 
-def test_what_is_remembered_costs_nothing_and_a_known_model_is_not_examined_again(
-    tmp_path: Path, pictures: Pictures, server: ModelServer
-) -> None:
+def test_cached_answers_and_known_models_cost_less(tmp_path: Path, pictures: Pictures, server: ModelServer) -> None:
     services = make_services(tmp_path, RH_PRICE_INPUT="2", RH_PRICE_OUTPUT="0")
     first = compare(services, pictures, endpoint(server.url))
     assert first.model is not None and first.model.spent.cost == pytest.approx(0.008)
@@ -127,19 +116,16 @@ def test_what_is_remembered_costs_nothing_and_a_known_model_is_not_examined_agai
     assert (again.model.spent.remembered, again.model.spent.usage.calls, again.model.spent.cost) == (2, 0, 0.0)
     assert all(seen.answered for seen in again.model.showings)
     asked = server.requests
-    given = (pictures.draft(instruction="Make it darker."), Choice())
-    running = services.start(*given, endpoint(server.url))
+    running = services.start(pictures.draft(instruction="Make it darker."), Choice(), endpoint(server.url))
     list(running.follow())
-    examined = server.requests - asked
-    used = running.used(endpoint(server.url))
-    fresh = endpoint(server.url, remember=False)
-    running = services.start(*given, fresh, used)
-    list(running.follow())
+    examined, used = server.requests - asked, running.used(endpoint(server.url))
+    fresh = services.start(pictures.draft(), Choice(), endpoint(server.url, remember=False), used)
+    list(fresh.follow())
     assert server.requests - asked - examined == 4 < examined
     assert used is not None and not used.fits(endpoint(server.url, "another key"))
 
 
-def test_a_key_goes_where_it_was_typed_for_and_nowhere_else(
+def test_a_key_goes_where_it_was_typed_for(
     tmp_path: Path, pictures: Pictures, caplog: pytest.LogCaptureFixture
 ) -> None:
     services = make_services(tmp_path)
@@ -154,28 +140,16 @@ def test_a_key_goes_where_it_was_typed_for_and_nowhere_else(
     assert not any(CANARY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [("401", "unauthorized"), ("404", "model_not_found"), ("refusal", "refused"), ("context", "context_too_long")],
-)
-def test_trouble_with_a_model_is_a_failure_and_never_a_tie(
-    tmp_path: Path, pictures: Pictures, fault: str, code: str
-) -> None:
-    with ModelServer(lambda call: Fault(fault)) as server:
-        judgment = compare(make_services(tmp_path), pictures, endpoint(server.url)).judgment
-    assert judgment.failure is not None and judgment.failure.code == code
-    assert judgment.preference is None and not judgment.scores
-
-
 def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path, pictures: Pictures) -> None:
     judgment = compare(make_services(tmp_path), pictures, endpoint(refused_url())).judgment
     assert judgment.failure is not None and judgment.failure.code == "unreachable"
     assert f"Requests sent: {1 + RETRIES}" in judgment.failure.message
 
 
-def test_stop_gives_up_what_hangs(tmp_path: Path, pictures: Pictures) -> None:
+def test_stop_gives_up_what_hangs_and_what_is_forgotten_has_no_result(tmp_path: Path, pictures: Pictures) -> None:
+    services = make_services(tmp_path)
     with ModelServer(lambda call: Fault("hang")) as server:
-        running = make_services(tmp_path).start(pictures.draft(), Choice(), endpoint(server.url))
+        running = services.start(pictures.draft(), Choice(), endpoint(server.url))
         assert server.wait_for(lambda: server.in_flight > 0)
         assert running.used(endpoint(server.url)) is None
         running.stop()
@@ -183,19 +157,14 @@ def test_stop_gives_up_what_hangs(tmp_path: Path, pictures: Pictures) -> None:
         assert running.result() is None
         assert server.wait_for(lambda: server.open_connections == 0)
     running.stop()
-
-
-def test_what_is_forgotten_has_no_result_even_after_its_end(tmp_path: Path, pictures: Pictures) -> None:
-    running = make_services(tmp_path).start(pictures.draft(), Choice())
+    running = services.start(pictures.draft(), Choice())
     list(running.follow())
     assert running.result() is not None
     running.forget()
     assert running.result() is None
 
 
-def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_owner(
-    tmp_path: Path, pictures: Pictures
-) -> None:
+def test_a_stranger_reaches_no_own_server_and_gets_no_own_key(tmp_path: Path, pictures: Pictures) -> None:
     owner = {"RH_API_KEY": CANARY, "GEMINI_API_KEY": CANARY, "GOOGLE_CLOUD_PROJECT": "p", "HF_TOKEN": CANARY}
     services = make_services(tmp_path, local=False, **owner)
     with pytest.raises(InputError, match="https"):
@@ -250,20 +219,15 @@ def test_an_incomplete_judge_is_named(tmp_path: Path, choice: JudgeChoice, said:
         make_services(tmp_path).judges.open(choice)
 
 
-def test_a_key_belongs_to_scheme_host_and_port() -> None:
+def test_a_key_belongs_to_scheme_host_and_port_and_options_have_bounds() -> None:
     assert place_of(ENDPOINT, " HTTPS://Host.example:8443/v1 ") == "https://host.example:8443"
     assert place_of(ENDPOINT, "https://user:secret@host/v1") == "https://host"
     assert place_of(GEMINI, "https://host/v1") == GEMINI
     assert place_of(ENDPOINT, "http://[broken") == place_of(ENDPOINT, "") == place_of(MEASURED, "http://host") == ""
-
-
-@pytest.mark.parametrize(
-    "values", [("magic", True, 1, None), ("chain", True, 0, None), ("chain", True, 99, None), ("chain", True, 1, 50)]
-)
-def test_how_a_model_is_asked_has_bounds(values: tuple[str, bool, int, int | None]) -> None:
-    with pytest.raises(InputError) as caught:
-        judge_options(*values)
-    assert caught.value.next_step
+    for protocol, samples, pixels in (("magic", 1, None), ("chain", 0, None), ("chain", 99, None), ("chain", 1, 50)):
+        with pytest.raises(InputError) as caught:
+            judge_options(protocol, True, samples, pixels)
+        assert caught.value.next_step
 
 
 def test_a_protocol_without_ties_is_asked_without_them(tmp_path: Path) -> None:
@@ -293,24 +257,15 @@ def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
     assert Spent(remembered=2).cost == 0.0
 
 
-def test_the_measured_judge_is_the_default_and_needs_nothing(tmp_path: Path, pictures: Pictures) -> None:
-    services = make_services(tmp_path)
-    assert services.judges.default == MEASURED == services.judges.choices()[0][1]
-    done = compare(services, pictures, BY_MEASURING)
-    assert done.model is None and done.judgment.preference == "B"
-
-
-def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
-    tmp_path: Path, pictures: Pictures
-) -> None:
+def test_a_missing_critique_hides_the_address_and_is_not_kept(tmp_path: Path, pictures: Pictures) -> None:
     reply = judging(pictures.good)
 
     def respond(call: Call) -> Any:
         return Fault("bad_request") if "What is wrong with" in call.text else reply(call)
 
-    def judged(services: AppServices, critique: bool, used: Used | None = None) -> tuple[Comparison, Used | None]:
-        choice, judge = Choice(), JudgeChoice(ENVIRONMENT)
-        running = services.start(pictures.draft(), choice, judge, used, critique=critique)
+    def judged(used: Used | None = None, **options: Any) -> tuple[Comparison, Used | None]:
+        services, choice, judge = make_services(tmp_path, **options), Choice(), JudgeChoice(ENVIRONMENT)
+        running = services.start(pictures.draft(), choice, judge, used, critique=used is None)
         list(running.follow())
         done = services.finish(running, choice, judge)
         assert done is not None
@@ -318,15 +273,13 @@ def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
 
     with ModelServer(respond) as model:
         environ = {"RH_JUDGE": f"vllm:judge@{model.url}"}
-        shown, used = judged(make_services(tmp_path, **environ), True)
-        hidden, _ = judged(make_services(tmp_path, local=False, **environ), True)
-        later, _ = judged(make_services(tmp_path, **environ), False, used)
+        shown, used = judged(**environ)
+        hidden, _ = judged(local=False, **environ)
+        later, _ = judged(used, **environ)
     assert shown.judgment.preference == hidden.judgment.preference == "B"
-    missing = [note for note in shown.judgment.notes if note.startswith("No critique of ")]
-    assert len(missing) == 2 and str(model.port) in missing[0]
-    assert [note for note in hidden.judgment.notes if "critique" in note] == ["No critique of A", "No critique of B"]
-    assert str(model.port) not in repr(hidden)
-    assert later.judgment.critiques == {} and not any("critique" in note for note in later.judgment.notes)
+    told = [[note for note in done.judgment.notes if "critique" in note] for done in (shown, hidden, later)]
+    assert len(told[0]) == 2 and str(model.port) in told[0][0] and str(model.port) not in repr(hidden)
+    assert told[1:] == [["No critique of A", "No critique of B"], []] and later.judgment.critiques == {}
 
 
 def test_a_model_of_hugging_face_needs_this_computer_or_the_login_of_the_visitor(tmp_path: Path) -> None:
@@ -339,7 +292,7 @@ def test_a_model_of_hugging_face_needs_this_computer_or_the_login_of_the_visitor
         public.judges.open(choice)
     with pytest.raises(InputError, match="name of the model is missing"):
         here.judges.open(JudgeChoice(HUGGING_FACE))
-    space = make_services(tmp_path, local=False, HF_TOKEN=CANARY, SYSTEM="spaces", OAUTH_CLIENT_ID="app").judges
+    space = make_services(tmp_path, local=False, HF_TOKEN=CANARY, **SPACE).judges
     assert HUGGING_FACE in [kind for _, kind in space.choices()] and not space.remembers(HUGGING_FACE)
     for key in (None, Key(GEMINI, "hf_visitor"), Key("https://router.huggingface.co", "hf_visitor")):
         with pytest.raises(InputError, match="You are not logged in"):
@@ -349,14 +302,8 @@ def test_a_model_of_hugging_face_needs_this_computer_or_the_login_of_the_visitor
     assert CANARY not in repr(vars(settings)) and not settings.hf_login
 
 
-def test_servers_of_this_computer_are_never_looked_for_in_a_public_app(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_public_app_looks_for_no_servers_of_this_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [LocalServer("vLLM", "http://127.0.0.1:8000/v1", ())]
     monkeypatch.setattr("app.score.judges.find_local_servers", lambda: found)
-    assert make_services(tmp_path).judges.near() == found
-    assert (
-        make_services(tmp_path, local=False).judges.near()
-        == make_services(tmp_path, SYSTEM="spaces").judges.near()
-        == []
-    )
+    apps = (make_services(tmp_path, local=local, **env) for local, env in ((True, {}), (False, {}), (True, SPACE)))
+    assert [app.judges.near() for app in apps] == [found, [], []]

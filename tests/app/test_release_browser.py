@@ -12,7 +12,7 @@ from test_app_server import score, upload
 from visits import give, open_tab, visit
 
 from rewardharness.cli.main import main
-from rewardharness.judging.release import Release, make_release
+from rewardharness.judging.release import make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.library.opening import open_library
 
@@ -27,22 +27,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def release(file: Path) -> Release:
-    return load_release(file)
-
-
-@pytest.fixture(scope="module")
 def app(file: Path) -> Iterator[Served]:
     with running_app(file.parent, {"HF_HUB_OFFLINE": "1", "RH_RELEASE": str(file)}) as served:
         yield served
-
-
-def offline(file: Path, pictures: Pictures, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    words = ["score", "--source", str(pictures.source), "--instruction", pictures.instruction, "--json"]
-    words += ["--candidate", str(pictures.bad), "--candidate", str(pictures.good), "--release", str(file)]
-    assert main(words) == 0
-    found = json.loads(capsys.readouterr().out)
-    return {name: found[name] for name in ("preference", "margin", "scores", "library_id", "release")}
 
 
 def test_programs_get_the_score_of_the_release(
@@ -50,20 +37,19 @@ def test_programs_get_the_score_of_the_release(
 ) -> None:
     given = [upload(app, path) for path in (pictures.source, pictures.bad, pictures.good)]
     kind, [answer] = score(app, *given, None, None, pictures.instruction)
-    expected = offline(file, pictures, capsys)
-    assert kind == "complete" and {name: answer[name] for name in expected} == expected
+    words = ["score", "--source", str(pictures.source), "--instruction", pictures.instruction, "--json"]
+    words += ["--candidate", str(pictures.bad), "--candidate", str(pictures.good), "--release", str(file)]
+    assert main(words) == 0
+    offline = json.loads(capsys.readouterr().out)
+    same = ("preference", "margin", "scores", "library_id", "release")
+    assert kind == "complete" and [answer[name] for name in same] == [offline[name] for name in same]
 
 
 def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(
-    app: Served,
-    file: Path,
-    release: Release,
-    browser: BrowserContext,
-    pictures: Pictures,
+    app: Served, file: Path, browser: BrowserContext, pictures: Pictures
 ) -> None:
-    seen = visit(browser, app.url, "narrow", "dark")
-    page = seen.page
-    line = page.locator("#judge")
+    release, seen = load_release(file), visit(browser, app.url, "narrow", "dark")
+    page, line = seen.page, seen.page.locator("#judge")
     for words in (f"Release {release.id[:12]}", release.judged_by, "protocol measured", release.library.id[:12]):
         expect(line).to_contain_text(words)
     for part in ("#score-library-kind", "#judge-section", "#judge-kind"):

@@ -1,19 +1,14 @@
 """Evolutions from the page as jobs on the local Hub, at this computer and for visitors of a Space."""
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 
 import pytest
-from evolve_parts import make_pairs, make_timid, services_of
-from hostile import read_own
+from evolve_parts import make_timid, services_of
 from hub_parts import Hub, running_hub
 
-from app.evolve import views as evolve_views
 from app.library.libraries import ANONYMOUS, RightsError, Visitor
-from app.run_panel.following import MOVING
 from app.run_panel.new_jobs import NewJob
 from app.run_panel.remote_jobs import expect_remote
 from rewardharness.errors import HarnessError, InputError
@@ -27,38 +22,6 @@ WHERE = RemoteConfig(on="hf-jobs", timeout="2h", push_to="ann/evolved")
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with running_hub(tmp_path, monkeypatch) as found:
         yield found
-
-
-@pytest.mark.slow
-def test_a_run_from_the_page_is_a_job_whose_library_can_be_opened(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token = hub.server.login("ann")
-    monkeypatch.setenv("HF_TOKEN", token)
-    services = services_of(tmp_path / "home", tmp_path / "scratch", HF_ENDPOINT=hub.server.url)
-    data, library = make_pairs(tmp_path / "pairs"), make_timid(tmp_path / "timid")
-    config = EvolveConfig(str(data), library=str(library), judge="measured", proposals=3)
-    found = services.expect(NewJob(config, where=WHERE))
-    read_own(evolve_views.expected(found.preview))
-    text = unescape(evolve_views.expected(found.preview))
-    assert "$0.03 per hour, at most $0.06 in 2 h" in text and "ann/evolved" in text and token not in text
-    assert not hub.server.jobs.jobs
-    name = services.start(found)
-    clock = threading.Event()  # the sleep of the module `time` is replaced
-    status = services.look(name)
-    for _ in range(500):
-        if status.state not in MOVING:
-            break
-        clock.wait(0.2)
-        status = services.look(name)
-    shown = unescape(evolve_views.run_status(status))
-    assert status.state == "finished" and status.remote is not None, shown
-    assert status.remote.run.stage == "COMPLETED" and status.remote.lines
-    assert "Hugging Face Job job0: completed" in shown and "/jobs/ann/job0" in shown and token not in shown
-    assert services.library(name, 0).id == services.versions(name)[0].library_id
-    assert ("models", "ann/evolved") in hub.server.store.repos
-    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-    assert all(token.encode() not in path.read_bytes() for path in files), "the token is stored nowhere"
 
 
 def test_a_visitor_pays_with_their_own_account_for_data_on_the_hub(hub: Hub, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from conftest import NO_GPU
 from hub_server import HubServer
 from login_provider import provider, space_settings
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from screenshots import photograph
 from visits import CHROMIUM, PATIENCE, open_tab, visit
 
 from rewardharness.demo.dataset import make_demo
@@ -45,8 +46,11 @@ def arrive(chromium: Browser, app: Served, address: str) -> Page:
 
 def upload(page: Page, archive: Path) -> None:
     open_tab(page, "Batch")
-    if page.locator("#batch-upload input[type=file]").count() == 0:
-        page.locator("#batch-upload").get_by_label("Clear").or_(page.get_by_label("Remove this file")).first.click()
+    expect(page.locator("#batch-introduction")).to_contain_text("at most 100 examples and 20 MB")
+    expect(page.locator("#batch-place")).to_be_hidden()
+    expect(page.locator("#batch-table img")).to_have_count(0)
+    page.locator("#batch-see").click()
+    expect(page.locator("#batch-cost")).to_contain_text("There is no archive.")
     page.locator("#batch-upload input[type=file]").set_input_files(archive)
     expect(page.locator("#batch-upload")).to_contain_text(archive.stem)
     page.locator("#batch-see").click()
@@ -54,10 +58,11 @@ def upload(page: Page, archive: Path) -> None:
 
 def judge(page: Page, archive: Path) -> None:
     upload(page, archive)
-    expect(page.locator("#batch-cost")).to_contain_text("What to expect")
+    expect(page.locator("#batch-cost")).to_contain_text("Images and results are deleted after 24 hours.")
     page.locator("#batch-start").click()
     expect(page.locator("#batch-run")).to_contain_text("Finished")
     expect(page.locator("#batch-table img").first).to_be_visible()
+    photograph(page, "visitor-batch")
 
 
 def vote(page: Page, key: str) -> None:
@@ -96,7 +101,7 @@ def test_a_hostile_visitor_takes_nothing_from_two_others(chromium: Browser, tmp_
             expect(first.locator("#batch-table img").first).to_be_visible()
             assert first.locator("#batch-table tbody tr").count() == third.locator("#batch-table tbody tr").count()
             for page in (first, hostile, third):
-                assert "9.9.9.9" not in page.content()
+                assert "9.9.9.9" not in page.content() and str(places) not in page.content()
         files = hub.store.repos["datasets", VOTES].find("main").files
     rows = [json.loads(line) for path, data in files.items() if path.startswith("votes-") for line in data.splitlines()]
     assert len(rows) == 2 == len({row["session"] for row in rows}) and not any(row["voter"] for row in rows)

@@ -1,22 +1,28 @@
+"""What the Score tab, the Library tab and the Vote tab say, and that foreign text in it stays text."""
+
 import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 import pytest
-from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
+from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own, says
 from PIL import Image
 
 from app.failures import error_message, failure
 from app.library import hub_views
 from app.library import views as library_views
-from app.score import views
-from app.score.comparisons import recorded_orders
+from app.score import model_views, views
+from app.score.comparisons import ModelRun, OrderProgress, recorded_orders
+from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
 from app.viewer import chain_views
 from app.vote import views as vote_views
 from app.vote.feedback import Stored
 from rewardharness.critique import Critique
 from rewardharness.errors import Description
+from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
+from rewardharness.judging.presentation import PresentationOrder
 from rewardharness.judging.router import route
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
@@ -24,6 +30,9 @@ from rewardharness.library.gallery import ClaimedResult, ListedLibrary
 from rewardharness.library.problems import Problem
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
+from rewardharness.models.base import ErrorCode, ModelError, Reply
+from rewardharness.models.probe import Probe
+from rewardharness.models.wire import Capabilities
 from rewardharness.schema import TIE, ChainStep, Failure, Judgment, RoutedEntry, Scores, Usage
 
 
@@ -80,17 +89,96 @@ EVIL = replace(
 )
 
 
-FOREIGN = ListedLibrary(
-    "ann/odd",
-    "v1.0.0",
-    HOSTILE,
-    1,
-    2,
-    None,
-    True,
-    ClaimedResult(0.5, 10, 0.2, 0.8, HOSTILE, HOSTILE, True),
-    0.3,
+CLAIMED = ClaimedResult(0.5, 10, 0.2, 0.8, HOSTILE, HOSTILE, True)
+FOREIGN = ListedLibrary("ann/odd", "v1.0.0", HOSTILE, 1, 2, None, True, CLAIMED, 0.3)
+
+
+def test_the_verdict_names_the_winner_how_sure_and_what_stands_next_to_it() -> None:
+    says(views.verdict(PLAIN), "People would most likely prefer B.", "Fairly sure: B leads A by 0.21 in reward")
+    level = replace(PLAIN, preference=TIE, ranking=(("A", "B"), ("C",)), margin=0.0)
+    says(views.verdict(level), "A and B are level.")
+    says(views.verdict(replace(PLAIN, preference=TIE, margin=0.004)), "Too close to call.", "only 0.004")
+    notes = ("A: turned upright.", "A and B are the same image.", "No OCR: text in the images was not read.")
+    noted = views.verdict(replace(PLAIN, notes=notes))
+    says(noted, "same image", "reward-harness-library[ocr]", no=["upright"])
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [
+        (0.75, "Quite sure"),
+        (0.74, "Fairly sure"),
+        (0.3, "Not very sure"),
+        (0.0, "Little more than a guess"),
+        (None, "Confidence unknown"),
+    ],
 )
+def test_confidence_in_words(confidence: float | None, words: str) -> None:
+    assert views.sureness(confidence) == words
+
+
+@pytest.mark.parametrize(
+    ("code", "title"),
+    [
+        ("image", "One of the images cannot be used"),
+        ("input", "Missing input"),
+        ("nothing_to_measure", "This Library has no criteria for this instruction"),
+        ("new-code", "There is no judgment"),
+    ],
+)
+def test_a_failure_is_named_and_is_no_tie(code: str, title: str) -> None:
+    failed = replace(PLAIN, preference=None, failure=Failure(code, "Candidate A is damaged."))
+    says(views.verdict(failed), title, "Candidate A is damaged.", "never counted as a tie")
+
+
+def test_scores_reasons_entries_and_notes() -> None:
+    scores, markup = read_own(views.score_table(PLAIN)).text, views.reasons(PLAIN)
+    assert scores.index("3.5") < scores.index("2.0"), "best first"
+    says(views.score_table(PLAIN), "not measured", "0.71", "Instruction following: whether the edit does")
+    assert markup.index("A lacks the color") < markup.index("<details>") < markup.index("It is red")
+    says(markup, "It is blue.", "It is red.", "Something else.", no=["Color target of"])
+    says(views.consulted(PLAIN), "color-changeSkillalways")
+    says(views.consulted(replace(PLAIN, entries=())), "No entry")
+    notes = views.notes(PLAIN, "the built-in Library")
+    says(notes, "turned upright", "the built-in Library", "the answer is the same", "Protocol: measured")
+
+
+def test_the_steps_and_pictures_of_a_candidate_are_its_own_and_long_steps_are_folded() -> None:
+    says(chain_views.candidate_steps(PLAIN, "A"), "change map grade 0.25", "Half was edited.", no=["noise"])
+    says(chain_views.candidate_steps(PLAIN, "B"), "noise", "no JSON at all", "B: weighed.")
+    [(picture, tool)] = chain_views.pictures(PLAIN, "A")
+    assert tool == "change-map" and picture.getpixel((0, 0)) == (255, 0, 0)
+    reader = read_own(chain_views.overall_steps(replace(PLAIN, steps=(ChainStep("think", "word " * 100),))))
+    assert reader.tags.count("details") == 1
+
+
+def test_feedback_says_where_it_went_and_how_many_there_are() -> None:
+    here = views.feedback_stored("A", Stored("/home/x/feedback", count=2), lasting=True)
+    says(here, "/home/x/feedback, which now holds 2 examples")
+    in_space = views.feedback_stored(TIE, Stored("/home/x/feedback", count=1), lasting=False)
+    says(in_space, "until it restarts", "1 example.", no=["/home"])
+
+
+RUBRIC = Rubric((Criterion("done", "Is it done?", 3.0), Criterion("whole", "Is it whole?", measure="noise")))
+COLORS = {"triggers": "colour, /re[d]+/"}
+SKILL = Entry("color-change", "skill", "How to judge colours.", "# Colours\n\nLook.", COLORS, rubric=RUBRIC)
+TOOL = Entry("noise-meter", "tool", "Measures noise.", "Call it.", {"triggers": "always"}, measure="noise")
+PROMPTED = Entry(
+    "reader", "tool", "Reads the text that is in a picture.", system_prompt="Read.", output_schema={"text": "string"}
+)
+LIBRARY = Library((SKILL, TOOL, PROMPTED))
+EVIL_ENTRY = Entry(
+    "evil",
+    "tool",
+    HOSTILE,
+    HOSTILE_DOCUMENT,
+    {"triggers": "<script>, always"},
+    system_prompt=HOSTILE,
+    measure=HOSTILE,
+    input_schema={HOSTILE: HOSTILE},
+    rubric=Rubric((Criterion("x", HOSTILE, measure=HOSTILE),)),
+)
+EVIL_LIBRARY = Library((EVIL_ENTRY,))
 
 
 @pytest.mark.parametrize(
@@ -115,140 +203,6 @@ FOREIGN = ListedLibrary(
         lambda: hub_views.gallery([], HOSTILE),
         lambda: vote_views.about(HOSTILE, HOSTILE, lasting=True),
         lambda: vote_views.revealed("A", Stored(HOSTILE, HOSTILE), None, lasting=True),
-    ],
-)
-def test_foreign_text_stays_text_in_every_view(view: Callable[[], str]) -> None:
-    assert read_own(view()).text
-
-
-def shown(markup: str) -> str:
-    return read_own(markup).text
-
-
-def test_the_verdict_names_the_winner_and_how_sure() -> None:
-    text = shown(views.verdict(PLAIN))
-    assert "People would most likely prefer B." in text
-    assert "Fairly sure: B leads A by 0.21 in reward" in text
-
-
-@pytest.mark.parametrize(
-    ("confidence", "words"),
-    [
-        (0.9, "Quite sure"),
-        (0.75, "Quite sure"),
-        (0.74, "Fairly sure"),
-        (0.3, "Not very sure"),
-        (0.0, "Little more than a guess"),
-        (None, "Confidence unknown"),
-    ],
-)
-def test_confidence_in_words(confidence: float | None, words: str) -> None:
-    assert views.sureness(confidence) == words
-
-
-def test_level_candidates_and_close_ones_are_told_apart() -> None:
-    level = replace(PLAIN, preference=TIE, ranking=(("A", "B"), ("C",)), margin=0.0)
-    close = replace(PLAIN, preference=TIE, margin=0.004)
-    assert "A and B are level." in shown(views.verdict(level))
-    assert "Too close to call." in shown(views.verdict(close)) and "only 0.004" in shown(views.verdict(close))
-
-
-@pytest.mark.parametrize(
-    ("code", "title"),
-    [
-        ("image", "One of the images cannot be used"),
-        ("input", "Missing input"),
-        ("nothing_to_measure", "This Library has no criteria for this instruction"),
-        ("new-code", "There is no judgment"),
-    ],
-)
-def test_a_failure_is_named_and_is_no_tie(code: str, title: str) -> None:
-    text = shown(views.verdict(replace(PLAIN, preference=None, failure=Failure(code, "Candidate A is damaged."))))
-    assert title in text and "Candidate A is damaged." in text and "never counted as a tie" in text
-
-
-def test_notes_that_change_the_verdict_stand_next_to_it() -> None:
-    notes = ("A: turned upright.", "A and B are the same image.", "No OCR: text in the images was not read.")
-    text = shown(views.verdict(replace(PLAIN, notes=notes)))
-    assert "same image" in text and "reward-harness-library[ocr]" in text and "upright" not in text
-
-
-def test_the_score_table_is_best_first_and_says_what_was_not_measured() -> None:
-    text = shown(views.score_table(PLAIN))
-    assert text.index("B") < text.index("A") or text.index("3.5") < text.index("2.0")
-    assert "not measured" in text and "0.71" in text and "Instruction following: whether the edit does" in text
-
-
-def test_reasons_are_in_plain_words_with_the_numbers_on_demand() -> None:
-    markup = views.reasons(PLAIN)
-    assert markup.index("A lacks the color") < markup.index("<details>") < markup.index("It is red")
-    text = read_own(markup).text
-    assert "It is blue." in text and "It is red." in text and "Something else." in text
-    assert "Color target of" not in text
-
-
-def test_the_steps_of_a_candidate_are_its_own() -> None:
-    first, second = shown(chain_views.candidate_steps(PLAIN, "A")), shown(chain_views.candidate_steps(PLAIN, "B"))
-    assert "change map grade 0.25" in first and "Half was edited." in first and "noise" not in first
-    assert "noise" in second and "no JSON at all" in second and "B: weighed." in second
-
-
-def test_long_steps_are_folded() -> None:
-    reader = read_own(chain_views.overall_steps(replace(PLAIN, steps=(ChainStep("think", "word " * 100),))))
-    assert reader.tags.count("details") == 1
-
-
-def test_pictures_belong_to_their_candidate_and_tool() -> None:
-    [(picture, tool)] = chain_views.pictures(PLAIN, "A")
-    assert tool == "change-map" and picture.getpixel((0, 0)) == (255, 0, 0)
-
-
-def test_consulted_entries_and_notes() -> None:
-    assert "color-changeSkillalways" in shown(views.consulted(PLAIN))
-    assert "No entry" in shown(views.consulted(replace(PLAIN, entries=())))
-    text = shown(views.notes(PLAIN, "the built-in Library"))
-    assert "turned upright" in text and "the built-in Library" in text and "the answer is the same" in text
-    assert "Protocol: measured" in text
-
-
-def test_feedback_says_where_it_went_and_how_many_there_are() -> None:
-    assert "/home/x/feedback, which now holds 2 examples" in shown(
-        views.feedback_stored("A", Stored("/home/x/feedback", count=2), lasting=True)
-    )
-    in_space = shown(views.feedback_stored(TIE, Stored("/home/x/feedback", count=1), lasting=False))
-    assert "until it restarts" in in_space and "/home" not in in_space and "1 example." in in_space
-
-
-SKILL = Entry(
-    "color-change",
-    "skill",
-    "How to judge colours.",
-    "# Colours\n\nLook.",
-    {"triggers": "colour, /re[d]+/"},
-    rubric=Rubric((Criterion("done", "Is it done?", 3.0), Criterion("whole", "Is it whole?", measure="noise"))),
-)
-TOOL = Entry("noise-meter", "tool", "Measures noise.", "Call it.", {"triggers": "always"}, measure="noise")
-PROMPTED = Entry(
-    "reader", "tool", "Reads the text that is in a picture.", system_prompt="Read.", output_schema={"text": "string"}
-)
-LIBRARY = Library((SKILL, TOOL, PROMPTED))
-EVIL_ENTRY = Entry(
-    "evil",
-    "tool",
-    HOSTILE,
-    HOSTILE_DOCUMENT,
-    {"triggers": "<script>, always"},
-    system_prompt=HOSTILE,
-    measure=HOSTILE,
-    input_schema={HOSTILE: HOSTILE},
-    rubric=Rubric((Criterion("x", HOSTILE, measure=HOSTILE),)),
-)
-EVIL_LIBRARY = Library((EVIL_ENTRY,))
-
-
-@pytest.mark.parametrize(
-    "view",
-    [
         lambda: library_views.summary(EVIL_LIBRARY, HOSTILE),
         lambda: library_views.entry_head(EVIL_ENTRY),
         lambda: library_views.entry_document(EVIL_ENTRY),
@@ -262,7 +216,7 @@ EVIL_LIBRARY = Library((EVIL_ENTRY,))
         ),
     ],
 )
-def test_foreign_text_stays_text_in_every_view_of_a_library(view: Callable[[], str]) -> None:
+def test_foreign_text_stays_text_in_every_view(view: Callable[[], str]) -> None:
     assert read_own(view()).text
 
 
@@ -274,67 +228,45 @@ def test_the_list_of_entries_is_searched_by_all_words() -> None:
     assert label.split("\n") == ["color-change", "Skill · on colour, /re[d]+/", "How to judge colours."]
 
 
-def test_an_entry_tells_when_it_applies() -> None:
-    assert "colour" in shown(library_views.entry_head(SKILL)) and "1 expression" in shown(
-        library_views.entry_head(SKILL)
-    )
-    assert "every instruction" in shown(library_views.entry_head(TOOL))
-    assert "names no triggers" in shown(library_views.entry_head(PROMPTED))
-
-
-def test_a_rubric_shows_shares_and_what_measures_them() -> None:
-    text = shown(library_views.entry_rubric(SKILL))
-    assert "75%" in text and "25%" in text and "VLM only" in text and "noise" in text
-    assert "No rubric" in shown(library_views.entry_rubric(TOOL))
-
-
-def test_a_tool_shows_what_it_runs() -> None:
-    assert "How much noise the edit added." in shown(library_views.entry_tool(TOOL))
-    assert "System prompt" in shown(library_views.entry_tool(PROMPTED)) and '"text"' in shown(
-        library_views.entry_tool(PROMPTED)
-    )
-    unknown = library_views.entry_tool(replace(TOOL, measure="no-such"))
-    assert "no such measure" in shown(unknown)
+def test_an_entry_says_when_it_applies_how_it_is_weighed_and_what_it_runs() -> None:
+    says(library_views.entry_head(SKILL), "colour", "1 expression")
+    says(library_views.entry_head(TOOL), "every instruction")
+    says(library_views.entry_head(PROMPTED), "names no triggers")
+    says(library_views.entry_rubric(SKILL), "75%", "25%", "VLM only", "noise")
+    says(library_views.entry_rubric(TOOL), "No rubric")
+    says(library_views.entry_tool(TOOL), "How much noise the edit added.")
+    says(library_views.entry_tool(PROMPTED), "System prompt", '"text"')
+    says(library_views.entry_tool(replace(TOOL, measure="no-such")), "no such measure")
 
 
 def test_routing_says_which_and_why() -> None:
-    text = shown(library_views.routed(route(LIBRARY, "Make the car red."), LIBRARY))
-    assert "2 of 3 entries" in text and "the instruction says 'red'" in text
-    assert "decides itself on entries without triggers: reader. 0 of them" in text, (
-        "a word of its description is missing"
-    )
+    told = library_views.routed(route(LIBRARY, "Make the car red."), LIBRARY)
+    left = "decides itself on entries without triggers: reader. 0 of them"  # a word of its description is missing
+    says(told, "2 of 3 entries", "the instruction says 'red'", left)
     one = Library((SKILL,))
-    assert "No entry would be consulted" in shown(library_views.routed(route(one, "hello"), one))
+    says(library_views.routed(route(one, "hello"), one), "No entry would be consulted")
 
 
-def test_problems_are_listed_gravest_first() -> None:
-    found = (Problem("note", "b", None, "Odd."), Problem("error", "a", 4, "Broken.", "Mend it."))
-    text = shown(library_views.problems(found))
-    assert text.index("Broken.") < text.index("Odd.") and "a:4" in text and "Mend it." in text
-    assert "1 error, 1 note" in text
-    assert "Nothing to complain about" in shown(library_views.problems(()))
-
-
-def test_differences_are_shown_line_by_line() -> None:
+def test_problems_are_listed_gravest_first_and_differences_line_by_line() -> None:
+    found = library_views.problems(
+        (Problem("note", "b", None, "Odd."), Problem("error", "a", 4, "Broken.", "Mend it."))
+    )
+    says(found, "a:4", "Mend it.", "1 error, 1 note")
+    assert read_own(found).text.index("Broken.") < read_own(found).text.index("Odd.")
+    says(library_views.problems(()), "Nothing to complain about")
     changed = Library((replace(SKILL, body="# Colours\n\nLook twice."), PROMPTED))
-    reader = read_own(library_views.differences(diff_libraries(LIBRARY, changed), "old", "new"))
-    assert "0 added, 1 removed, 1 changed" in reader.text
-    assert "-Look." in reader.text and "+Look twice." in reader.text
-    assert "No difference" in shown(library_views.differences(diff_libraries(LIBRARY, LIBRARY)))
+    told = library_views.differences(diff_libraries(LIBRARY, changed), "old", "new")
+    says(told, "0 added, 1 removed, 1 changed", "-Look.", "+Look twice.")
+    says(library_views.differences(diff_libraries(LIBRARY, LIBRARY)), "No difference")
 
 
 def test_recorded_steps_are_grouped_by_presentation_order() -> None:
-    steps = tuple(
-        ChainStep("think", str(number), order=("A", "B") if number % 2 else ("B", "A"), sample=number // 2 % 2)
-        for number in range(8)
-    )
+    placed = [(str(number), ("A", "B") if number % 2 else ("B", "A"), number // 2 % 2) for number in range(8)]
+    steps = tuple(ChainStep("think", text, order=order, sample=sample) for text, order, sample in placed)
     orders = recorded_orders(replace(PLAIN, steps=(*PLAIN.steps, *steps)))
-    assert [(item.showing.labels, item.showing.sample, [step.text for step in item.steps]) for item in orders] == [
-        (("B", "A"), 0, ["0", "4"]),
-        (("A", "B"), 0, ["1", "5"]),
-        (("B", "A"), 1, ["2", "6"]),
-        (("A", "B"), 1, ["3", "7"]),
-    ]
+    shown = [("".join(item.showing.labels), item.showing.sample, [step.text for step in item.steps]) for item in orders]
+    seen = [f"{labels} {sample} {''.join(texts)}" for labels, sample, texts in shown]
+    assert seen == ["BA 0 04", "AB 0 15", "BA 1 26", "AB 1 37"]
 
 
 def test_critiques_are_shown_by_candidate_as_text() -> None:
@@ -353,3 +285,169 @@ def test_the_gallery_links_to_the_library_alone() -> None:
     reader = read_own(hub_views.gallery([FOREIGN], ""))
     assert reader.links == ["?library=ann/odd@v1.0.0", "?library=ann/odd@v1.0.0&before=builtin"]
     assert HOSTILE.split()[0] in reader.text and "Claims 50% [20%, 80%], n 10" in reader.text
+
+
+def answer(preference: str, labels: str = "AB") -> ChainStep:
+    scores = {label: {"instruction": 4 if label == preference else 2, "quality": 3} for label in labels}
+    return ChainStep("answer", json.dumps({"preference": preference, "scores": scores}))
+
+
+FIRST = OrderProgress(
+    PresentationOrder(("A", "B")),
+    (
+        ChainStep("think", "Shown as: A as A, B as B."),
+        ChainStep("think", "I look at the **suit**."),
+        ChainStep("tool", json.dumps({"name": "change-map", "images": ["source", "A"], "query": "where"})),
+        ChainStep("obs", json.dumps({"A": {"grade": None, "says": "Half was edited."}})),
+        ChainStep("think", "B is better."),
+        answer("B"),
+    ),
+)
+SECOND = OrderProgress(PresentationOrder(("B", "A")), (ChainStep("think", "Shown as: B as A, A as B."), answer("A")))
+RUN = ModelRun(ModelJudgeConfig(), (FIRST, SECOND), Spent(Usage(3, 12345, 678, 4.2)))
+SCORES = {"A": Scores(2, 3, 0.5), "B": Scores(4, 3, 0.8)}
+JUDGED = Judgment(
+    "x", "vllm:m", "chain, both orders", "0123456789abcdef", preference="B", ranking=(("B",), ("A",)), margin=1.0,
+    confidence=1.0, scores=SCORES, position_consistent=True,
+)  # fmt: skip
+EVIL_SEEN = OrderProgress(
+    PresentationOrder(("A", "B")),
+    (
+        ChainStep("think", HOSTILE_DOCUMENT),
+        ChainStep("tool", json.dumps({"name": HOSTILE, "images": [HOSTILE], "query": HOSTILE})),
+        ChainStep("obs", json.dumps({HOSTILE: HOSTILE, "A": {"says": HOSTILE}, "B": {HOSTILE: {HOSTILE: 1}}})),
+        ChainStep("obs", HOSTILE),
+        ChainStep("answer", json.dumps({"preference": HOSTILE, "scores": {HOSTILE: {HOSTILE: HOSTILE}}})),
+        ChainStep("answer", json.dumps({HOSTILE: HOSTILE})),
+        ChainStep("answer", json.dumps({"odds": {HOSTILE: HOSTILE}})),
+        ChainStep("answer", HOSTILE),
+    ),
+)
+EVIL_RUN = replace(RUN, showings=(EVIL_SEEN,))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda: chain_views.showings((EVIL_SEEN,), live=True),
+        lambda: chain_views.showings((EVIL_SEEN,), live=False),
+        lambda: model_views.judge_line(ENDPOINT, HOSTILE, local=True),
+        lambda: model_views.verdict(replace(JUDGED, preference=HOSTILE, notes=(f"same image {HOSTILE}",)), EVIL_RUN),
+        lambda: model_views.reasons(replace(JUDGED, reasons=(HOSTILE,)), EVIL_RUN),
+        lambda: model_views.reasons(JUDGED, EVIL_RUN),
+        lambda: model_views.checked((Probe(HOSTILE, Capabilities(models=(HOSTILE,))),)),
+        lambda: model_views.checked((Probe("a", None, ModelError("server_error", HOSTILE)),)),
+        lambda: model_views.unchecked(ModelError("timeout", HOSTILE, next_step=HOSTILE)),
+        lambda: failure(Failure("unreachable", HOSTILE), own_judge=False),
+    ],
+)
+def test_what_a_model_says_stays_text_in_every_view(view: Callable[[], str]) -> None:
+    read_own(view())
+
+
+def test_a_showing_tells_in_the_candidates_own_letters() -> None:
+    markup = chain_views.showings((FIRST, SECOND), live=False)
+    says(
+        markup, "A first, then B answered", "B first, then A answered", "B: instruction 4, quality 3.", no=["Shown as"]
+    )
+    says(markup, "Calls change-map on source, A: “where”", "A Half was edited.")
+    says(markup, "In this order the model calls candidate B “A” and candidate A “B”.")
+    assert read_own(markup).text.count("Prefers candidate B.") == 2, "the second model said A, and meant B"
+    assert read_own(chain_views.showings((FIRST,), live=False)).tags.count("strong") == 4  # its Markdown is rendered
+
+
+def test_showings_under_way_of_one_candidate_and_of_several_samples() -> None:
+    alone = OrderProgress(
+        PresentationOrder(("C",)), (ChainStep("answer", '{"candidate": "C", "instruction": 3}', subject="C"),)
+    )
+    begun, calling = replace(FIRST, steps=()), replace(FIRST, steps=FIRST.steps[:3])
+    samples = tuple(replace(FIRST, showing=PresentationOrder(("A", "B"), number)) for number in range(2))
+    odds = replace(FIRST, steps=(ChainStep("answer", '{"odds": {"A": 0.25, "B": 0.75}}'),))
+    for orders, live, words in (
+        ((begun,), True, "thinking …"),
+        ((calling,), True, "running change-map …"),
+        ((calling,), False, "no answer"),
+        ((alone,), False, "Candidate C only answeredGives instruction 3."),
+        (samples, False, "A first, then B · sample 2"),
+        ((odds,), False, "Odds: A 0.25, B 0.75."),
+    ):
+        says(chain_views.showings(orders, live=live), words)
+    long = replace(FIRST, steps=(ChainStep("think", "word " * 400),))
+    tags = [read_own(chain_views.showings((long,), live=live)).tags.count("details") for live in (True, False)]
+    assert tags == [0, 1], "long thoughts are folded only at the end"
+
+
+def test_the_verdict_says_whether_order_mattered_and_what_it_took() -> None:
+    verdict = model_views.verdict(JUDGED, RUN)
+    says(verdict, "People would most likely prefer B.", "preferred B over A in every query", no=["trust it little"])
+    says(verdict, "The answer is the same in both presentation orders.")
+    says(verdict, "4 s · 3 calls · 12,345 tokens in · 678 tokens out · cost unknown: no price is set")
+    torn = replace(JUDGED, preference=TIE, ranking=(("A", "B"),), margin=0.0, position_consistent=False)
+    says(model_views.verdict(torn, RUN), "The judge was inconsistent.", "cancel out", no=["level", "no difference"])
+    says(model_views.reasons(torn, RUN), "The answers differ")
+    leaning = replace(JUDGED, margin=0.1, position_consistent=False)
+    says(model_views.verdict(leaning, RUN), "The answer changed with the order, so trust it little")
+    several = replace(RUN, how=ModelJudgeConfig(samples=3))
+    says(model_views.verdict(leaning, several), "not the same in all orders and samples")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "consistent", "words"),
+    [
+        ("chain", None, "Only one presentation order was used, so position consistency is unknown."),
+        ("logprob", True, "The probabilities favor B over A by 0.40"),
+        ("pointwise", None, "by 0.40 in reward, which runs from 0 to 1. Each candidate was judged separately"),
+        ("direct", True, "B leads A by 0.40, where 1 means preferred in every query."),
+    ],
+)
+def test_a_lead_means_something_else_in_each_protocol(protocol: str, consistent: bool | None, words: str) -> None:
+    run = replace(RUN, how=ModelJudgeConfig(protocol=protocol))  # type: ignore[arg-type]
+    judgment = replace(JUDGED, margin=0.4, position_consistent=consistent)
+    says(model_views.verdict(judgment, run), words)
+
+
+@pytest.mark.parametrize(
+    ("spent", "words"),
+    [
+        (Spent(Usage(2, 1_000_000, 0), price=(1.5, 9.0)), "about $1.50"),
+        (Spent(Usage(2, 1000, 10), price=(1.0, 1.0)), "about $0.0010"),
+        (Spent(Usage(2, 1000, 10), price=(0.0, 0.0)), "free of charge"),
+        (Spent(Usage(2, 0, 0), price=(1.0, 1.0)), "cost unknown: the server does not count tokens"),
+        (Spent(Usage(seconds=0.1), 2), "no calls · 2 answers were cached and free"),
+        (Spent(Usage(1, 5, 5), 1), "5 tokens out · cost unknown: no price is set · 1 answer was cached"),
+        (None, "StoppedNothing was judged. Your images are still here."),
+    ],
+)
+def test_what_it_took_in_words(spent: Spent | None, words: str) -> None:
+    says(model_views.stopped(replace(RUN, spent=spent) if spent else None), words)
+
+
+@pytest.mark.parametrize("code", [*get_args(ErrorCode), "no_answer", "truncated", "no_logprobs", "no_criteria"])
+def test_every_trouble_with_a_model_has_a_name_and_a_remedy(code: str) -> None:
+    mine, theirs = failure(Failure(code, "It said so.")), failure(Failure(code, ""), own_judge=False)
+    says(mine, "never counted as a tie", "It said so.", no=["There is no judgment"])
+    assert 'class="remedy"' in mine
+    says(theirs, "Ask the owner of this app to correct it")
+
+
+def test_the_check_says_what_works_and_what_to_mend() -> None:
+    good = model_views.checked((Probe("host:1", Capabilities(models=("m",), max_model_len=32768)),))
+    says(good, "host:1 answers", "The model sees images.", "Models: m.")
+    poor = Capabilities(vision=False, schema=False, logprobs=False, max_model_len=4096)
+    bad = model_views.checked((Probe("host:1", poor),))
+    says(bad, "does not see images", "--limit-mm-per-prompt", "Logprob is not available", "--max-model-len 32768")
+    says(bad, "does not list its models")
+    refused = model_views.checked((Probe("h", None, ModelError("unauthorized", "h answered 401.")),))
+    says(refused, "Correct the key above.")
+    says(model_views.checked(Reply("yes", seconds=0.5)), "The model answers in 0.50 seconds")
+
+
+def test_every_protocol_is_told_in_one_sentence() -> None:
+    choices = model_views.protocol_choices()
+    assert tuple(name for _, name in choices) == PROTOCOLS
+    assert all(label.count("\n") == 1 and label.endswith(".") and label.count(".") == 1 for label, _ in choices)
+
+
+@pytest.mark.parametrize("kind", [ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE])
+def test_it_is_said_where_the_pictures_go(kind: str) -> None:
+    says(model_views.judge_line(kind, "x", local=False), "sends the images and the instruction to")

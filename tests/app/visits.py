@@ -6,6 +6,7 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 from app_parts import Pictures
+from model_server import ModelServer
 from playwright.sync_api import BrowserContext, Dialog, Locator, Page, Request, TimeoutError, expect
 from screenshots import SIZES
 
@@ -35,8 +36,9 @@ class Visit:
         return self.page
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is None:
-            assert self.dialogs == [] and self.errors == [] and self.page.evaluate("window.owned") is None
+        if kind is None and not self.page.is_closed():
+            assert self.dialogs == self.errors == [] and self.page.evaluate("window.owned") is None
+            assert [url for url in self.foreign if not url.startswith("http://127.0.0.1:")] == []
         self.page.close()
 
 
@@ -108,8 +110,22 @@ def fill(page: Page, part: str, text: str) -> None:
     page.locator(f"#{part} input, #{part} textarea").first.fill(text)
 
 
+def choose_endpoint(page: Page, server: ModelServer, key: str = "") -> None:
+    """Choose the model of a server on the Score tab."""
+    page.get_by_role("button", name="Judge: Pixel-based (no model)").click()
+    page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
+    for part, text in (("url", server.url), ("name", "judge"), ("key", key)):
+        fill(page, f"judge-{part}", text)
+
+
+def compare(page: Page, verdict: str) -> None:
+    """Press Compare, and wait for a verdict."""
+    page.locator("#compare").click()
+    expect(page.locator("#verdict")).to_contain_text(verdict)
+
+
 def give(page: Page, pictures: Pictures, instruction: str) -> None:
     for place, path in (("source", pictures.source), ("candidate-a", pictures.bad), ("candidate-b", pictures.good)):
         page.locator(f"#{place} input[type=file]").set_input_files(path)
         expect(page.locator(f"#{place} img")).to_be_visible()
-    page.locator("#instruction input, #instruction textarea").fill(instruction)
+    fill(page, "instruction", instruction)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from proposer_samples import criterion, example, judge, library, pair, skill
 
-from rewardharness.evolution.analyzer import analyze, chain_grades, find_clusters, misled_by, missed
+from rewardharness.evolution.analyzer import analyze, chain_grades, find_clusters, misled_by
 from rewardharness.evolution.proposal import MAX_CITED, Outcome
 from rewardharness.schema import ChainStep, Failure, Judgment, RoutedEntry, Scores
 
@@ -102,7 +102,7 @@ def test_what_the_library_could_not_judge_is_its_miss_and_what_the_network_lost_
     asked = example("x", "add a cat")
     silent = judge(library(), asked, ALL_BETTER)
     lost = Outcome(asked, replace(silent.judgment, failure=Failure("timeout", "Too slow.")), 0.0)
-    assert missed(silent) and not missed(lost)
+    assert silent.missed and not lost.missed
     assert "no criterion" in analyze([silent])[0].statement
     assert analyze([lost]) == ()
 

@@ -8,12 +8,11 @@ from proposer_samples import criterion, library, pair, skill, view
 from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError
-from rewardharness.evolution.builtin.forecast import Forecast
+from rewardharness.evolution.builtin.forecast import Forecast, observer
 from rewardharness.evolution.builtin.ideas import NAME, new_criteria, with_criterion, without_criterion
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.builtin.phrasing import KINDS, LEARNED, criterion_text
 from rewardharness.evolution.evolver import problem_of
-from rewardharness.evolution.observing import observer
 from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, RejectedProposal, View
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge

@@ -18,7 +18,7 @@ from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE, Fuse, Killed
 
 from rewardharness.data.folder import read_folder
 from rewardharness.evolution.events import Decided, Rehearsed, Skipped, read_events
-from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
+from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.report import EvolutionReport
@@ -141,9 +141,7 @@ def world(
             ModelJudgeConfig(one_order=True),
             JudgmentCache(home / "cache"),
         )
-        proposes = LLMOrchestrator(
-            OpenAICompatibleModel("vllm", "judge", [other.url], QUICK), LLMSettings(images=images)
-        )
+        proposes = LLMOrchestrator(OpenAICompatibleModel("vllm", "judge", [other.url], QUICK), images=images)
         schedule = DefaultSchedule(proposals=proposals, per_round=3, patience=patience, prune_share=0.2)
         plan = EvolutionPlan(
             read_folder(data), start, agent, proposes, schedule, lambda example: {}, samples=2, concurrency=4

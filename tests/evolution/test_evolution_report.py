@@ -9,13 +9,12 @@ from small_world import make_dataset, make_plan
 
 from rewardharness.codec import to_json
 from rewardharness.data.source import VoterAgreement
-from rewardharness.evolution.held_out import HeldOutComparison, HeldOutResult, Score, samples_for
+from rewardharness.evolution.held_out import HeldOutComparison, HeldOutReport, Score, samples_for
 from rewardharness.evolution.loop import Callbacks, evolve
-from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.report import EvolutionReport, Puzzle, read_report
 from rewardharness.evolution.report_page import headline, report_page
-from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Failure, Judgment
 
@@ -56,8 +55,8 @@ def test_two_judges_are_compared_where_both_judged() -> None:
 
 def test_the_file_omits_what_was_not_judged() -> None:
     judged = tuple(outcomes(1, 0))
-    assert list(to_json(HeldOutResult(judged, judged, (), skipped="why").report)["ensemble"]) == ["skipped"]
-    found = to_json(HeldOutResult(judged, judged, judged, judged, 4).report)
+    assert list(to_json(HeldOutReport.of(judged, judged, skipped="why"))["ensemble"]) == ["skipped"]
+    found = to_json(HeldOutReport.of(judged, judged, judged, judged, 4))
     assert list(found["ensemble"]) == ["n", "judged", "accuracy", "interval", "samples"]
     assert list(found) == [
         *("n", "final", "start", "empty", "final_against_start", "final_against_empty"),

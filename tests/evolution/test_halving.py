@@ -16,8 +16,8 @@ from rewardharness.evolution.loop import search
 from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.screening import POLICY, RUNGS
-from rewardharness.evolution.state import State, begin
-from rewardharness.evolution.steps import WAITING, Run
+from rewardharness.evolution.state import WAITING, State, begin
+from rewardharness.evolution.steps import Run
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.runs.spending import UNLIMITED, Budget, SpendingLimits

@@ -12,6 +12,7 @@ from test_evidence import Worlds, evolve
 
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
+from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.check import check
 from rewardharness.evolution.gate import detectable_gain
@@ -26,7 +27,6 @@ from rewardharness.evolution.joint.fit import (
 )
 from rewardharness.evolution.joint.scopes import shared_phrase
 from rewardharness.evolution.joint.step import POLICY, CrossValidation
-from rewardharness.evolution.observing import observer
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.judging.measured import MeasuredJudge

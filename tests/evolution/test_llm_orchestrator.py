@@ -10,8 +10,8 @@ from model_server import Call, Fault, ModelServer, completion, refused_url
 from PIL import Image
 from proposer_samples import criterion, library, pair, skill, view
 
-from rewardharness.evolution.briefing import aliases_of, case_text, choose_cases, quoted, tried_text
-from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
+from rewardharness.evolution.briefing import cases_text, choose_cases, quoted, tried_text
+from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.proposal import Orchestrator, Proposal, RejectedProposal, View
 from rewardharness.models.base import ModelError
 from rewardharness.models.limits import EndpointSettings
@@ -56,7 +56,7 @@ def server(evolve: Callable[[Call], object], analysis: object = FINDINGS) -> Mod
 
 
 def ask(url: str, seen: View = SEEN, **settings: object) -> tuple[LLMOrchestrator, list[Proposal]]:
-    orchestrator = LLMOrchestrator(OpenAICompatibleModel("vllm", "judge", [url], QUICK), LLMSettings(**settings))  # type: ignore[arg-type]
+    orchestrator = LLMOrchestrator(OpenAICompatibleModel("vllm", "judge", [url], QUICK), **settings)  # type: ignore[arg-type]
     return orchestrator, list(orchestrator.propose(seen))
 
 
@@ -202,12 +202,16 @@ def test_a_rate_limit_that_passes_costs_nothing() -> None:
         ("500", "server_error", True),
     ],
 )
-def test_what_is_never_answered_is_told_to_the_loop(fault: str, code: str, edits_only: bool) -> None:
+def test_what_is_never_answered_is_told_to_the_loop(
+    fault: str, code: str, edits_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewardharness.evolution.llm_orchestrator.TIMEOUT", 0.05 if fault == "hang" else 60.0)
+
     def answer(call: Call) -> object:
         return json.dumps(FINDINGS) if edits_only and is_analysis(call) else Fault(fault)
 
     with ModelServer(answer) as host, pytest.raises(ModelError) as raised:  # type: ignore[arg-type]
-        ask(host.url, timeout=0.05 if fault == "hang" else 60.0)
+        ask(host.url)
     assert raised.value.code == code
 
 
@@ -279,7 +283,7 @@ def test_nothing_is_asked_where_nothing_was_missed() -> None:
         assert (proposals, host.calls, orchestrator.findings) == ([], [], ())
 
 
-def test_images_of_cited_examples_are_shown_on_request(tmp_path: Path) -> None:
+def test_images_of_cited_examples_are_shown_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.fromarray(np.full((40, 60, 3), 90, np.uint8)).save(tmp_path / "secret-name.png")
     good, bad = ImageInput("secret-name.png", tmp_path / "secret-name.png"), ImageInput("gone", tmp_path / "gone.png")
 
@@ -294,9 +298,10 @@ def test_images_of_cited_examples_are_shown_on_request(tmp_path: Path) -> None:
 
     found = {"findings": [{"statement": "One.", "examples": ["e1"]}]}
     first = choose_cases(SEEN.outcomes, 16, 8, 0)[0].example.instruction
+    monkeypatch.setattr("rewardharness.evolution.llm_orchestrator.MAX_PIXELS", 600)
     with server(lambda call: edit("sky-tint"), found) as host:
         for image in (good, bad):
-            _, proposals = ask(host.url, shown(first, image), images=True, max_pixels=600)
+            _, proposals = ask(host.url, shown(first, image), images=True)
             assert len(proposals) == 1
     with_images, without = host.calls[1], host.calls[3]
     assert len(with_images.images) == 4
@@ -318,13 +323,8 @@ def test_cases_are_taken_from_all_clusters_and_hits_by_the_seed() -> None:
     kinds = [each.example.id.rsplit("-", 1)[0] for each in chosen]
     assert kinds == ["id-add", "id-text", "id-add", "id"]
     assert chosen == choose_cases(SEEN.outcomes, 3, 5, 1)
-    text = case_text(chosen[0], aliases_of(chosen)[chosen[0].example.id], 80)
-    assert (
-        'name="e1"' in text
-        and "[think] The instruction" in text
-        and "The judge preferred B" in text
-        and "[...]" in text
-    )
+    text = cases_text(chosen)
+    assert 'name="e1"' in text and "[think] The instruction" in text and "The judge preferred B" in text
 
 
 def test_an_operator_is_asked_for_and_its_condition_is_checked_on_the_edit() -> None:

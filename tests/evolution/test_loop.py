@@ -13,12 +13,11 @@ from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Paused, Proposed, read_events
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.loop import Callbacks, evolve, finished_report
-from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.progress import RunProgress, read_progress
 from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.report import EvolutionReport, read_report
 from rewardharness.evolution.report_page import headline
-from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
 from rewardharness.evolution.status import read_status, spent_by
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library

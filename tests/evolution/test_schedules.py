@@ -23,9 +23,8 @@ from rewardharness.evolution.checkpoint import read_change
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Decided, Event, PhaseBegan, Skipped
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.paper import PaperSchedule, swapped
 from rewardharness.evolution.proposal import Dropped, Proposal, wording
-from rewardharness.evolution.schedules import NO_EVIDENCE, DefaultSchedule, Schedule
+from rewardharness.evolution.schedules import NO_EVIDENCE, DefaultSchedule, PaperSchedule, Schedule, swapped
 from rewardharness.evolution.state import State
 from rewardharness.evolution.steps import prune_order
 from rewardharness.library.evolved import read_steps

@@ -7,10 +7,10 @@ import pytest
 from proposer_samples import criterion, library, pair, skill, view
 from small_world import text_of
 
+from rewardharness.evolution.analyzer import overlap, shape_findings
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.proposal import MAX_CITED, Proposal, RejectedProposal, View
-from rewardharness.evolution.shape import overlap, shape_findings
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.models.base import ChatRequest

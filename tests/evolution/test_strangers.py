@@ -13,13 +13,13 @@ from small_world import evolved, make_dataset, make_plan, picture
 
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError, RunError
+from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.events import read_events
 from rewardharness.evolution.loop import Callbacks, evolve
-from rewardharness.evolution.observing import observer
-from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.report import EvolutionReport, read_report
+from rewardharness.evolution.schedules import PaperSchedule
 from rewardharness.evolution.status import read_status
 from rewardharness.files import read_json, write_json, write_text
 from rewardharness.judging.cache import JudgmentCache

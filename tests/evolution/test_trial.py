@@ -4,7 +4,9 @@ import pytest
 
 from rewardharness.evolution.gate import EXACT, AnswerHistory, Evidence, Noise, SignTest
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.evolution.trial import GateSettings, Trial, credit_of, first_history, try_edit
+from rewardharness.evolution.state import begin
+from rewardharness.evolution.trial import GateSettings, Trial, credit_of, try_edit
+from rewardharness.library.store import EMPTY
 from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
@@ -12,7 +14,7 @@ BLANK = ImageInput("x", data=b"")
 TIMEOUT, SILENT = Failure("timeout", "Too slow."), Failure("nothing_to_measure", "No criteria.")
 
 LENIENT = SignTest(0.5)
-ONE_BY_ONE = GateSettings(LENIENT, batch=1)
+ONE_BY_ONE = GateSettings(LENIENT, EXACT, batch=1)
 
 
 def example(number: int) -> Example:
@@ -52,7 +54,7 @@ def run(
     examples = [example(number) for number in range(len(before))]
     old = {each.id: outcome(each, signs[sign], failure) for each, sign in zip(examples, before, strict=True)}
     table = Table({each.id: signs[sign] for each, sign in zip(examples, after, strict=True)}, failure)
-    known = {name: history for name, each in old.items() if (history := first_history(each))}
+    known = begin(EMPTY, old.values()).histories
     trial = Trial(examples, old, table)
     return try_edit(trial, {**known, **(histories or {})}, gate, seed, counted), trial, table
 
@@ -102,7 +104,7 @@ def test_where_the_library_said_nothing_a_coin_is_the_measure() -> None:
 
 
 def test_the_order_follows_the_seed_and_takes_turns() -> None:
-    gate = GateSettings(policy=SignTest(1.0, futility=0.0), batch=1)
+    gate = GateSettings(SignTest(1.0, futility=0.0), EXACT, batch=1)
     first, again, other = (run("-" * 8 + "+" * 8, "-" * 8 + "+" * 8, gate=gate, seed=seed)[2] for seed in (1, 1, 2))
     assert first.asked == again.asked != other.asked
     right = [int(name[1:]) >= 8 for name in first.asked]

@@ -36,11 +36,8 @@ def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     for event in written:
         write_event(tmp_path, event)
     read = read_events(tmp_path)
-    assert [type(event) for event in read] == [type(event) for event in written]
-    assert all(event.at for event in read)
-    last = read[3]
-    assert isinstance(last, Decided) and last.accepted and last.names == ("x",)
-    assert last.evidence.fixed == ("a",)
+    assert [replace(event, at="") for event in read] == written and all(event.at for event in read)
+    assert all(word == kind.__name__.lower() for word, kind in KINDS.items())
 
 
 def test_judgments_of_the_pool_count_before_an_event_tells_them(tmp_path: Path) -> None:
@@ -67,14 +64,13 @@ def test_the_end_tells_the_audit_with_its_interval_unless_an_earlier_version_wro
 
 
 def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:
-    for event in (STARTED, Judged(3, 0, 0.5), decided(1), Skipped("p", "r", step=2), decided(2), Resumed(step=2)):
-        write_event(tmp_path, event)
-    for event in (decided(2, "reject"), Concluding("dry", step=3)):
+    first = (STARTED, Resumed(step=0), Judged(3, 0, 0.5), decided(1), Skipped("p", "r", step=2), decided(2))
+    for event in (*first, Resumed(step=2), decided(2, "reject"), Concluding("dry", step=3)):
         write_event(tmp_path, event)
     read = read_events(tmp_path)
-    assert [event.step for event in read if isinstance(event, Decided)] == [1, 2]
+    assert [(event.step, event.accepted) for event in read if isinstance(event, Decided)] == [(1, True), (2, False)]
+    assert [type(event) for event in read[:3]] == [Started, Resumed, Judged] and "r" not in map(repr, read)
     assert not [event for event in read if isinstance(event, Skipped)]
-    assert [event.accepted for event in read if isinstance(event, Decided)] == [True, False]
 
 
 def test_what_a_search_has_spent_holds_the_trial_that_its_budget_ended(tmp_path: Path) -> None:
@@ -87,25 +83,14 @@ def test_what_a_search_has_spent_holds_the_trial_that_its_budget_ended(tmp_path:
     assert status_of(tmp_path, {}, read_events(tmp_path)).judgments == at_decision + 65
 
 
-def test_a_run_killed_before_its_first_step_still_began(tmp_path: Path) -> None:
-    for event in (STARTED, Resumed(step=0), Judged(3, 0, 0.5)):
-        write_event(tmp_path, event)
-    assert [type(event) for event in read_events(tmp_path)] == [Started, Resumed, Judged]
-
-
 def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
     write_event(tmp_path, STARTED)
     with (tmp_path / EVENTS).open("ab") as stream:
         stream.write(b'{"event": "from the future", "step": 1}\n{"event": "judged"}\n[1]\n{"event": "jud')
     write_event(tmp_path, Judged(3, 0, 0.5))
     assert [type(event) for event in read_events(tmp_path)] == [Started, Judged]
-
-
-def test_every_kind_can_be_told_by_its_word() -> None:
-    assert all(word == kind.__name__.lower() for word, kind in KINDS.items())
-    assert event_of({"event": "judged", "judged": 1, "failed": 0, "accuracy": None, "new_field": 2}) == Judged(
-        1, 0, None
-    )
+    newer = {"event": "judged", "judged": 1, "failed": 0, "accuracy": None, "new_field": 2}
+    assert event_of(newer) == Judged(1, 0, None)
 
 
 def test_a_cross_validation_judges_more_examples_than_its_edit_affects() -> None:

@@ -5,18 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import (
-    BRIGHTER,
-    DARKER,
-    GOOD,
-    HARMFUL,
-    IDLE,
-    ListOrchestrator,
-    add,
-    make_dataset,
-    skill,
-    start_search,
-)
+from small_world import BRIGHTER, DARKER, GOOD, HARMFUL, IDLE, ListOrchestrator, add, make_dataset, skill, start_search
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.checkpoint import read_change
@@ -53,19 +42,12 @@ def decisions(events: Sequence[Event]) -> dict[str, str]:
 def test_helpful_edits_are_kept_and_harmful_ones_sent_back(tmp_path: Path) -> None:
     state, events, evaluator = run(tmp_path, QUICK, ListOrchestrator())
     assert decisions(events) == {"cats+trees": "reject", "cats": "accept", "trees": "reject", "cars+dogs": "accept"}
-    assert [entry.name for entry in state.library.entries] == ["cars", "cats", "dogs"]
-    assert (
-        state.accuracy == 1.0 and state.version == state.accepted == 2 and (state.tests, state.single_tests) == (2, 2)
-    )
+    [bundle] = [each for each in events if isinstance(each, Decided) and each.operator == "bundle" and each.accepted]
+    assert bundle.members == (IDLE.signature, GOOD[1].signature), "a bundle names its members"
+    assert [line["entries"] for line in state.library.lineage] == [["cats"], ["cars"], ["dogs"]]
+    assert [entry.name for entry in state.library.entries] == ["cars", "cats", "dogs"] and state.accuracy == 1.0
+    assert state.version == state.accepted == 2 and (state.tests, state.single_tests) == (2, 2)
     assert evaluator.spent.judgments < len(POOL) * 3, "only what an edit touches is judged"
-
-
-def test_a_bundle_names_its_members_and_is_one_edit(tmp_path: Path) -> None:
-    state, events, _ = run(tmp_path, QUICK, ListOrchestrator(GOOD))
-    [event] = [each for each in events if isinstance(each, Decided)]
-    assert event.accepted and event.operator == "bundle"
-    assert event.members == tuple(each.signature for each in GOOD)
-    assert state.proposed == 2 and [line["entries"] for line in state.library.lineage] == [["cats"], ["dogs"]]
 
 
 def test_what_the_orchestrator_saw_is_no_evidence(tmp_path: Path) -> None:
@@ -107,12 +89,8 @@ def test_the_lineage_tells_for_every_sentence_which_examples_caused_it(tmp_path:
     both = ListOrchestrator([dogs])
     both.propose = lambda view: [] if view.rejected or len(view.library) > 1 else [edit, dogs]  # type: ignore[method-assign]
     state, _, _ = run(tmp_path, QUICK, both, library=start)
-    brought = {
-        (name, line): record["cited"]
-        for record in state.library.lineage
-        for name, lines in record["added"].items()
-        for line in lines
-    }
+    added = [(record, *item) for record in state.library.lineage for item in record["added"].items()]
+    brought = {(name, line): record["cited"] for record, name, lines in added for line in lines}
     assert brought["pets", BRIGHTER] == ["cat-00", "cat-04"]
     assert brought["dogs", "What to prefer: dogs."] == ["dog-01"]
     assert ("pets", "Look at the fur.") not in brought, "that was there before"
@@ -132,22 +110,14 @@ def test_a_decision_tells_what_was_tried_also_when_it_was_not_kept(tmp_path: Pat
     assert orchestrator.views[-1].findings == orchestrator.findings
 
 
-def test_phases_follow_each_other(tmp_path: Path) -> None:
+def test_phases_follow_each_other_and_have_limits(tmp_path: Path) -> None:
     _, events, _ = run(tmp_path, replace(QUICK, prune_share=0.05), ListOrchestrator([GOOD[0]]))
     assert [event.phase for event in events if isinstance(event, PhaseBegan)] == ["tools", "skills", "tools", "prune"]
-
-
-def test_patience_ends_a_phase(tmp_path: Path) -> None:
-    useless = [add(f"idle-{n}", "car", f"Look {n} times.") for n in range(9)]
-    orchestrator = ListOrchestrator(useless)
-    run(tmp_path, DefaultSchedule(per_round=1, patience=2, prune_share=0.0, screen=False), orchestrator)
+    orchestrator = ListOrchestrator([add(f"idle-{n}", "car", f"Look {n} times.") for n in range(9)])
+    run(tmp_path, replace(QUICK, per_round=1, patience=2), orchestrator)
     assert [view.phase for view in orchestrator.views] == ["skills", "skills", "tools"]
-
-
-def test_the_number_of_proposals_is_a_limit(tmp_path: Path) -> None:
     state, events, _ = run(tmp_path, replace(QUICK, proposals=3), ListOrchestrator())
-    assert state.proposed == 3 and "dogs" not in str(decisions(events))
-    assert "3 proposals" in state.ending
+    assert state.proposed == 3 and "dogs" not in str(decisions(events)) and "3 proposals" in state.ending
 
 
 def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Path) -> None:
@@ -156,9 +126,8 @@ def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Pa
     stubborn = ListOrchestrator()
     stubborn.propose = lambda view: [gone, HARMFUL, HARMFUL]  # type: ignore[method-assign]
     _, events, _ = run(tmp_path, replace(QUICK, patience=2, per_round=3), stubborn)
-    reasons = [event.reason for event in events if isinstance(event, Skipped)]
-    assert any("no entry" in reason for reason in reasons)
-    assert any("tried before" in reason for reason in reasons)
+    reasons = " ".join(event.reason for event in events if isinstance(event, Skipped))
+    assert "no entry" in reasons and "tried before" in reasons
     assert len([event for event in events if isinstance(event, Decided)]) == 1
 
 
@@ -235,19 +204,14 @@ def test_a_protected_entry_is_never_removed(tmp_path: Path) -> None:
     library = EMPTY.apply(AddEntry(replace(harmful, metadata={**harmful.metadata, "protected": "true"})))
     state, events, _ = run(tmp_path, replace(QUICK, prune_share=9.0), ListOrchestrator([]), library=library)
     assert len(state.library) == 1 and decisions(events) == {}
-    for changes in (
-        (RemoveEntry("trees"),),
-        (ReplaceEntry(harmful),),
-        (RemoveEntry("trees"), AddEntry(skill("more", "tree", BRIGHTER))),
-    ):
+    gone, more = RemoveEntry("trees"), AddEntry(skill("more", "tree", BRIGHTER))
+    for changes in ((gone,), (ReplaceEntry(harmful),), (gone, more)):
         with pytest.raises(LibraryError, match="protected"):
             Proposal("merge", changes, "x", (), "test").applied_to(library)
-
-
-def test_the_scales_and_the_guards_of_the_built_in_library_are_protected() -> None:
-    protected = {entry.name for entry in open_library("builtin").entries if entry.protected}
+    builtin = open_library("builtin")
+    protected = {entry.name for entry in builtin.entries if entry.protected}
     assert protected == {"scoring-scale", "preserving-the-rest", "visual-quality-and-artifacts"}
-    assert not protected & set(prune_order(open_library("builtin")))
+    assert not protected & {*prune_order(builtin)}
 
 
 def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
@@ -263,6 +227,9 @@ def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
     assert first.names == ("cats", "trees") and first.evidence.policy == "margin"
     assert first.accepted, "a bundle that helps as much as it harms passes the test against the best so far"
     assert state.best is not None and state.best >= (state.accuracy or 0)
+    turned = swapped(POOL[1])
+    assert turned.candidates == POOL[1].candidates[::-1] and {POOL[1].preference, turned.preference} == {"A", "B"}
+    assert swapped(replace(POOL[1], preference=TIE)).preference == TIE
 
 
 def test_the_paper_prunes_all_at_once(tmp_path: Path) -> None:
@@ -272,11 +239,3 @@ def test_the_paper_prunes_all_at_once(tmp_path: Path) -> None:
     gate = len(schedule.watched(POOL))
     assert [entry.name for entry in state.library.entries] == ["cats"]
     assert evaluator.spent.judgments == gate + 2 * 2 * (len(POOL) - gate) + (2 + 2) * gate
-
-
-def test_a_pair_the_other_way_round_has_its_label_turned() -> None:
-    pair = POOL[1]
-    other = swapped(pair)
-    assert other.candidates == pair.candidates[::-1] and other.id != pair.id
-    assert {pair.preference, other.preference} == {"A", "B"}
-    assert swapped(replace(pair, preference=TIE)).preference == TIE

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_world import evolved, make_dataset, make_plan, picture
@@ -21,13 +20,11 @@ from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.report import EvolutionReport, read_report
 from rewardharness.evolution.schedules import PaperSchedule
 from rewardharness.evolution.status import read_status
-from rewardharness.files import read_json, write_json, write_text
+from rewardharness.files import read_json, write_text
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
-from rewardharness.library.entry import Entry
-from rewardharness.library.store import EMPTY, AddEntry, Library
+from rewardharness.library.store import EMPTY
 from rewardharness.runs.spending import Budget, SpendingLimits
-from rewardharness.runs.store import MANIFEST
 from rewardharness.schema import TIE, Example
 
 
@@ -61,15 +58,17 @@ def group(number: int, example: Example) -> Example:
     ],
     ids=["one label", "ties", "half without a label", "groups", "pairs and groups", "hostile instructions"],
 )
-@pytest.mark.parametrize("paper", [False, True])
 def test_odd_data_is_worked_with(
-    tmp_path: Path, change: Callable[[int, Example], Example], start: float | None, final: float | None, paper: bool
+    tmp_path: Path, change: Callable[[int, Example], Example], start: float | None, final: float | None
 ) -> None:
-    schedule: dict[str, Any] = {"schedule": PaperSchedule(iterations=2, per_round=2)} if paper else {}
-    held_out = evolved(tmp_path, dataset=changed(make_dataset(), change), **schedule).audit
+    dataset, schedule = changed(make_dataset(), change), PaperSchedule(iterations=2, per_round=2)
+    held_out, papers = (
+        evolved(tmp_path, dataset=dataset).audit,
+        evolved(tmp_path / "p", dataset=dataset, schedule=schedule),
+    )
     assert start is None or held_out.start.accuracy == start
-    assert final is None or paper or held_out.final.accuracy == final
-    assert held_out.final.judged == held_out.n > 0
+    assert final is None or held_out.final.accuracy == final
+    assert held_out.final.judged == held_out.n == papers.audit.final.judged > 0
     assert read_status(tmp_path / "run").condition == "finished"
 
 
@@ -109,16 +108,6 @@ def test_the_measured_judge_starts_from_nothing_with_nothing_remembered(tmp_path
     assert report.audit.empty.judged == 0, "an empty Library says nothing, which is no defect"
     lines = (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8")
     assert "nothing_to_measure" in lines and "defect" not in lines
-
-
-@pytest.mark.slow
-def test_tools_that_name_unknown_measures_are_told_to_the_judge_and_harm_nothing(tmp_path: Path) -> None:
-    odd = Entry("odd", "tool", "Measures.", "Call it.", {"triggers": "always"}, measure="no_such_measure")
-    plan, _ = make_plan(tmp_path, library=Library().apply(AddEntry(odd)))
-    report = run(plan, tmp_path / "run")
-    assert report.audit.final.accuracy == 1.0
-    measured = replace(plan, judge=MeasuredJudge(workers=1), orchestrator=BuiltinOrchestrator(), observe=observer(None))
-    assert run(measured, tmp_path / "measured").audit.n == 12
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +168,7 @@ def test_torn_last_lines_are_passed_over(home: Path) -> None:
     assert model.requests == [] and len(read_events(folder)) >= number
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": 1}', '{"schema": 99}', "null", "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1}', '{"schema": 99}', "\x00"])
 def test_a_damaged_checkpoint_is_one_sentence(home: Path, text: str) -> None:
     write_text(home / "run" / "checkpoint.json", text)
     with pytest.raises(RunError, match=r"checkpoint\.json cannot be used") as caught:
@@ -187,15 +176,6 @@ def test_a_damaged_checkpoint_is_one_sentence(home: Path, text: str) -> None:
     assert "--restart" in caught.value.next_step
     report = evolve(make_plan(home)[0], home / "run", Callbacks(), restart=True)
     assert report.audit.final.accuracy == 1.0
-
-
-@pytest.mark.parametrize("key", ["spent", "pool", "pending", "version", "library_id", "rejected"])
-def test_a_checkpoint_that_lacks_something_is_one_sentence(home: Path, key: str) -> None:
-    file = home / "run" / "checkpoint.json"
-    (home / "run" / "report.json").unlink()
-    write_json(file, {name: value for name, value in read_json(file).items() if name != key})
-    with pytest.raises(RunError, match="cannot be used"):
-        evolved(home)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": 0}'])
@@ -207,16 +187,6 @@ def test_a_damaged_report_is_written_anew(home: Path, text: str) -> None:
     plan, model = make_plan(home)
     assert run(plan, home / "run").audit == known.audit
     assert read_report(home / "run").audit == known.audit and model.requests == []
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
-def test_a_damaged_manifest_is_one_error_and_nothing_is_lost(home: Path, text: str) -> None:
-    write_text(home / "run" / MANIFEST, text)
-    before = (home / "run" / "results.jsonl").read_bytes()
-    with pytest.raises(Exception) as caught:
-        evolved(home)
-    assert type(caught.value).__module__ == "rewardharness.errors"
-    assert (home / "run" / "results.jsonl").read_bytes() == before
 
 
 def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
+import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from proposer_samples import criterion, library, pair, skill, view
 from rewardharness.evolution.briefing import cases_text, choose_cases, quoted, tried_text
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.proposal import Proposal, RejectedProposal, View
-from rewardharness.models.base import ModelError
+from rewardharness.evolution.replies import REPLIES, UNSAVED_REPLIES, Replies, request_key
+from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
+from rewardharness.models.scripted import Script, ScriptedModel
 from rewardharness.schema import ImageInput
 
 QUICK = EndpointSettings(
@@ -284,3 +287,63 @@ def test_an_operator_is_asked_for_and_its_condition_is_checked_on_the_edit() -> 
         orchestrator, proposals = ask(host.url, replace(SEEN, mutations=("counterexample_trigger",)))
     assert [(each.names, each.mutation) for each in proposals] == [(("sky-tint",), "counterexample_trigger")]
     assert orchestrator.dropped == ()
+
+
+ASKED = (Message.of("system", "Rules."), Message.of("user", "What?", ImagePart(b"1", "image/png")))
+REQUEST = ChatRequest(ASKED, seed=3)
+
+
+def scripted(*script: Script) -> ScriptedModel:
+    said: Iterator[Script] = iter(script)
+    return ScriptedModel(lambda request: next(said))
+
+
+def ask_saved(replies: Replies, of: ScriptedModel, request: ChatRequest = REQUEST) -> tuple[Reply, int]:
+    reply, paid = asyncio.run(replies.ask(of, request))
+    return reply, paid.calls
+
+
+def test_what_was_said_is_not_asked_again_by_whoever_opens_the_folder_next(tmp_path: Path) -> None:
+    first = scripted("One.", "Two.")
+    replies = Replies(tmp_path)
+    assert replies.before.calls == 0 and not (tmp_path / REPLIES).exists()
+    reply, paid = ask_saved(replies, first)
+    assert (reply.text, paid) == ("One.", 1)
+    assert ask_saved(replies, first)[1] == 0, "nor twice in one sitting"
+    other = replace(REQUEST, seed=4)
+    assert ask_saved(replies, first, other)[0].text == "Two."
+    again, nobody = Replies(tmp_path), scripted()
+    assert again.before.calls == 2
+    known, paid = ask_saved(again, nobody)
+    assert (known.text, known.finish_reason, paid) == (reply.text, reply.finish_reason, 0)
+    assert ask_saved(again, nobody, other)[0].text == "Two." and not nobody.requests
+
+
+def test_a_failure_counts_as_a_request_and_is_asked_again(tmp_path: Path) -> None:
+    with pytest.raises(ModelError):
+        ask_saved(Replies(tmp_path), scripted(ModelError("timeout", "Too late.")))
+    again = Replies(tmp_path)
+    assert again.before.calls == 1 and again.before.output_tokens == 0
+    assert ask_saved(again, scripted("Now."))[0].text == "Now."
+    assert Replies(tmp_path).before.calls == 2
+
+
+def test_a_torn_line_costs_no_more_than_itself(tmp_path: Path) -> None:
+    ask_saved(Replies(tmp_path), scripted("One."))
+    with (tmp_path / REPLIES).open("ab") as stream:
+        stream.write(json.dumps({"key": "x", "text": "half"})[:-6].encode())
+    replies = Replies(tmp_path)
+    assert replies.before.calls == 1 and ask_saved(replies, scripted())[0].text == "One."
+    ask_saved(replies, scripted("Two."), replace(REQUEST, seed=9))
+    assert Replies(tmp_path).before.calls == 2, "the line after it is whole"
+    asked = scripted("One.", "Two.")
+    assert [ask_saved(UNSAVED_REPLIES, asked)[0].text for _ in range(2)] == ["One.", "Two."]
+
+
+def test_whatever_changes_the_answer_is_another_question() -> None:
+    asked, image = scripted(), Message.of("user", "What?", ImagePart(b"2", "image/png"))
+    messages = (ASKED[:1], (ASKED[0], image), (Message.of("user", "Rules."), ASKED[1]))
+    changes = [{"seed": None}, {"temperature": 0.5}, {"max_tokens": 7}, *({"messages": each} for each in messages)]
+    others = [replace(REQUEST, **change) for change in changes]  # type: ignore[arg-type]
+    assert len({request_key(asked, each) for each in (REQUEST, *others)}) == 7
+    assert request_key(asked, replace(REQUEST, timeout=1.0)) == request_key(asked, REQUEST)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from model_server import Call, Fault, ModelServer
 from PIL import Image, PngImagePlugin
-from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE, Fuse, Killed
+from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE, Fuse, Killed, answer_of
 
 from rewardharness.data.folder import read_folder
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
@@ -75,9 +75,7 @@ def judge(call: Call) -> str | Fault:
     first, second = (brightness(each) for each in pictures(call)[-2:])
     bright = BRIGHTER in call.text or not any(f" {topic} " in call.text for topic in WRONG_BY_NATURE)
     bright = bright and " car " not in call.text
-    chosen = "A" if (first > second) == bright else "B"
-    scores = {label: {"instruction": 3, "quality": 3} for label in "AB"}
-    return f"<answer>{json.dumps({'preference': chosen, 'scores': scores})}</answer>"
+    return answer_of("A" if (first > second) == bright else "B")
 
 
 def skill(name: str, trigger: str) -> str:

@@ -1,6 +1,5 @@
 """Population searches: how Libraries are rated, parents and survivors, and that nothing is accepted by luck."""
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from proposer_samples import criterion, example, graded_bench, library, skill
-from small_world import BRIGHTER, make_dataset
+from small_world import BRIGHTER, answer_of, make_dataset
 from small_world import skill as note
 from test_evidence import GRADED, START, Worlds, world
 
@@ -90,9 +89,7 @@ def test_inconsistency_variance_and_length_cost_in_the_default_objective() -> No
 @pytest.mark.parametrize("both_orders", [True, False])
 @pytest.mark.parametrize("known", [EMPTY, EMPTY.apply(AddEntry(note("cats", "cat", BRIGHTER)))])
 def test_a_model_that_always_answers_left_has_accuracy_one_half(both_orders: bool, known: Library) -> None:
-    scores = {"A": {"instruction": 3, "quality": 3}, "B": {"instruction": 3, "quality": 3}}
-    left = f"<answer>{json.dumps({'preference': 'A', 'scores': scores})}</answer>"
-    judge = SubAgent(ScriptedModel(lambda request: left), ModelJudgeConfig(one_order=not both_orders))
+    judge = SubAgent(ScriptedModel(lambda request: answer_of("A")), ModelJudgeConfig(one_order=not both_orders))
     judged = evaluate(judge, known, make_dataset(6).examples)
     found = [Outcome(example, judgment, credit(example, judgment)) for example, judgment in judged]
     assert all(outcome.judged for outcome in found) and population.accuracy(found) == 0.5

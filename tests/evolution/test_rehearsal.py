@@ -124,6 +124,12 @@ def test_what_cannot_be_used_goes_back_once_with_what_came(tmp_path: Path, said:
     assert decided.signature == BETTER.signature
 
 
+def test_what_is_empty_cannot_be_used(tmp_path: Path) -> None:
+    entry = replace(tool(), output_schema={"stars": "list", "words": "str"})
+    events, _ = run(tmp_path, '{"stars": [], "words": ""}', Toolmaker(tools=[proposal(entry)]))
+    assert "empty" in rehearsals(events)[0].observations[0]["problem"]
+
+
 def test_what_is_still_bad_is_skipped_and_not_proposed_again(tmp_path: Path) -> None:
     orchestrator = Toolmaker(better=proposal(tool("COUNT STARS, PLEASE.")))
     events, _ = run(tmp_path, "Stars everywhere.", orchestrator)

@@ -60,6 +60,11 @@ def test_what_the_orchestrator_saw_is_no_evidence(tmp_path: Path) -> None:
             judged = {*event.evidence.fixed, *event.evidence.broken}
             assert not judged & {each.id for each in POOL if each.source_id in seen}
     assert {tried.reason for tried in state.rejected} == {NO_EVIDENCE}, "counts of the evidence are not told"
+    event = next(each for each in events if isinstance(each, Decided) and each.names == ("trees",))
+    changes = [read_change(each) for each in json.loads(json.dumps(event.changes))]
+    assert tuple(changes) == HARMFUL.changes, "a decision tells what was tried also when it was not kept"
+    last = orchestrator.views[-1]
+    assert HARMFUL.statement in {tried.statement for tried in last.rejected} and last.findings == orchestrator.findings
 
 
 def test_an_edit_that_touches_too_few_examples_is_passed_over_and_costs_no_test(tmp_path: Path) -> None:
@@ -97,17 +102,6 @@ def test_the_lineage_tells_for_every_sentence_which_examples_caused_it(tmp_path:
     said = {(each.name, line) for each in state.library.entries for line in wording(each).split("\n") if line.strip()}
     known = {("pets", line) for line in wording(start.entries[0]).split("\n")}
     assert said - known <= {*brought, ("dogs", BRIGHTER)}, "a line that another Skill said before only moved"
-
-
-def test_a_decision_tells_what_was_tried_also_when_it_was_not_kept(tmp_path: Path) -> None:
-    orchestrator = ListOrchestrator([HARMFUL])
-    _, events, _ = run(tmp_path, QUICK, orchestrator)
-    [event] = [each for each in events if isinstance(each, Decided)]
-    assert not event.accepted and event.version == 0
-    changes = [read_change(each) for each in json.loads(json.dumps(event.changes))]
-    assert tuple(changes) == HARMFUL.changes
-    assert [tried.statement for tried in orchestrator.views[-1].rejected] == [HARMFUL.statement]
-    assert orchestrator.views[-1].findings == orchestrator.findings
 
 
 def test_phases_follow_each_other_and_have_limits(tmp_path: Path) -> None:

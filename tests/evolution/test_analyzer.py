@@ -10,7 +10,7 @@ from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.proposal import MAX_CITED, Outcome, Proposal, RejectedProposal, View
 from rewardharness.library.entry import Entry
-from rewardharness.library.store import Library, RemoveEntry
+from rewardharness.library.store import RemoveEntry
 from rewardharness.models.base import ChatRequest
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import ChainStep, Failure, Judgment, RoutedEntry, Scores
@@ -142,21 +142,16 @@ def test_skills_that_say_and_grade_the_same_could_be_one() -> None:
 
 
 SEAMS = criterion("seams", "seam")
+ONLY = {kind: criterion(kind, "seam", applies=[kind]) for kind in ("add", "text")}
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
         (skill("adding", "add", SEAMS), skill("words", "write", SEAMS)),
-        (
-            skill("adding", "add", SEAMS, body=BODY),
-            skill("light", "add", criterion("t", "tone_shift"), body="Compare."),
-        ),
+        (skill("adding", "add", SEAMS, body=BODY), skill("light", "add", criterion("t", "tone_shift"), body="So.")),
         (skill("adding", "add", SEAMS), skill("every", "always", SEAMS)),
-        (
-            skill("adding", "add", criterion("a", "seam", applies=["add"])),
-            skill("other", "add", criterion("b", "seam", applies=["text"]), body="Read it."),
-        ),
+        (skill("adding", "add", ONLY["add"]), skill("other", "add", ONLY["text"], body="Read it.")),
     ],
     ids=["other examples", "other words", "for all and for some", "other kinds"],
 )
@@ -168,10 +163,9 @@ def test_a_skill_that_suits_one_kind_alone_could_be_two() -> None:
     both = library(skill("both", "add, write", criterion("seams", "seam")))
     seen = view(both, {**{name: case for name, case in ADDS.items() if name > "add-1"}, **TEXTS})
     [finding] = shape_findings(seen)
-    assert "`both` is consulted for edits of kind add (0 of 4 missed) and of kind text (5 of 5 missed)" in (
-        finding.statement
-    )
-    assert "split it" in finding.statement and all(name.startswith("text") for name in finding.cited)
+    told = "`both` is consulted for edits of kind add (0 of 4 missed) and of kind text (5 of 5 missed)"
+    assert told in finding.statement and "split it" in finding.statement
+    assert all(name.startswith("text") for name in finding.cited)
     few = {name: case for name, case in TEXTS.items() if name < "text-2"}
     assert statements(view(both, {**ADDS, **few})) == [], "two examples are no evidence"
 
@@ -182,12 +176,8 @@ def test_what_was_tried_is_not_stated_again(operator: str) -> None:
     assert len(statements(view(DOUBLED, ADDS, rejected=(tried,)))) == (operator == "split")
 
 
-MERGED = {
-    "operator": "merge",
-    "statement": "They say the same.",
-    "names": ["adding", "borders"],
-    "entry": {"name": "adding", "description": "How to judge adding.", "triggers": "add", "body": BODY},
-}
+ENTRY = {"name": "adding", "description": "How to judge adding.", "triggers": "add", "body": BODY}
+MERGED = {"operator": "merge", "statement": "Twins.", "names": ["adding", "borders"], "entry": ENTRY}
 
 
 def ask(seen: View, merged: object = MERGED) -> tuple[list[Proposal], LLMOrchestrator, ScriptedModel]:
@@ -224,7 +214,7 @@ def test_when_pruning_only_the_shape_counts_and_nothing_else_is_asked() -> None:
 
 
 def test_a_merge_has_to_be_shorter_than_what_it_replaces() -> None:
-    long = {**MERGED, "entry": {**MERGED["entry"], "body": BODY * 4}}  # type: ignore[dict-item]
+    long = {**MERGED, "entry": {**ENTRY, "body": BODY * 4}}
     proposals, orchestrator, _ = ask(view(DOUBLED, ADDS), long)
     assert proposals == []
     assert any("no shorter than both together" in each.problem for each in orchestrator.dropped)
@@ -232,21 +222,11 @@ def test_a_merge_has_to_be_shorter_than_what_it_replaces() -> None:
 
 def test_the_built_in_orchestrator_merges_what_counts_twice_and_misleads() -> None:
     """Seams count twice and outvote sharpness, which people follow."""
-    cases = {
-        f"add-{n}": (
-            f"add a cat {n}",
-            "A",
-            pair({"seam": 0.4, "sharpness": 0.95}, {"seam": 0.6, "sharpness": 0.7 if n % 2 else 0.6}),
-        )
-        for n in range(8)
-    }
-    start = library(
-        skill("adding", "add", criterion("seams", "seam"), criterion("sharp", "sharpness"), body=BODY),
-        skill("borders", "add", criterion("edges", "seam"), body=BODY),
-    )
-    seen = view(start, cases, limit=99)
-    found = {each.operator: each for each in BuiltinOrchestrator().propose(seen)}
-    offered = [each for each in found.values() if each.operator == "merge"] or _merges(seen)
+    grades = [pair({"seam": 0.4, "sharpness": 0.95}, {"seam": 0.6, "sharpness": 0.6 + n % 2 / 10}) for n in range(8)]
+    cases = {f"add-{n}": (f"add a cat {n}", "A", graded) for n, graded in enumerate(grades)}
+    borders = skill("borders", "add", criterion("edges", "seam"), body=BODY)
+    start = library(skill("adding", "add", SEAMS, criterion("sharp", "sharpness"), body=BODY), borders)
+    offered = _merges(view(start, cases, limit=99))
     assert offered, "a merge is among the ideas of a round about Skills"
     after = offered[0].applied_to(start)
     [merged] = after.skills
@@ -266,7 +246,3 @@ def _merges(seen: View) -> list[Proposal]:
             return merges
         rejected = (*rejected, *(RejectedProposal.of(each, "tried") for each in proposals))
     return []
-
-
-def test_an_empty_library_has_no_shape() -> None:
-    assert statements(view(Library(), ADDS)) == []

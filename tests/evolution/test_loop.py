@@ -26,6 +26,9 @@ from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
 
+Whole = tuple[dict[str, Any], int, Path]
+"""The result of a run, its number of requests, and its folder."""
+
 
 def result(folder: Path, report: EvolutionReport) -> dict[str, Any]:
     """What may not depend on interruptions."""
@@ -37,7 +40,7 @@ def result(folder: Path, report: EvolutionReport) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int, Path]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """An undisturbed run: its result, the number of requests, its folder."""
     home = tmp_path_factory.mktemp("whole")
     plan, model = make_plan(home)
@@ -45,7 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int
     return result(home / "run", report), len(model.requests), home / "run"
 
 
-def test_a_run_finds_what_helps_and_audits_it(whole: tuple[dict[str, Any], int, Path]) -> None:
+def test_a_run_finds_what_helps_and_audits_it(whole: Whole) -> None:
     folder = whole[2]
     report = read_report(folder)
     audit = report.audit
@@ -96,9 +99,7 @@ def sittings(home: Path, at: int, where: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("where", "at"), [("event", 6), ("event", 9), ("request", 3), ("request", 7), ("request", 17)])
-def test_killing_a_run_again_and_again_changes_nothing(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path, where: str, at: int
-) -> None:
+def test_killing_a_run_again_and_again_changes_nothing(whole: Whole, tmp_path: Path, where: str, at: int) -> None:
     requests = list(sittings(tmp_path, at, where))
     assert len(requests) > 2
     plan, model = make_plan(tmp_path)
@@ -109,9 +110,7 @@ def test_killing_a_run_again_and_again_changes_nothing(
     assert sum(requests) <= whole[1] + 4 * len(requests)
 
 
-def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
-) -> None:
+def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(whole: Whole, tmp_path: Path) -> None:
     watch, counted = Callbacks(), iter(range(5))
 
     def count(progress: RunProgress) -> None:
@@ -150,7 +149,7 @@ def test_another_configuration_is_an_explicit_choice(tmp_path: Path, change: dic
 
 
 def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_last(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
+    whole: Whole, tmp_path: Path
 ) -> None:
     def killed_at_its_end(event: Event) -> None:
         if isinstance(event, Concluding):
@@ -175,9 +174,7 @@ def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_la
     assert result(folder, report)["library"][0] == whole[0]["library"][0] and report.audit.final.accuracy == 1.0
 
 
-def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
-) -> None:
+def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(whole: Whole, tmp_path: Path) -> None:
     answered = 0
 
     def dying(request: ChatRequest) -> Script:
@@ -210,7 +207,7 @@ def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_cannot_be_saved_ends_the_run_with_one_error(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, model = make_plan(tmp_path)
     append, count = RunFolder.append, 0
@@ -286,19 +283,16 @@ def test_a_library_that_does_worse_on_held_out_examples_is_not_the_result(tmp_pa
 
 @pytest.mark.parametrize(
     ("start", "final", "judged", "said"),
-    [
-        (21, 22, 25, "No detectable change on held-out examples (84% → 88%, n 25, p 1)."),
-        (2, 3, 5, "No detectable change on held-out examples (40% → 60%, n 5 of 25 judged, p 1)."),
-    ],
+    [(21, 22, 25, "(84% → 88%, n 25, p 1)."), (2, 3, 5, "(40% → 60%, n 5 of 25 judged, p 1).")],
 )
 def test_the_headline_calls_small_differences_undetectable(
-    whole: tuple[dict[str, Any], int, Path], start: int, final: int, judged: int, said: str
+    whole: Whole, start: int, final: int, judged: int, said: str
 ) -> None:
     report = read_report(whole[2])
     before, after = (Score(25, judged, correct / judged, None) for correct in (start, final))
     test = replace(report.audit.final_against_start, fixes=final - start, breaks=0, p=1.0)
     audit = replace(report.audit, n=25, start=before, final=after, final_against_start=test)
-    assert headline(replace(report, audit=audit)) == said
+    assert headline(replace(report, audit=audit)) == f"No detectable change on held-out examples {said}"
 
 
 def test_a_run_without_a_proposal_says_so(tmp_path: Path) -> None:

@@ -36,9 +36,8 @@ import numpy as np
 from rewardharness import Example, ImageInput, Judgment, Library
 from rewardharness.evolution.evaluator import affected
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome, Proposal, View
-from rewardharness.evolution.schedules import DefaultSchedule, Schedule
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
 from rewardharness.judging.tool_calls import Observation

@@ -38,10 +38,10 @@ import numpy as np
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import split
 from rewardharness.demo.dataset import make_demo
+from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.evaluator import affected, question_key
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.observing import observer
 from rewardharness.evolution.population import PopulationSchedule, Strategy
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule

@@ -1,7 +1,8 @@
-"""The Chain Analyzer: finds out from reasoning chains what goes wrong.
+"""The Chain Analyzer: finds out from reasoning chains what goes wrong, and from the Library what is redundant.
 
 It uses rules, without a model: failures are grouped by kind of edit, by the consulted Skills, and by the evidence for
-the wrong candidate in the chain. `llm_orchestrator` asks a model the same question.
+the wrong candidate in the chain. `llm_orchestrator` asks a model the same question. Findings about failures show
+neither redundant Skills nor Skills that suit only one kind of edit; `shape_findings` does.
 """
 
 import json
@@ -10,17 +11,26 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
-from rewardharness.evolution.proposal import MAX_CITED, Finding, Outcome
+from rewardharness.evolution.evolver import similarity
+from rewardharness.evolution.proposal import MAX_CITED, Finding, Outcome, View
 from rewardharness.judging import media
+from rewardharness.library.entry import Entry
 from rewardharness.schema import LABELS, TIE, EditRequest, Example, Judgment
 
 LEAD = 0.03
 """Difference between two grades in [0, 1] below which neither candidate leads."""
 
-LIBRARY_FAILURES = frozenset({"nothing_to_measure", "no_criteria"})
-"""Codes of judgments that failed because the Library has nothing that applies."""
+ALIKE = 0.4
+"""Share of common wording from which on two Skills overlap."""
+TOGETHER = 0.8
+"""Share of the examples on which either of two Skills is consulted, on which both must be for them to overlap."""
+LEAST = 4
+"""Examples on which Skills must be consulted for anything to be said of them."""
+UNEVEN = 0.4
+"""Difference between the shares of misses of two kinds of edit from which on one Skill does not suit both."""
 
 _UNREAD = "nothing in the chain"
 _SHOWN = re.compile(r"\b([A-D]) as ([A-D])\b")
@@ -58,12 +68,6 @@ def kind_of(example: Example) -> str:
     return request_of(example).kinds[0]
 
 
-def missed(outcome: Outcome) -> bool:
-    """Return whether the Library may be the cause: the label was missed, or nothing in it applied."""
-    failure = outcome.judgment.failure
-    return outcome.failed or (failure is not None and failure.code in LIBRARY_FAILURES)
-
-
 def find_clusters(outcomes: Iterable[Outcome]) -> tuple[Cluster, ...]:
     """Group failures.
 
@@ -75,13 +79,11 @@ def find_clusters(outcomes: Iterable[Outcome]) -> tuple[Cluster, ...]:
     """
     groups: dict[tuple[str, tuple[str, ...]], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        if outcome.example.preference is not None and (outcome.judged or missed(outcome)):
-            groups[kind_of(outcome.example), specific_skills(outcome.judgment)].append(outcome)
-    clusters: list[Cluster] = []
-    for (kind, skills), members in groups.items():
-        wrong = sorted((each for each in members if missed(each)), key=_gravest)
-        successes = len(members) - len(wrong)
-        clusters += _divide(kind, skills, wrong, successes)
+        if outcome.example.preference is not None and (outcome.judged or outcome.missed):
+            entries = outcome.judgment.entries
+            skills = tuple(each.name for each in entries if each.kind == "skill" and each.reason != "always")
+            groups[kind_of(outcome.example), skills].append(outcome)
+    clusters = [cluster for (kind, skills), members in groups.items() for cluster in _divide(kind, skills, members)]
     return tuple(sorted(clusters, key=lambda each: (-each.strength, each.kind, each.skills, each.misled_by)))
 
 
@@ -95,12 +97,7 @@ def analyze(outcomes: Sequence[Outcome], limit: int = 8) -> tuple[Finding, ...]:
     Returns:
         Findings, strongest first, each with at most `MAX_CITED` cited examples.
     """
-    return tuple(_finding(cluster) for cluster in find_clusters(outcomes)[:limit])
-
-
-def specific_skills(judgment: Judgment) -> tuple[str, ...]:
-    """Return the names of the consulted Skills that are not always consulted."""
-    return tuple(each.name for each in judgment.entries if each.kind == "skill" and each.reason != "always")
+    return tuple(_cluster_finding(cluster) for cluster in find_clusters(outcomes)[:limit])
 
 
 def misled_by(outcome: Outcome) -> str:
@@ -176,32 +173,27 @@ def _object(text: str) -> Mapping[str, Any]:
 
 def _score_leads(judgment: Judgment, chosen: str, wanted: str) -> dict[str, float]:
     ours, theirs = judgment.scores.get(chosen), judgment.scores.get(wanted)
-    if ours is None or theirs is None:
-        return {}
     leads = {}
     for name in ("instruction", "quality"):
-        one, other = getattr(ours, name), getattr(theirs, name)
+        one, other = (getattr(scores, name, None) for scores in (ours, theirs))
         if one is not None and other is not None:
             leads[f"{name} score"] = (one - other) / 3
     return leads
 
 
-def _gravest(outcome: Outcome) -> tuple[float, str]:
-    return -(outcome.judgment.margin or 0.0), outcome.example.id
-
-
-def _divide(kind: str, skills: tuple[str, ...], wrong: Sequence[Outcome], successes: int) -> list[Cluster]:
+def _divide(kind: str, skills: tuple[str, ...], members: Sequence[Outcome]) -> list[Cluster]:
     """Divide failures by what misled the judge; causes that occur once form one group."""
+    wrong = [each for each in members if each.missed]
+    wrong.sort(key=lambda each: (-(each.judgment.margin or 0.0), each.example.id))
     by_cause: dict[str, list[Outcome]] = defaultdict(list)
-    causes = {outcome.example.id: misled_by(outcome) for outcome in wrong}
-    often = {cause for cause, count in Counter(causes.values()).items() if count > 1}
-    for outcome in wrong:
-        cause = causes[outcome.example.id]
-        by_cause[cause if cause in often or len(wrong) == 1 else ""].append(outcome)
-    return [Cluster(kind, skills, cause, tuple(members), successes) for cause, members in by_cause.items()]
+    causes = [misled_by(outcome) for outcome in wrong]
+    for outcome, cause in zip(wrong, causes, strict=True):
+        by_cause[cause if causes.count(cause) > 1 or len(wrong) == 1 else ""].append(outcome)
+    right = len(members) - len(wrong)
+    return [Cluster(kind, skills, cause, tuple(failures), right) for cause, failures in by_cause.items()]
 
 
-def _finding(cluster: Cluster) -> Finding:
+def _cluster_finding(cluster: Cluster) -> Finding:
     count, total = len(cluster.failures), len(cluster.failures) + cluster.successes
     context = f"judged with {', '.join(cluster.skills)}" if cluster.skills else "without a special Skill"
     cause = {
@@ -213,3 +205,93 @@ def _finding(cluster: Cluster) -> Finding:
     statement = f"Edits of kind {cluster.kind}, {context}: {count} of {total} {wrong}. {cause}"
     cited = tuple(outcome.example.id for outcome in cluster.failures[:MAX_CITED])
     return Finding(statement, cited, (cluster.kind,), count, cluster.successes)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What two Skills have in common."""
+
+    measures: tuple[str, ...]
+    """Measures by which both grade the same edits, which then count twice."""
+    alike: float
+    """Share of common wording, in [0, 1]."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether the Skills overlap enough for a finding."""
+        return bool(self.measures) or self.alike >= ALIKE
+
+
+def overlap(first: Entry, second: Entry) -> Overlap:
+    """Compare what two Skills say, wherever they are consulted."""
+    ours, theirs = (entry.rubric.criteria if entry.rubric else () for entry in (first, second))
+    pairs = [(one, other) for one in ours for other in theirs if one.measure and one.measure == other.measure]
+    same = [
+        one for one, other in pairs if not (one.applies and other.applies and {*one.applies}.isdisjoint(other.applies))
+    ]
+    return Overlap(tuple(dict.fromkeys(str(one.measure) for one in same)), similarity(first.body, second.body))
+
+
+def shape_findings(view: View) -> tuple[Finding, ...]:
+    """Find Skills to merge and Skills to split, in this order, without those of rejected edits.
+
+    Each finding cites at most `MAX_CITED` examples.
+    """
+    consulted: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in view.outcomes:
+        for entry in outcome.judgment.entries:
+            consulted[entry.name].append(outcome)
+    return (*_mergers(view, consulted), *_splits(view, consulted))
+
+
+def _mergers(view: View, consulted: Mapping[str, Sequence[Outcome]]) -> Iterator[Finding]:
+    tried = {frozenset(each.names) for each in view.rejected if each.operator == "merge"}
+    for first, second in combinations(view.library.skills, 2):
+        ids = [{each.example.id for each in consulted[name]} for name in (first.name, second.name)]
+        both, either = ids[0] & ids[1], ids[0] | ids[1]
+        if len(both) < LEAST or len(both) < TOGETHER * len(either) or is_general(first) != is_general(second):
+            continue
+        common = overlap(first, second)
+        if not common.enough or any({first.name, second.name} <= names for names in tried):
+            continue
+        what = [f"both grade by {', '.join(common.measures)}, which so counts twice"] if common.measures else []
+        what += [f"they share {common.alike:.0%} of their wording"] if common.alike >= ALIKE else []
+        statement = (
+            f"The Skills `{first.name}` and `{second.name}` overlap: both are consulted on {len(both)} of the "
+            f"{len(either)} examples on which either is, and {' and '.join(what)}. One Skill could say what both say."
+        )
+        yield _finding(statement, [each for each in consulted[first.name] if each.example.id in both])
+
+
+def _splits(view: View, consulted: Mapping[str, Sequence[Outcome]]) -> Iterator[Finding]:
+    tried = {name for each in view.rejected if each.operator in {"split", "retrigger"} for name in each.names}
+    for entry in view.library.skills:
+        if entry.name in tried or is_general(entry):
+            continue
+        by_kind: dict[str, list[Outcome]] = defaultdict(list)
+        for outcome in consulted[entry.name]:
+            by_kind[kind_of(outcome.example)].append(outcome)
+        misses = {kind: sum(one.missed for one in each) for kind, each in sorted(by_kind.items()) if len(each) >= LEAST}
+        shares = {kind: count / len(by_kind[kind]) for kind, count in misses.items()}
+        if not shares or max(shares.values()) - min(shares.values()) < UNEVEN:
+            continue
+        good, bad = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+        counts = {kind: f"{misses[kind]} of {len(by_kind[kind])} missed" for kind in (good, bad)}
+        statement = (
+            f"The Skill `{entry.name}` is consulted for edits of kind {good} ({counts[good]}) and of kind {bad} "
+            f"({counts[bad]}). What it says may suit only the first: split it, or change when it applies."
+        )
+        yield _finding(statement, by_kind[bad])
+
+
+def _finding(statement: str, outcomes: Sequence[Outcome]) -> Finding:
+    ordered = sorted(outcomes, key=lambda each: (not each.missed, each.example.id))
+    cited = tuple(each.example.id for each in ordered[:MAX_CITED])
+    kinds = [kind for kind, _ in Counter(kind_of(each.example) for each in ordered).most_common(MAX_CITED)]
+    failures = sum(each.missed for each in outcomes)
+    return Finding(statement, cited, tuple(kinds), failures, len(outcomes) - failures)
+
+
+def is_general(entry: Entry) -> bool:
+    """Whether an entry is consulted for every instruction."""
+    return any(trigger.always for trigger in entry.triggers)

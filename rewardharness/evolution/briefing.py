@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rewardharness.evolution.analyzer import find_clusters, kind_of, missed
+from rewardharness.evolution.analyzer import find_clusters, kind_of
 from rewardharness.evolution.operators import typed_edits_of
 from rewardharness.evolution.proposal import Mutation, Outcome, RejectedProposal, View
 from rewardharness.judging.chain import neutral
@@ -24,8 +24,8 @@ from rewardharness.task import TEXT
 
 MAX_ENTRY, MAX_INSTRUCTION, MAX_TRIGGERS = 3000, 600, 240
 """Characters that are shown of an entry's body, of an instruction, and of a list of triggers."""
-MAX_RESPONSE = 2000
-"""Characters that are shown of a text candidate."""
+MAX_RESPONSE, MAX_CHAIN = 2000, 2500
+"""Characters that are shown of a text candidate and of a chain."""
 MAX_TRIED = 12
 """Edits tried before that are shown, the latest."""
 
@@ -41,11 +41,6 @@ def quoted(text: str, limit: int) -> str:
     return _TAG.sub(r"‹\1", neutral(plain)).strip()
 
 
-def aliases_of(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Name examples for a model: id to alias."""
-    return {outcome.example.id: f"e{number}" for number, outcome in enumerate(outcomes, 1)}
-
-
 def choose_cases(outcomes: Sequence[Outcome], misses: int, hits: int, seed: int) -> list[Outcome]:
     """Choose what to read: misses from all clusters in turn, and hits of the same kinds of edit.
 
@@ -59,17 +54,20 @@ def choose_cases(outcomes: Sequence[Outcome], misses: int, hits: int, seed: int)
     depth = max(map(len, rows), default=0)
     chosen = [row[level] for level in range(depth) for row in rows if level < len(row)][:misses]
     kinds = {kind_of(each.example) for each in chosen}
-    met = [each for each in outcomes if each.judged and not missed(each) and kind_of(each.example) in kinds]
+    met = [each for each in outcomes if each.judged and not each.missed and kind_of(each.example) in kinds]
     drawn = random.Random(seed).sample(met, min(hits, len(met)))
     return [*chosen, *sorted(drawn, key=lambda each: each.example.id)]
 
 
-def case_text(outcome: Outcome, alias: str, chain_limit: int) -> str:
-    """Write one case with its chain."""
+def cases_text(cases: Sequence[Outcome]) -> str:
+    """Write cases with their chains; they are called e1, e2 and so on."""
+    return "\n".join(_case_text(outcome, f"e{number}") for number, outcome in enumerate(cases, 1))
+
+
+def _case_text(outcome: Outcome, alias: str) -> str:
     example, judgment = outcome.example, outcome.judgment
-    if judgment.preference is not None:
-        verdict = f"The judge preferred {judgment.preference} (margin {judgment.margin or 0:.2f})"
-    else:
+    verdict = f"The judge preferred {judgment.preference} (margin {judgment.margin or 0:.2f})"
+    if judgment.preference is None:
         verdict = f"The judge gave no answer ({judgment.failure.code if judgment.failure else 'unknown'})"
     consulted = ", ".join(entry.name for entry in judgment.entries) or "nothing"
     chain = "\n".join(f"[{step.kind}] {step.text}" for step in judgment.steps)
@@ -77,7 +75,7 @@ def case_text(outcome: Outcome, alias: str, chain_limit: int) -> str:
         f'<case name="{alias}">\nKind of edit: {kind_of(example)}. Candidates: {", ".join(example.labels)}. '
         f"People preferred {example.preference}. {verdict}.\nConsulted: {consulted}.\n"
         f"<instruction>\n{quoted(example.instruction, MAX_INSTRUCTION)}\n</instruction>\n"
-        f"{_responses(example)}<chain>\n{quoted(chain, chain_limit) or '(none)'}\n</chain>\n</case>"
+        f"{_responses(example)}<chain>\n{quoted(chain, MAX_CHAIN) or '(none)'}\n</chain>\n</case>"
     )
 
 
@@ -90,8 +88,8 @@ def _responses(example: Example) -> str:
 
 def counts_text(outcomes: Sequence[Outcome]) -> str:
     """Write hits and misses by kind of edit, most misses first."""
-    missing: Counter[str] = Counter(kind_of(each.example) for each in outcomes if missed(each))
-    total: Counter[str] = Counter(kind_of(each.example) for each in outcomes if each.judged or missed(each))
+    missing: Counter[str] = Counter(kind_of(each.example) for each in outcomes if each.missed)
+    total: Counter[str] = Counter(kind_of(each.example) for each in outcomes if each.judged or each.missed)
     kinds = sorted(total, key=lambda kind: (-missing[kind], kind))
     return "\n".join(f"- {kind}: {missing[kind]} of {total[kind]} missed" for kind in kinds) or "- nothing was judged"
 
@@ -111,20 +109,15 @@ def entry_text(entry: Entry, whole: bool) -> str:
     """Write one entry, with its body and prompt if `whole`."""
     triggers = quoted(entry.metadata.get("triggers", ""), MAX_TRIGGERS) or "(none: its description decides)"
     lines = [f'<entry name="{entry.name}" kind="{entry.kind}">', quoted(entry.description, MAX_INSTRUCTION)]
-    lines.append(f"triggers: {triggers}")
-    if entry.measure:
-        lines.append(f"measure: {quoted(entry.measure, 64)}")
+    lines += [f"triggers: {triggers}", *([f"measure: {quoted(entry.measure, 64)}"] if entry.measure else [])]
     for each in entry.rubric.criteria if entry.rubric else ():
         of = f", only {'/'.join(each.applies)}" if each.applies else ""
         by = f", measure {quoted(each.measure, 64)}" if each.measure else ""
         text = quoted(each.text, 200) if whole else ""
         lines.append(f"- criterion {each.id} (weight {each.weight:g}, {each.dimension}{of}{by}) {text}".rstrip())
-    if whole and entry.system_prompt:
-        lines.append(f"system prompt:\n{quoted(entry.system_prompt, MAX_ENTRY)}")
-    if whole and entry.output_schema:
-        lines.append(f"output_schema: {quoted(json.dumps(dict(entry.output_schema), ensure_ascii=False), MAX_ENTRY)}")
-    if whole and entry.body:
-        lines.append(f"body:\n{quoted(entry.body, MAX_ENTRY)}")
+    schema = json.dumps(dict(entry.output_schema), ensure_ascii=False) if entry.output_schema else ""
+    texts = {"system prompt:\n": entry.system_prompt, "output_schema: ": schema, "body:\n": entry.body}
+    lines += [f"{head}{quoted(text, MAX_ENTRY)}" for head, text in texts.items() if whole and text]
     return "\n".join([*lines, "</entry>"])
 
 
@@ -136,12 +129,12 @@ def tried_text(rejected: Sequence[RejectedProposal]) -> str:
 
 def grammar(view: View) -> str:
     """Write how edits are written in this phase."""
-    measures = "\n".join(f"- {name}: {MEASURES[name].description}" for name in view.known_measures if name in MEASURES)
-    measures = measures or "- (none)"
-    if view.phase == "tools":
-        return load("evolve_tools", view.task.wording, measures=measures)
     if view.phase == "prune":
         return load("evolve_prune")
+    known = [f"- {name}: {MEASURES[name].description}" for name in view.known_measures if name in MEASURES]
+    measures = "\n".join(known) or "- (none)"
+    if view.phase == "tools":
+        return load("evolve_tools", view.task.wording, measures=measures)
     return load("evolve_skills", kinds=kinds_text(view), measures=measures)
 
 

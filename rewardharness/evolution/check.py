@@ -47,13 +47,10 @@ class Check:
             f"A gain of about {100 * self.detectable_gain:.0f} points or more can be detected.",
         ]
         for scope in self.scopes:
-            verdict = "A run would accept the fit" if scope["accepted"] else "A run would reject the fit"
-            lines.append(f"{scope['name']}: {scope['reason']}. {verdict}, if it saw the same evidence.")
-        if not self.scopes:
-            lines.append(
-                f"A joint fit needs {LEAST_CASES} labeled examples whose images can be measured, so nothing is fitted."
-            )
-        return lines
+            verdict = f"A run would {'accept' if scope['accepted'] else 'reject'} the fit, if it saw the same evidence."
+            lines.append(f"{scope['name']}: {scope['reason']}. {verdict}")
+        need = f"A joint fit needs {LEAST_CASES} labeled examples whose images can be measured, so nothing is fitted."
+        return lines if self.scopes else [*lines, need]
 
 
 def check(
@@ -91,15 +88,12 @@ def check(
 
 
 def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[Json, ...]:
-    fits_of_scopes = fit_data(run, state)
+    collects, scopes = fit_data(run, state), list[Json]()
     alpha = (plan.schedule if isinstance(plan.schedule, DefaultSchedule) else DefaultSchedule()).fit_alpha
-    scopes: list[Json] = []
-    for number, collect in enumerate(fits_of_scopes):
-        data = collect()
+    for number, collect in enumerate(collects):
+        data, part = collect(), alpha * part_of(number, len(collects))
         folds = len(np.unique(data.comparisons.sources))
         tested = cross_validate(run, plan.library, state.outcomes, data, seed_of(plan.seed, "fit", number), folds)
-        evidence = tested.evidence(
-            alpha * part_of(number, len(fits_of_scopes)), len(data.examples), tested.judged + tested.failed
-        )
+        evidence = tested.evidence(part, len(data.examples), tested.judged + tested.failed)
         scopes.append({**evidence.to_json(), "name": data.name, "accepted": evidence.decision == "accept"})
     return tuple(scopes)

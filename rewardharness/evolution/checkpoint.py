@@ -75,8 +75,7 @@ class Checkpoints:
             LibraryError: If the champion cannot be saved.
             OSError: If the disk is full or fails. The previous checkpoint stays.
         """
-        members = state.population.members if state.population else ()
-        for member in members:
+        for member in state.population.members if state.population else ():
             folder = self._folder / POPULATION / member.library.id[:24]
             if not folder.is_dir():
                 member.library.save(folder)
@@ -118,12 +117,11 @@ class Checkpoints:
     def _population(self, document: Json | None) -> Population | None:
         if document is None:
             return None
-        members = tuple(
-            Member(**{**row, "library": Library.load(self._folder / POPULATION / row["library"][:24])})
-            for row in document["members"]
-        )
+        folder = self._folder / POPULATION
+        rows = ({**row, "library": Library.load(folder / row["library"][:24])} for row in document["members"])
         results = from_json(dict[str, tuple[float, float]], document["results"])
-        return Population(**{**document, "members": members, "seen": tuple(document["seen"]), "results": results})
+        read = {"members": tuple(Member(**row) for row in rows), "seen": tuple(document["seen"]), "results": results}
+        return Population(**{**document, **read})
 
     def _read(self) -> Json | None:
         path = self._folder / CHECKPOINT
@@ -149,10 +147,8 @@ def version_folder(folder: Path, version: int) -> Path:
 def proposal_json(proposal: Proposal) -> Json:
     """Convert a proposal to JSON, with entries as the text of their files."""
     names = ("operator", "statement", "source", *(("mutation",) if proposal.mutation else ()), "cited", "idea")
-    return {
-        **{name: getattr(proposal, name) for name in names},
-        "changes": [change_json(change) for change in proposal.changes],
-    }
+    changes = [change_json(change) for change in proposal.changes]
+    return {**{name: getattr(proposal, name) for name in names}, "changes": changes}
 
 
 def read_proposal(value: Mapping[str, Any]) -> Proposal:
@@ -187,6 +183,8 @@ def read_change(value: Mapping[str, Any]) -> Change:
 
 
 def _state_json(state: State, spent: Spent) -> Json:
+    population, members = state.population, state.population.members if state.population else ()
+    rows = [{**vars(member), "library": member.library.id} for member in members]
     return {
         "schema": SCHEMA,
         **{name: getattr(state, name) for name in _PLAIN},
@@ -196,27 +194,15 @@ def _state_json(state: State, spent: Spent) -> Json:
         "findings": [asdict(finding) for finding in state.findings],
         "rejected": [asdict(proposal) for proposal in state.rejected],
         "pending": [{**vars(item), "proposal": proposal_json(item.proposal)} for item in state.pending],
-        "population": _population_json(state.population),
+        "population": {**vars(population), "members": rows} if population else None,
         "pool": {name: _outcome_json(state, name) for name in state.outcomes},
     }
 
 
-def _population_json(population: Population | None) -> Json | None:
-    if population is None:
-        return None
-    members = [{**vars(member), "library": member.library.id} for member in population.members]
-    return {**vars(population), "members": members}
-
-
 def _outcome_json(state: State, name: str) -> Json:
     outcome, history = state.outcomes[name], state.histories.get(name)
-    return {
-        "judged": outcome.judged,
-        "credit": outcome.credit,
-        "right": history.right if history else None,
-        "total": history.total if history else None,
-        "second_opinion": name in state.twice,
-    }
+    answers = vars(history) if history else {"right": None, "total": None}
+    return {"judged": outcome.judged, "credit": outcome.credit, **answers, "second_opinion": name in state.twice}
 
 
 def _read_state(document: Json, library: Library) -> State:

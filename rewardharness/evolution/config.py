@@ -101,9 +101,8 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
 
     def make_schedule(self) -> "Schedule":
         """Make the order of the search."""
-        from rewardharness.evolution.paper import PaperSchedule
         from rewardharness.evolution.population import PopulationSchedule
-        from rewardharness.evolution.schedules import DefaultSchedule
+        from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
 
         if self.schedule == "paper":
             return PaperSchedule(iterations=self.iterations)

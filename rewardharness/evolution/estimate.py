@@ -8,9 +8,8 @@ from statistics import fmean
 from rewardharness.evolution.evaluator import may_fire
 from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.held_out import samples_for
-from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.population import FINAL_TESTS, RACE, PopulationSchedule
-from rewardharness.evolution.schedules import DefaultSchedule, Schedule
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule
 from rewardharness.evolution.steps import EVIDENCE_SHARE
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import count_crops, count_requests

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from rewardharness.evolution.analyzer import LIBRARY_FAILURES
 from rewardharness.evolution.progress import Meter
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.stop import Exhausted, check_disk
@@ -62,15 +61,10 @@ def affected(
         router: Whether a model decides on entries without triggers.
         tools: Whether the judge calls Tools; otherwise they are not part of the context.
     """
-    old, new = ({entry.name: entry for entry in library.entries} for library in (before, after))
-    changed: list[Entry] = []
-    for name in sorted({*old, *new}):
-        versions = {entry.entry_id if entry else "": entry for entry in (old.get(name), new.get(name))}
-        if len(versions) > 1:
-            changed += [entry for entry in versions.values() if entry and (tools or entry.kind == "skill")]
-    return tuple(
-        example for example in examples if any(may_fire(entry, example.instruction, router) for entry in changed)
-    )
+    old, new = ({(entry.name, entry.entry_id): entry for entry in library.entries} for library in (before, after))
+    versions = ({**old, **new}[key] for key in old.keys() ^ new.keys())
+    changed = [entry for entry in versions if tools or entry.kind == "skill"]
+    return tuple(one for one in examples if any(may_fire(entry, one.instruction, router) for entry in changed))
 
 
 def question_key(library: Library, example: Example, router: bool = False) -> str:
@@ -124,11 +118,6 @@ class Evaluator:
         """Whether the judge calls Tools."""
         return self.base_judge.traits.calls_tools
 
-    @property
-    def _router(self) -> bool:
-        """Whether a model decides on entries without triggers."""
-        return self.base_judge.traits.router_id is not None
-
     def judge(self, library: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
         """Judge examples.
 
@@ -148,10 +137,8 @@ class Evaluator:
         if len(due) < len(examples):
             self.meter.step(len(examples) - len(due))
         judged = {outcome.example.id: outcome for outcome in self._judge(self.base_judge, library, due, keys, cost)}
-        for name, outcome in judged.items():
-            failure = outcome.judgment.failure
-            if outcome.judged or (failure is not None and failure.code in LIBRARY_FAILURES):
-                self._cache[keys[name]] = outcome
+        kept = (outcome for outcome in judged.values() if outcome.judged or outcome.unsupported)
+        self._cache |= {keys[outcome.example.id]: outcome for outcome in kept}
         return [judged.get(example.id) or self._cache[keys[example.id]] for example in examples]
 
     def fresh(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
@@ -168,12 +155,11 @@ class Evaluator:
             examples: Labeled examples.
         """
         keys = {example.id: prefix + self.key(library, example) for example in examples}
-        cost = sum(key not in self.counted for key in keys.values())
-        return self._judge(judge, library, examples, keys, cost)
+        return self._judge(judge, library, examples, keys, self._new(keys))
 
     def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
         """Find the examples whose context differs between two Libraries."""
-        return affected(before, after, examples, self._router, self.calls_tools)
+        return affected(before, after, examples, self.base_judge.traits.router_id is not None, self.calls_tools)
 
     def rehearse(self, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
         """Call a prompted Tool on examples; each call counts as a judgment. Raises as `judge`.
@@ -185,7 +171,7 @@ class Evaluator:
         if judge is None or not self.calls_tools or not examples:
             return []
         keys = {example.id: f"tool-{tool.entry_id[:24]}/{example.id}" for example in examples}
-        cost = sum(key not in self.counted for key in keys.values())
+        cost = self._new(keys)
         self.check(cost)
         observations = run_to_end(judge.try_tool(tool, examples))
         for item in observations:
@@ -200,7 +186,7 @@ class Evaluator:
 
     def key(self, library: Library, example: Example) -> str:
         """Return the key of a question: everything that can change the answer and changes within a run."""
-        return question_key(library, example, self._router)
+        return question_key(library, example, self.base_judge.traits.router_id is not None)
 
     @contextmanager
     def outside_budget(self) -> Iterator[None]:
@@ -239,6 +225,9 @@ class Evaluator:
         if reason is not None:
             raise Exhausted(reason)
         check_disk(self.disks)
+
+    def _new(self, keys: dict[str, str]) -> int:
+        return sum(key not in self.counted for key in keys.values())
 
     def _count(self, keys: dict[str, str], cost: int) -> None:
         self.spent = replace(self.spent, judgments=self.spent.judgments + cost)

@@ -8,13 +8,13 @@ by position, and duplicate wording are rejected.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from rewardharness.codec import finite
 from rewardharness.errors import LibraryError, shown
-from rewardharness.evolution.proposal import OPERATORS, Operator, Proposal, View, wording
+from rewardharness.evolution.proposal import OPERATORS, Operator, Proposal, View, criteria_of, wording
 from rewardharness.judging.answers import MAX_REPLY, ReplyProblem, conclusion
 from rewardharness.judging.answers import find_objects as objects_in
 from rewardharness.judging.router import fires
@@ -33,11 +33,11 @@ MAX_WEIGHT = 20.0
 _TEXTS = ("description", "body", "system_prompt", "measure")
 MAX_BODY = 8000
 """Characters of the body of a proposed entry."""
-_LIMITS = {
-    "characters of description": 600,
-    "characters of body": MAX_BODY,
-    "characters of system prompt": 6000,
-    "criteria": 24,
+_LIMITS: Mapping[str, tuple[int, Callable[[Entry], str | Sequence[Criterion] | None]]] = {
+    "characters of description": (600, lambda entry: entry.description),
+    "characters of body": (MAX_BODY, lambda entry: entry.body),
+    "characters of system prompt": (6000, lambda entry: entry.system_prompt),
+    "criteria": (24, lambda entry: criteria_of(entry)),
 }
 SAME = 0.8
 """Share of word shingles from which on two wordings say the same."""
@@ -68,20 +68,20 @@ def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) ->
     if not edits:
         return ReplyProblem('The reply holds no JSON object with an "operator".')
     value = edits[-1]  # what comes before the last are drafts
-    operator = value["operator"].strip().lower().replace("-", "_")
-    if operator == "none":
+    named = value["operator"].strip().lower().replace("-", "_")
+    if named == "none":
         return None
-    if operator not in OPERATORS:
-        return ReplyProblem(f'There is no operator "{shown(operator, 40)}". Operators: {", ".join(OPERATORS)}.')
+    operator = next((name for name in OPERATORS if name == named), None)
+    if operator is None:
+        return ReplyProblem(f'There is no operator "{shown(named, 40)}". Operators: {", ".join(OPERATORS)}.')
     statement = value.get("statement")
     if not isinstance(statement, str) or not statement.strip():
         return ReplyProblem('There is no "statement" that says in a sentence why.')
     why = shown(" ".join(statement.split()), MAX_STATEMENT)
     try:
-        changes = changes_of(cast(Operator, operator), value, view, why)
+        proposal = Proposal(operator, changes_of(operator, value, view, why), why, cited, source)
     except EditError as error:
         return ReplyProblem(str(error))
-    proposal = Proposal(cast(Operator, operator), changes, why, cited, source)
     problem = problem_of(proposal, view)
     return ReplyProblem(problem) if problem else proposal
 
@@ -98,14 +98,12 @@ def problem_of(proposal: Proposal, view: View) -> str:
         return f"{error.message} {error.next_step}".strip()
     if any(tried.signature == proposal.signature for tried in view.rejected):
         return "The same edit was tried before and rejected."
-    entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]
     problem = _outside_phase(proposal, view)
-    for entry in entries:
+    for entry in proposal.entries:
         problem = problem or _oversize(entry, view.library.get(entry.name)) or _wording_problem(entry, after, view)
         if not problem and entry.system_prompt and not entry.measure and not entry.output_schema:
-            problem = (
-                f"The Tool `{entry.name}` has no output_schema: name at least one key of its JSON reply and its type."
-            )
+            missing = "has no output_schema: name at least one key of its JSON reply and its type."
+            problem = f"The Tool `{entry.name}` {missing}"
         problem = problem or _repeats(entry, after, view)
     return problem or _no_shorter(proposal, view) or _unreached(proposal, after, view)
 
@@ -127,27 +125,20 @@ def _edit(value: Mapping[str, Any]) -> dict[str, Any] | None:
 def _outside_phase(proposal: Proposal, view: View) -> str:
     if view.phase == "prune" and proposal.operator not in {"remove", "merge"}:
         return "This round only makes the Library smaller: remove or merge."
-    wanted: Kind | None = {"skills": "skill", "tools": "tool"}.get(view.phase)  # type: ignore[assignment]
     for change in proposal.changes:
         entry = view.library.get(change.name) if isinstance(change, RemoveEntry) else change.entry
-        if wanted is not None and entry is not None and entry.kind != wanted:
+        if view.phase != "prune" and entry is not None and view.phase != f"{entry.kind}s":
             return f"This round is about {view.phase}; `{shown(entry.name)}` is a {entry.kind}."
     return ""
 
 
 def _oversize(entry: Entry, old: Entry | None) -> str:
     """Return whether an entry is too large and not smaller than before."""
-    for (what, most), size, before in zip(_LIMITS.items(), _sizes(entry), _sizes(old), strict=True):
+    for what, (most, read) in _LIMITS.items():
+        size, before = (len(read(one) or "") if one else 0 for one in (entry, old))
         if size > max(most, before):
             return f"`{entry.name}` has {size} {what}; at most {most} are allowed."
     return ""
-
-
-def _sizes(entry: Entry | None) -> tuple[int, ...]:
-    if entry is None:
-        return (0,) * len(_LIMITS)
-    criteria = entry.rubric.criteria if entry.rubric else ()
-    return len(entry.description), len(entry.body), len(entry.system_prompt or ""), len(criteria)
 
 
 def _wording_problem(entry: Entry, after: Library, view: View) -> str:
@@ -197,11 +188,8 @@ def _guidance(entry: Entry) -> str:
 
 def _no_shorter(proposal: Proposal, view: View) -> str:
     """Return whether a merge does not make the Library shorter."""
-    if proposal.operator != "merge":
-        return ""
-    old = [entry for name in proposal.names if (entry := view.library.get(name)) is not None]
-    length = sum(len(wording(entry)) for entry in old)
-    if len(proposal.text) < length:
+    length = sum(len(wording(entry)) for name in proposal.names if (entry := view.library.get(name)))
+    if proposal.operator != "merge" or len(proposal.text) < length:
         return ""
     return f"The merged entry is no shorter than both together ({length} characters). Say once what both say."
 
@@ -269,19 +257,15 @@ def _known(view: View, name: str) -> Entry:
 
 
 def _reweighted(old: Entry, weights: Mapping[str, Any]) -> Entry:
-    known = {criterion.id for criterion in old.rubric.criteria} if old.rubric else set()
+    known = {criterion.id for criterion in criteria_of(old)}
     unknown = [shown(str(name), 40) for name in weights if name not in known]
     if old.rubric is None or unknown or not weights:
         raise EditError(
             f'`{old.name}` has the criteria {", ".join(sorted(known)) or "none"}; "weights" gives some of these '
             f"a number{f', not {unknown[0]}' if unknown else ''}."
         )
-    criteria = tuple(
-        replace(criterion, weight=_weight(weights[criterion.id], criterion.id))
-        if criterion.id in weights
-        else criterion
-        for criterion in old.rubric.criteria
-    )
+    new = {name: _weight(weight, name) for name, weight in weights.items()}
+    criteria = tuple(replace(one, weight=new.get(one.id, one.weight)) for one in old.rubric.criteria)
     return replace(old, rubric=replace(old.rubric, criteria=criteria))
 
 
@@ -292,10 +276,7 @@ def _merged(value: Mapping[str, Any], view: View, why: str) -> tuple[Change, ...
     first, second = (_known(view, str(name)) for name in names)
     if first.kind != second.kind:
         raise EditError("Only entries of one kind can be merged.")
-    entry = _new(_mapping(value, "entry"), first.kind, view)
-    gone = [old.name for old in (first, second) if old.name != entry.name]
-    here: Change = ReplaceEntry(entry, why) if len(gone) == 1 else AddEntry(entry, why)
-    return (*(RemoveEntry(name, why) for name in gone), here)
+    return _instead((first, second), [_new(_mapping(value, "entry"), first.kind, view)], why)
 
 
 def _divided(old: Entry, value: Mapping[str, Any], view: View, why: str) -> tuple[Change, ...]:
@@ -303,12 +284,16 @@ def _divided(old: Entry, value: Mapping[str, Any], view: View, why: str) -> tupl
     if len(parts) != 2:
         raise EditError('"entries" of a split is a list of two entries.')
     entries = [_new(part, old.kind, view) for part in parts]
-    names = {entry.name for entry in entries}
-    if len(names) < 2:
+    if entries[0].name == entries[1].name:
         raise EditError("The two entries of a split need different names.")
-    gone = () if old.name in names else (RemoveEntry(old.name, why),)
-    here = (ReplaceEntry(entry, why) if entry.name == old.name else AddEntry(entry, why) for entry in entries)
-    return (*gone, *here)
+    return _instead((old,), entries, why)
+
+
+def _instead(old: Sequence[Entry], new: Sequence[Entry], why: str) -> tuple[Change, ...]:
+    """Return the changes that put entries in the place of others; those of the same name are replaced."""
+    before, after = ({entry.name for entry in entries} for entries in (old, new))
+    gone = (RemoveEntry(entry.name, why) for entry in old if entry.name not in after)
+    return (*gone, *(ReplaceEntry(one, why) if one.name in before else AddEntry(one, why) for one in new))
 
 
 def _new(fields: Mapping[str, Any], kind: Kind, view: View) -> Entry:
@@ -334,7 +319,7 @@ def _rubric(old: Entry, fields: Mapping[str, Any]) -> Rubric | None:
     rows, gone = _rows(fields, "criteria", dict), _rows(fields, "remove_criteria", str)
     if not rows and not gone:
         return old.rubric
-    criteria = {criterion.id: criterion for criterion in old.rubric.criteria} if old.rubric else {}
+    criteria = {criterion.id: criterion for criterion in criteria_of(old)}
     for name in gone:
         if criteria.pop(name, None) is None:
             raise EditError(f"`{old.name}` has no criterion `{shown(name, 40)}` to remove.")
@@ -346,12 +331,11 @@ def _rubric(old: Entry, fields: Mapping[str, Any]) -> Rubric | None:
 
 
 def _criterion(row: Mapping[str, Any]) -> Criterion:
-    name, applies = _text(row, "id").strip(), _rows(row, "applies", str)
+    name, applies = _text(row, "id").strip(), tuple(dict.fromkeys(_rows(row, "applies", str)))
     weight = _weight(row.get("weight", 1.0), name)
     dimension = cast(Dimension, _text({"dimension": "instruction", **row}, "dimension"))
     measure = None if row.get("measure") is None else _text(row, "measure")
-    kinds = tuple(dict.fromkeys(applies))
-    return Criterion(name, _text(row, "text"), weight, dimension=dimension, measure=measure, applies=kinds)
+    return Criterion(name, _text(row, "text"), weight, dimension=dimension, measure=measure, applies=applies)
 
 
 def _weight(value: Any, name: str) -> float:

@@ -6,7 +6,7 @@ samples per question as the search has spent: the accuracy that the calls would 
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rewardharness.codec import UNSET, UnsetType
 from rewardharness.evolution.evaluator import Evaluator
@@ -107,43 +107,38 @@ class HeldOutReport:
     ensemble: EnsembleScore
     final_against_ensemble: HeldOutComparison | UnsetType = UNSET
 
+    @classmethod
+    def of(
+        cls,
+        final: Sequence[Outcome],
+        start: Sequence[Outcome],
+        empty: Sequence[Outcome] = (),
+        ensemble: Sequence[Outcome] = (),
+        samples: int = 0,
+        skipped: str = "",
+    ) -> "HeldOutReport":
+        """Compare outcomes.
 
-@dataclass(frozen=True)
-class HeldOutResult:
-    """Outcomes on the held-out test set."""
-
-    final: tuple[Outcome, ...]
-    start: tuple[Outcome, ...]
-    empty: tuple[Outcome, ...]
-    """Without a Library; empty for a judge without a model, which needs one."""
-    ensemble: tuple[Outcome, ...] = ()
-    """With the starting Library and `samples` samples per question."""
-    samples: int = 0
-    skipped: str = ""
-    """Why there is no comparison with self-ensembling; empty if there is one."""
+        Args:
+            final: With the final Library.
+            start: With the starting Library.
+            empty: Without a Library; none for a judge without a model, which needs one.
+            ensemble: With the starting Library and `samples` samples per question.
+            samples: Samples per question.
+            skipped: Why there is no comparison with self-ensembling; empty if there is one.
+        """
+        scores = Score.of(final), Score.of(start), Score.of(empty)
+        compared = HeldOutComparison.of(final, start), HeldOutComparison.of(final, empty)
+        if skipped:
+            return cls(len(final), *scores, *compared, EnsembleScore(skipped=skipped))
+        sampled = EnsembleScore(**vars(Score.of(ensemble)), samples=samples)
+        return cls(len(final), *scores, *compared, sampled, HeldOutComparison.of(final, ensemble))
 
     @property
     def lower(self) -> bool:
         """Whether the final Library does worse than the starting one by more than chance explains (`LOSS_LEVEL`)."""
-        compared = HeldOutComparison.of(self.final, self.start)
-        return compared.breaks > compared.fixes and sign_test(compared.breaks, compared.fixes) <= LOSS_LEVEL
-
-    @property
-    def report(self) -> HeldOutReport:
-        """The accuracies, and the final Library against the others."""
-        ensemble, against = EnsembleScore(skipped=self.skipped), HeldOutComparison.of(self.final, self.ensemble)
-        if not self.skipped:
-            ensemble = EnsembleScore(**vars(Score.of(self.ensemble)), samples=self.samples)
-        return HeldOutReport(
-            n=len(self.final),
-            final=Score.of(self.final),
-            start=Score.of(self.start),
-            empty=Score.of(self.empty),
-            final_against_start=HeldOutComparison.of(self.final, self.start),
-            final_against_empty=HeldOutComparison.of(self.final, self.empty),
-            ensemble=ensemble,
-            final_against_ensemble=UNSET if self.skipped else against,
-        )
+        fixes, breaks = self.final_against_start.fixes, self.final_against_start.breaks
+        return breaks > fixes and sign_test(breaks, fixes) <= LOSS_LEVEL
 
 
 def samples_for(judgments: int, held_out: int) -> int:
@@ -152,12 +147,8 @@ def samples_for(judgments: int, held_out: int) -> int:
 
 
 def evaluate_held_out(
-    evaluator: Evaluator,
-    examples: Sequence[Example],
-    start: Library,
-    final: Library,
-    samples: int | None,
-) -> HeldOutResult:
+    evaluator: Evaluator, examples: Sequence[Example], start: Library, final: Library, samples: int | None
+) -> tuple[HeldOutReport, list[Outcome], list[Outcome]]:
     """Judge the held-out examples with all Libraries that are compared.
 
     Args:
@@ -167,23 +158,25 @@ def evaluate_held_out(
         final: The evolved Library.
         samples: Samples of the self-ensembling comparison; None for as many as the search cost, 0 for none.
 
+    Returns:
+        The comparison, and the outcomes with the starting and with the final Library.
+
     Raises:
         Stopped: If a stop was requested.
         Paused: If the judge gives no answers.
     """
-    search = evaluator.spent.judgments
-    with_empty = evaluator.base_judge.traits.uses_model
+    times = samples_for(evaluator.spent.judgments, len(examples)) if samples is None else samples
+    libraries = dict.fromkeys((final, start, EMPTY) if evaluator.base_judge.traits.uses_model else (final, start))
+    skipped = "" if times > 1 else "not requested"
+    if not evaluator.noisy:
+        skipped = "this judge always gives the same answer, so asking again cannot gain"
     with evaluator.outside_budget():
-        libraries = dict.fromkeys((final, start, EMPTY) if with_empty else (final, start))
-        times = samples_for(search, len(examples)) if samples is None else samples
-        asked_again = evaluator.noisy and times > 1
-        evaluator.meter.begin("audit", len(examples) * (len(libraries) + asked_again))
-        judged = {library.id: tuple(evaluator.judge(library, examples)) for library in libraries}
-        result = HeldOutResult(judged[final.id], judged[start.id], judged[EMPTY.id] if with_empty else ())
-        if not evaluator.noisy:
-            return replace(result, skipped="this judge always gives the same answer, so asking again cannot gain")
-        if times < 2:
-            return replace(result, skipped="not requested")
+        evaluator.meter.begin("audit", len(examples) * (len(libraries) + (not skipped)))
+        judged = {library.id: evaluator.judge(library, examples) for library in libraries}
+        empty = judged[EMPTY.id] if EMPTY in libraries and evaluator.base_judge.traits.uses_model else ()
+        both = judged[final.id], judged[start.id]
+        if skipped:
+            return HeldOutReport.of(*both, empty, skipped=skipped), both[1], both[0]
         sampled = with_samples(evaluator.base_judge, times)
-        ensemble = tuple(evaluator.judge_with(sampled, f"{times}x-", start, examples))
-    return replace(result, ensemble=ensemble, samples=times)
+        ensemble = evaluator.judge_with(sampled, f"{times}x-", start, examples)
+    return HeldOutReport.of(*both, empty, ensemble, times), both[1], both[0]

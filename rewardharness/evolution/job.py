@@ -11,15 +11,15 @@ from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
 from rewardharness.errors import InputError
+from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT
 from rewardharness.evolution.config import AUDIT_SHARE, AUTO, BUILTIN, MARGIN, EvolveConfig
 from rewardharness.evolution.events import Event
 from rewardharness.evolution.initializer import FOLDER, LLM, write_library
-from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
+from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.loop import Callbacks, finished_report
 from rewardharness.evolution.loop import evolve as run_plan
-from rewardharness.evolution.observing import observer
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Orchestrator
 from rewardharness.evolution.regression import RegressionSet, regression_set
@@ -378,7 +378,7 @@ def open_orchestrator(
     """
     if spec == BUILTIN:
         return BuiltinOrchestrator()
-    return LLMOrchestrator(open_model(spec, _writer_settings(settings)), LLMSettings(images=images, language=language))
+    return LLMOrchestrator(open_model(spec, _writer_settings(settings)), images=images, language=language)
 
 
 def _writer_settings(settings: Settings) -> Settings:

@@ -7,32 +7,18 @@ is dropped and recorded. A refusal or timeout costs one proposal, not the round.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from rewardharness.errors import HarnessError, shown
-from rewardharness.evolution.analyzer import analyze, kind_of, missed
-from rewardharness.evolution.briefing import (
-    aliases_of,
-    case_text,
-    choose_cases,
-    counts_text,
-    entry_text,
-    grammar,
-    kinds_text,
-    library_text,
-    mutation_text,
-    quoted,
-    tried_text,
-)
+from rewardharness.evolution import briefing
+from rewardharness.evolution.analyzer import analyze, kind_of, shape_findings
 from rewardharness.evolution.evolver import find_objects, read_proposal, similarity
 from rewardharness.evolution.operators import condition_problem
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Outcome, Proposal, View
-from rewardharness.evolution.shape import shape_findings
 from rewardharness.judging.answers import ReplyProblem
 from rewardharness.judging.evaluate import run_to_end
-from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply
 from rewardharness.prompts import Language, in_language, load
@@ -44,30 +30,16 @@ MAX_FINDING = 600
 """Characters of a finding that are kept."""
 MAX_OBSERVED = 3000
 """Characters that are shown of what a Tool replied."""
-MAX_CHAIN = 2500
-"""Characters of one chain that are shown."""
 MISSES, HITS = 16, 8
 """Maximum number of failures per round whose chains are shown, and of successes of the same kinds."""
 SAME_ROUND = 0.8
 """Share of word shingles from which on two proposals of one round say the same."""
-MAX_TOKENS, TEMPERATURE = 6000, 0.7
-"""Of a reply, hidden thinking included; and above 0, so that rounds differ."""
+MAX_TOKENS, TEMPERATURE, TIMEOUT = 6000, 0.7, 300.0
+"""Of a reply, hidden thinking included; above 0, so that rounds differ; and seconds per reply, including retries."""
+MAX_PIXELS = 512 * 512
+"""Maximum size of the images of cited examples."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class LLMSettings:
-    """Settings of the requests."""
-
-    images: bool = False
-    """Whether the images of cited examples are shown. For models that see."""
-    max_pixels: int = 512 * 512
-    """Maximum size of these images."""
-    timeout: float | None = 300.0
-    """Seconds per reply, including retries."""
-    language: Language = "en"
-    """Language of the prompts."""
 
 
 async def ask_twice(
@@ -101,12 +73,12 @@ class LLMOrchestrator:
 
     Args:
         model: Any model; it is closed after each round and reopened in the next.
-        settings: How it is asked.
+        images: Whether the images of cited examples are shown. For models that see.
+        language: Language of the prompts.
     """
 
-    def __init__(self, model: Model, settings: LLMSettings = LLMSettings()) -> None:
-        self._model = model
-        self._settings = settings
+    def __init__(self, model: Model, *, images: bool = False, language: Language = "en") -> None:
+        self._model, self._images, self._language = model, images, language
         self.spent = Usage()
         self.findings: tuple[Finding, ...] = ()
         self.dropped: tuple[Dropped, ...] = ()
@@ -114,8 +86,8 @@ class LLMOrchestrator:
     @property
     def name(self) -> str:
         """The model's own id, whether it sees images, and the language of its prompts unless it is English."""
-        language = "" if self._settings.language == "en" else f", {self._settings.language} prompts"
-        return f"{self._model.id}{', with images' if self._settings.images else ''}{language}"
+        language = "" if self._language == "en" else f", {self._language} prompts"
+        return f"{self._model.id}{', with images' if self._images else ''}{language}"
 
     def propose(self, view: View) -> Sequence[Proposal]:
         """Analyse, then ask for one edit per finding.
@@ -124,9 +96,9 @@ class LLMOrchestrator:
             ModelError: If the model gave no answer at all.
         """
         self.findings, self.dropped = (), ()
-        if view.phase != "prune" and not any(missed(outcome) for outcome in view.outcomes):
+        if view.phase != "prune" and not any(outcome.missed for outcome in view.outcomes):
             return ()
-        with in_language(self._settings.language):
+        with in_language(self._language):
             return run_to_end(self._round(view))
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
@@ -136,31 +108,27 @@ class LLMOrchestrator:
             ModelError: If the model gave no answer.
         """
         self.dropped = ()
-        with in_language(self._settings.language):
+        with in_language(self._language):
             return run_to_end(self._repair(view, proposal, problem))
 
     async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]
         asked = load(
             "evolve_rehearsed",
-            library=library_text(view.library),
-            tool="\n".join(entry_text(entry, True) for entry in entries),
-            statement=quoted(proposal.statement, MAX_FINDING),
-            problem=quoted(problem, MAX_OBSERVED),
+            library=briefing.library_text(view.library),
+            tool="\n".join(briefing.entry_text(entry, True) for entry in proposal.entries),
+            statement=briefing.quoted(proposal.statement, MAX_FINDING),
+            problem=briefing.quoted(problem, MAX_OBSERVED),
         )
         try:
-            messages = [Message.of("user", asked)]
-            return await self._write(view, messages, proposal.statement, proposal.cited, proposal.mutation)
+            return await self._write(view, asked, [], proposal.statement, proposal.cited, proposal.mutation)
         finally:
             await self._model.close()
 
     async def _round(self, view: View) -> Sequence[Proposal]:
         try:
             self.findings = aims = await self._aims(view)
-            asked = await asyncio.gather(
-                *(self._evolve(view, aim, number) for number, aim in enumerate(aims)),
-                return_exceptions=True,
-            )
+            edits = (self._evolve(view, aim, number) for number, aim in enumerate(aims))
+            asked = await asyncio.gather(*edits, return_exceptions=True)
         finally:
             await self._model.close()
         proposals: list[Proposal] = []
@@ -195,13 +163,8 @@ class LLMOrchestrator:
         self.dropped = (*self.dropped, Dropped(problem, shown(excerpt, MAX_EXCERPT)))
 
     async def _ask(self, view: View, messages: Sequence[Message], attempt: int) -> Reply:
-        request = ChatRequest(
-            tuple(messages),
-            max_tokens=MAX_TOKENS,
-            temperature=TEMPERATURE,
-            seed=(view.seed + attempt) % (1 << 31),
-            timeout=self._settings.timeout,
-        )
+        limits, seed = (MAX_TOKENS, TEMPERATURE), (view.seed + attempt) % (1 << 31)
+        request = ChatRequest(tuple(messages), *limits, seed=seed, timeout=TIMEOUT)
         try:
             reply, paid = await view.replies.ask(self._model, request)
         except ModelError:
@@ -212,16 +175,12 @@ class LLMOrchestrator:
 
     async def _analyze(self, view: View) -> tuple[Finding, ...]:
         """Ask what goes wrong. If the model refuses or gives no usable reply, use the rules."""
-        cases = choose_cases(view.outcomes, MISSES, HITS, view.seed)
-        aliases = aliases_of(cases)
-        names = {alias: name for name, alias in aliases.items()}
-        system = load("analyze", view.task.wording, cited=str(MAX_CITED), limit=str(view.limit), kinds=kinds_text(view))
-        asked = load(
-            "analyze_cases",
-            library=library_text(view.library),
-            counts=counts_text(view.outcomes),
-            cases=_cases_text(cases, aliases),
-        )
+        cases = briefing.choose_cases(view.outcomes, MISSES, HITS, view.seed)
+        names = {f"e{number}": outcome.example.id for number, outcome in enumerate(cases, 1)}
+        limits = {"cited": str(MAX_CITED), "limit": str(view.limit), "kinds": briefing.kinds_text(view)}
+        system = load("analyze", view.task.wording, **limits)
+        library, counts = briefing.library_text(view.library), briefing.counts_text(view.outcomes)
+        asked = load("analyze_cases", library=library, counts=counts, cases=briefing.cases_text(cases))
         messages = [Message.of("system", system), Message.of("user", asked)]
         unusable = ReplyProblem('The reply holds no JSON object with "findings" that cite known cases.')
         try:
@@ -242,23 +201,27 @@ class LLMOrchestrator:
         """Ask for one edit that addresses a finding, with an operator if some are wanted."""
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
-        aliases = aliases_of(cases)
-        consulted = [entry.name for outcome in cases for entry in outcome.judgment.entries]
+        consulted = Counter(entry.name for outcome in cases for entry in outcome.judgment.entries)
         asked = load(
             "evolve_case",
-            library=library_text(view.library, [name for name, _ in Counter(consulted).most_common(5)]),
-            tried=tried_text(view.rejected),
-            finding=quoted(aim.statement, MAX_FINDING),
-            cases=_cases_text(cases, aliases),
+            library=briefing.library_text(view.library, [name for name, _ in consulted.most_common(5)]),
+            tried=briefing.tried_text(view.rejected),
+            finding=briefing.quoted(aim.statement, MAX_FINDING),
+            cases=briefing.cases_text(cases),
         )
-        pictures = await asyncio.to_thread(self._pictures, cases, aliases) if self._settings.images else []
+        more = await asyncio.to_thread(self._pictures, cases) if self._images else []
         mutation = view.mutations[number % len(view.mutations)] if view.mutations else None
-        wanted = [mutation_text(mutation)] if mutation else []
-        messages = [Message.of("user", asked, *pictures, *wanted)]
-        return await self._write(view, messages, aim.statement, aim.cited, mutation)
+        more += [briefing.mutation_text(mutation)] if mutation else []
+        return await self._write(view, asked, more, aim.statement, aim.cited, mutation)
 
     async def _write(
-        self, view: View, asked: Sequence[Message], aim: str, cited: tuple[str, ...], mutation: Mutation | None
+        self,
+        view: View,
+        asked: str,
+        more: Sequence[str | ImagePart],
+        aim: str,
+        cited: tuple[str, ...],
+        mutation: Mutation | None,
     ) -> Proposal | None:
         """Ask for one edit, with one chance to correct a reply that is unusable or misses the operator's condition."""
 
@@ -269,7 +232,8 @@ class LLMOrchestrator:
             unmet = condition_problem(mutation, outcome, view)
             return ReplyProblem(f"It is no `{mutation}`: {unmet}") if unmet else replace(outcome, mutation=mutation)
 
-        messages = [Message.of("system", load("evolve", view.task.wording, grammar=grammar(view))), *asked]
+        system = load("evolve", view.task.wording, grammar=briefing.grammar(view))
+        messages = [Message.of("system", system), Message.of("user", asked, *more)]
         outcome = await ask_twice(partial(self._ask, view), messages, read)
         if isinstance(outcome, Proposal):
             return outcome
@@ -277,14 +241,14 @@ class LLMOrchestrator:
         self.dropped = (*self.dropped, dropped)
         return None
 
-    def _pictures(self, cases: Sequence[Outcome], aliases: Mapping[str, str]) -> list[str | ImagePart]:
+    def _pictures(self, cases: Sequence[Outcome]) -> list[str | ImagePart]:
         """Encode the images of cited examples; an example with an unreadable image is shown without any."""
         parts: list[str | ImagePart] = []
-        for outcome in cases:
-            example, alias = outcome.example, aliases[outcome.example.id]
-            titles = [f"{alias}, {title[0].lower()}{title[1:]}:" for title in example.titles]
+        for number, outcome in enumerate(cases, 1):
+            example = outcome.example
+            titles = [f"e{number}, {title[0].lower()}{title[1:]}:" for title in example.titles]
             try:
-                images = [encode_for_model(image, self._settings.max_pixels) for image in example.images]
+                images = [encode_for_model(image, MAX_PIXELS) for image in example.images]
             except HarnessError:
                 continue
             for title, image in zip(titles, images, strict=True):
@@ -313,8 +277,8 @@ def read_findings(text: str, view: View, names: Mapping[str, str]) -> tuple[Find
         named = [kind for kind in _list(row.get("kinds")) if kind in EDIT_KINDS]
         kinds = tuple(dict.fromkeys(named or [kind_of(by_id[name].example) for name in cited]))
         alike = [outcome for outcome in view.outcomes if kind_of(outcome.example) in kinds]
-        failures = sum(map(missed, alike))
-        successes = sum(outcome.judged and not missed(outcome) for outcome in alike)
+        failures = sum(outcome.missed for outcome in alike)
+        successes = sum(outcome.judged and not outcome.missed for outcome in alike)
         short = shown(" ".join(statement.split()), MAX_FINDING)
         findings.setdefault(short, Finding(short, cited[:MAX_CITED], kinds, failures, successes))
     return tuple(findings.values())
@@ -327,7 +291,3 @@ def _alike(one: Proposal, other: Proposal) -> bool:
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _cases_text(cases: Sequence[Outcome], aliases: Mapping[str, str]) -> str:
-    return "\n".join(case_text(outcome, aliases[outcome.example.id], MAX_CHAIN) for outcome in cases)

@@ -9,19 +9,9 @@ from pathlib import Path
 
 from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.evolution import events
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Checkpoints
 from rewardharness.evolution.evaluator import Evaluator
-from rewardharness.evolution.events import (
-    Concluding,
-    Event,
-    Finished,
-    Judged,
-    Paused,
-    Resumed,
-    Started,
-    read_events,
-    write_event,
-)
 from rewardharness.evolution.held_out import Score, evaluate_held_out
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import PROGRESS, Meter, ProgressFile, RunProgress
@@ -49,7 +39,7 @@ class Callbacks:
     """Receives events and progress of a run, and may stop it."""
 
     stop: StopRequest = field(default_factory=StopRequest)
-    on_event: Callable[[Event], None] = lambda event: None
+    on_event: Callable[[events.Event], None] = lambda event: None
     """Called with each event after it is written."""
     on_progress: Callable[[RunProgress], None] = lambda progress: None
     """Called after each judgment, at the start of a phase, and every two seconds without either, by another thread."""
@@ -86,13 +76,11 @@ def evolve(
         OSError: If something could not be saved. The same call resumes it.
         Stopped: If a stop was requested. The same call resumes it.
     """
-    parts = plan.parts
     if restart or not (folder / CHECKPOINT).exists():
         plan.check_budget()
-    started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
-    manifest, stop = {**plan.manifest, **started}, callbacks.stop
-    with RunFolder(folder, manifest, restart=restart, record=record, stop=stop) as run_folder:
-        session = _Session(plan, run_folder, callbacks, parts, (folder, *disks), executor)
+    manifest = {**plan.manifest, "started": datetime.now(UTC).isoformat(timespec="seconds")}
+    with RunFolder(folder, manifest, restart=restart, record=record, stop=callbacks.stop) as run_folder:
+        session = _Session(plan, run_folder, callbacks, (folder, *disks), executor)
         try:
             with session.meter.beating():
                 return session.run()
@@ -118,8 +106,8 @@ def finished_report(plan: EvolutionPlan, folder: Path) -> EvolutionReport | None
 
 def _last_report(folder: Path) -> EvolutionReport | None:
     """Return the report of a finished run; None if it is out of date or cannot be read."""
-    events = read_events(folder) if Checkpoints(folder).ending else []
-    if not events or not isinstance(events[-1], Finished):
+    written = events.read_events(folder) if Checkpoints(folder).ending else []
+    if not written or not isinstance(written[-1], events.Finished):
         return None
     with suppress(HarnessError):
         return read_report(folder)
@@ -167,16 +155,14 @@ class _Session:
         plan: EvolutionPlan,
         folder: RunFolder,
         callbacks: Callbacks,
-        parts: tuple[tuple[Example, ...], tuple[Example, ...]],
         disks: tuple[Path, ...],
         executor: Executor | None = None,
     ) -> None:
         self.plan, self.folder, self.callbacks = plan, folder, callbacks
-        self.training, self.held_out = parts
+        self.training, self.held_out = plan.parts
         self.checkpoints = Checkpoints(folder.path)
-        step, lines = self.checkpoints.step or 0, [line for _, line in read_jsonl(folder.results_file)]
-        spent = self.checkpoints.spent
-        replies = Replies(folder.path)
+        step, spent, replies = self.checkpoints.step or 0, self.checkpoints.spent, Replies(folder.path)
+        lines = [line for _, line in read_jsonl(folder.results_file)]
         # Both files are ahead of the checkpoint, unless a user removed them.
         judged, self._asked_before = (
             max(usages, key=lambda usage: usage.calls)
@@ -198,17 +184,18 @@ class _Session:
             counted={line["id"] for line in lines if line["step"] < step},
             recorded={line["id"] for line in lines if line["step"] >= step and not line.get("failure")},
         )
+        data = f"{plan.dataset.name}: {len(self.training)} examples that edits were chosen on; expect less on others"
         setting = {
-            "data": f"{plan.dataset.name}: {len(parts[0])} examples that edits were chosen on; expect less on others",
+            "data": data,
             "data_digest": plan.dataset.digest,
             "judge": f"{plan.judge.name}, {plan.judge.protocol}",
         }
         known = (self.observe, known_measures(), plan.seed, self.emit, setting, replies, self.meter.subphase)
         self.steps = Run(self.evaluator, plan.orchestrator, self.training, *known)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Write an event, then pass it on."""
-        write_event(self.folder.path, event)
+        events.write_event(self.folder.path, event)
         self.callbacks.on_event(event)
 
     def report_progress(self, progress: RunProgress) -> None:
@@ -230,7 +217,7 @@ class _Session:
         elif isinstance(error, OSError):
             reason = "disk", f"Something could not be saved: {error}.", "Free space, then give the same command."
         with suppress(OSError):
-            self.emit(Paused(*reason, step=self.evaluator.step))
+            self.emit(events.Paused(*reason, step=self.evaluator.step))
 
     def run(self) -> EvolutionReport:
         """Run or resume it."""
@@ -245,7 +232,7 @@ class _Session:
                 state = self.checkpoints.load(self.training, self.evaluator)
             if state is not None and reopened:
                 state = replace(state, ending="")
-            self.emit(Resumed(step=self.evaluator.step))
+            self.emit(events.Resumed(step=self.evaluator.step))
         if state is None:
             state = self._begin()
         estimate = self.plan.estimate
@@ -266,7 +253,7 @@ class _Session:
         if not self.folder.resumed:
             names = (plan.judge.name, plan.orchestrator.name, plan.schedule.name, plan.dataset.name)
             sizes = (len(self.training), len(self.held_out))
-            self.emit(Started(*names, *sizes, plan.library.id, plan.seed, to_json(plan.estimate)))
+            self.emit(events.Started(*names, *sizes, plan.library.id, plan.seed, to_json(plan.estimate)))
         self.meter.begin("pool", plan.estimate.begin)
         try:
             outcomes = self.evaluator.judge(plan.library, plan.schedule.watched(self.training))
@@ -284,7 +271,7 @@ class _Session:
                 kind="endpoint",
             )
         score = Score.of(outcomes)
-        self.emit(Judged(score.judged, score.n - score.judged, score.accuracy))
+        self.emit(events.Judged(score.judged, score.n - score.judged, score.accuracy))
         state = replace(begin(plan.library, outcomes), step=1)
         self.save(state)
         return state
@@ -292,10 +279,10 @@ class _Session:
     def _conclude(self, state: State) -> EvolutionReport:
         """Compare the Libraries on held-out examples, and write the report."""
         plan, folder = self.plan, self.folder.path
-        self.emit(Concluding(state.ending, self.evaluator.spent, step=state.step))
+        self.emit(events.Concluding(state.ending, self.evaluator.spent, step=state.step))
         held_out = evaluate_held_out(self.evaluator, self.held_out, plan.library, state.library, plan.samples)
         regression = evaluate_regression_set(self.evaluator, plan.regression, plan.library, state.library)
-        result = plan.library if held_out.lower or regression.lost else state.library
+        result = plan.library if held_out[0].lower or regression.lost else state.library
         self.meter.end()
         with self.evaluator.outside_budget():
             start = self.evaluator.judge(plan.library, plan.schedule.watched(self.training))
@@ -307,17 +294,7 @@ class _Session:
         report = build_report(plan, state, result, start, held_out, regression, self.evaluator.spent, folder)
         write_json(folder / REPORT, to_json(report))
         write_text(folder / PAGE, report_page(report))
-        self.emit(
-            Finished(
-                state.ending,
-                state.accuracy,
-                report.audit.final.accuracy,
-                result.id,
-                step=state.step,
-                audit=report.audit.final,
-                start=report.audit.start,
-                headline=headline(report),
-                spent=self.evaluator.spent,
-            )
-        )
+        final, start_score, spent = report.audit.final, report.audit.start, self.evaluator.spent
+        scores = (state.accuracy, final.accuracy, result.id, final, start_score, headline(report), spent)
+        self.emit(events.Finished(state.ending, *scores, step=state.step))
         return report

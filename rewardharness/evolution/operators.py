@@ -12,7 +12,16 @@ from itertools import combinations
 from typing import Literal
 
 from rewardharness.evolution.evolver import similarity
-from rewardharness.evolution.proposal import MUTATIONS, Mutation, Operator, Outcome, Phase, Proposal, View, wording
+from rewardharness.evolution.proposal import (
+    MUTATIONS,
+    Mutation,
+    Operator,
+    Outcome,
+    Proposal,
+    View,
+    criteria_of,
+    wording,
+)
 from rewardharness.evolution.state import seed_of
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry
@@ -86,7 +95,8 @@ class _Step:
     @property
     def criteria(self) -> tuple[dict[str, Criterion], dict[str, Criterion]]:
         """Its criteria before and after, by id."""
-        return _criteria(self.old), _criteria(self.new)
+        before, after = ({one.id: one for one in criteria_of(entry)} for entry in (self.old, self.new))
+        return before, after
 
     @property
     def shifts(self) -> dict[str, float]:
@@ -156,9 +166,9 @@ def possible_mutations(view: View, *, model: bool = True) -> tuple[Mutation, ...
     """
     skills, tools = view.library.skills, view.library.tools
     free = [entry for entry in (tools if view.phase == "tools" else view.library.entries) if not entry.protected]
-    sizes = [len(entry.rubric.criteria) if entry.rubric else 0 for entry in skills]
+    sizes = [len(criteria_of(entry)) for entry in skills]
     several = any(size > 1 for size in sizes)
-    rules: tuple[tuple[Phase, bool, tuple[Mutation, ...]], ...] = (
+    rules: tuple[tuple[str, bool, tuple[Mutation, ...]], ...] = (
         ("skills", True, ("punish_artifacts",)),
         ("skills", bool(skills), ("raise_bar", "focus_on_facts", "retrigger")),
         ("skills", bool(skills) if model else any(sizes), ("decompose",)),
@@ -332,19 +342,15 @@ def _fixes_tool(edit: _Edit) -> bool:
     return fixed and edit.changes("tool")
 
 
-def _criteria(entry: Entry) -> dict[str, Criterion]:
-    return {one.id: one for one in entry.rubric.criteria} if entry.rubric else {}
-
-
 def _guidance(entry: Entry) -> tuple[str, ...]:
     """Return the texts of an entry for a judge, without its triggers and weights."""
-    return entry.body, entry.system_prompt or "", *(one.text for one in _criteria(entry).values())
+    return entry.body, entry.system_prompt or "", *(one.text for one in criteria_of(entry))
 
 
 def _artifact_share(entry: Entry) -> float:
     """Return the share of the weight of criteria about artifacts and unrequested changes."""
     shares = entry.rubric.weights() if entry.rubric else {}
-    return sum(shares.get(one.id, 0.0) for one in _criteria(entry).values() if _about_artifacts(one))
+    return sum(shares.get(one.id, 0.0) for one in criteria_of(entry) if _about_artifacts(one))
 
 
 def _about_artifacts(one: Criterion) -> bool:

@@ -19,7 +19,7 @@ from rewardharness.evolution.gate import ALPHA, Evidence, SignTest, level
 from rewardharness.evolution.joint.step import fit_next, fits
 from rewardharness.evolution.operators import Choice, next_operator, possible_mutations, with_gains
 from rewardharness.evolution.proposal import Mutation, Outcome, Proposal, wording
-from rewardharness.evolution.schedules import FIT, ending_of
+from rewardharness.evolution.schedules import FIT, Schedule, ending_of
 from rewardharness.evolution.state import Member, Population, State, seed_of
 from rewardharness.evolution.steps import Run, decide, emit_decided, request_proposals, skip, view_of
 from rewardharness.evolution.trial import GateSettings
@@ -61,7 +61,7 @@ which half of the weight of length is subtracted."""
 
 
 @dataclass(frozen=True)
-class PopulationSchedule:
+class PopulationSchedule(Schedule):
     """A population search."""
 
     name: Strategy = "evolutionary"
@@ -74,10 +74,6 @@ class PopulationSchedule:
     objective: Objective = "default"
     islands: int = 1
     """Populations with own random numbers that take turns; the best member of each migrates to the next."""
-
-    def watched(self, training: tuple[Example, ...]) -> tuple[Example, ...]:
-        """Return all of them."""
-        return training
 
     def advance(self, run: Run, state: State) -> State:
         """Take the next step: a joint fit, a generation, or a final test."""
@@ -95,11 +91,9 @@ class PopulationSchedule:
     def _member(self, run: Run, library: Library, island: int) -> Member:
         """Judge a Library on the examples that proposals are written from."""
         outcomes = run.evaluator.judge(library, run.sides[0])
-        kinds: dict[str, list[float]] = {}
-        for outcome in outcomes:
-            if outcome.judged:
-                kinds.setdefault(kind_of(outcome.example), []).append(outcome.credit)
-        by_kind = {kind: fmean(credits) for kind, credits in sorted(kinds.items())}
+        judged = [(kind_of(outcome.example), outcome.credit) for outcome in outcomes if outcome.judged]
+        kinds = sorted({kind for kind, _ in judged})
+        by_kind = {kind: fmean(credit for other, credit in judged if other == kind) for kind in kinds}
         return Member(library, value_of(self.objective, outcomes, library), by_kind, island)
 
     def _generation(self, run: Run, state: State, population: Population) -> State:
@@ -130,7 +124,7 @@ class PopulationSchedule:
         raced = self._race(run, state, children, source)
         judged = [self._member(run, child.library, island) for child in raced]
         kept = survivors(self.name, here, judged, self.population, source)
-        better = max(each.fitness for each in kept) > max(each.fitness for each in population.members)
+        better = max(map(_rank, kept))[0] > max(map(_rank, population.members))[0]
         idle = 0 if better else PATIENCE if silent and self.islands == 1 else state.idle + 1
         members = (*(each for each in population.members if each.island != island), *kept)
         members = migrated(members, population.generation, self.islands, self.population)
@@ -331,11 +325,9 @@ def migrated(members: tuple[Member, ...], generation: int, islands: int, size: i
 def difference(before: Library, after: Library) -> Proposal:
     """Return the edit that turns one Library into another."""
     why = "Found by a population search."
-    changes: list[Change] = []
-    for entry in after.entries:
-        old = before.get(entry.name)
-        if old is None or old.entry_id != entry.entry_id:
-            changes.append(AddEntry(entry, why) if old is None else ReplaceEntry(entry, why))
+    known = {entry.name: entry.entry_id for entry in before.entries}
+    new = [entry for entry in after.entries if known.get(entry.name) != entry.entry_id]
+    changes: list[Change] = [ReplaceEntry(one, why) if one.name in known else AddEntry(one, why) for one in new]
     changes += [RemoveEntry(entry.name, why) for entry in before.entries if entry.name not in after]
     says = f"The best Library of the population: {len(changes)} entries differ."
     return Proposal("bundle", tuple(changes), says, (), SOURCE)

@@ -8,6 +8,7 @@ from rewardharness.errors import LibraryError
 from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
 from rewardharness.files import content_id
 from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Example, Judgment, Usage
 from rewardharness.task import IMAGE_EDIT, Task, task_of
@@ -42,6 +43,9 @@ MUTATIONS: tuple[Mutation, ...] = get_args(Mutation)
 Phase = Literal["skills", "tools", "prune"]
 """What a round may change: Skills, Tools, or the size of the Library."""
 
+LIBRARY_FAILURES = frozenset({"nothing_to_measure", "no_criteria"})
+"""Codes of judgments that failed because the Library has nothing that applies."""
+
 MAX_CITED = 4
 """Examples that a finding or a proposal may cite."""
 
@@ -67,6 +71,17 @@ class Outcome:
     def failed(self) -> bool:
         """Whether it was judged and the label was missed, at least partly."""
         return self.judged and self.credit < 1
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether it was not judged because the Library has nothing that applies."""
+        failure = self.judgment.failure
+        return failure is not None and failure.code in LIBRARY_FAILURES
+
+    @property
+    def missed(self) -> bool:
+        """Whether the Library may be the cause: the label was missed, or nothing in it applied."""
+        return self.failed or self.unsupported
 
 
 @dataclass(frozen=True)
@@ -112,9 +127,14 @@ class Proposal:
         return content_id(["idea", *self.idea] if self.idea else [_change_json(change) for change in self.changes])
 
     @property
+    def entries(self) -> list[Entry]:
+        """The entries that it would put into the Library."""
+        return [change.entry for change in self.changes if not isinstance(change, RemoveEntry)]
+
+    @property
     def text(self) -> str:
         """All wording that it would put into the Library, to compare with other wording."""
-        return "\n".join(wording(change.entry) for change in self.changes if not isinstance(change, RemoveEntry))
+        return "\n".join(map(wording, self.entries))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -247,8 +267,13 @@ def name_of(change: Change) -> str:
 
 def wording(entry: Entry) -> str:
     """Return all texts of an entry: description, body, system prompt and criteria."""
-    criteria = [each.text for each in entry.rubric.criteria] if entry.rubric else []
+    criteria = (each.text for each in criteria_of(entry))
     return "\n".join(filter(None, (entry.description, entry.body, entry.system_prompt, *criteria)))
+
+
+def criteria_of(entry: Entry | None) -> tuple[Criterion, ...]:
+    """Return the criteria of an entry; none for no entry, and for one without a rubric."""
+    return entry.rubric.criteria if entry is not None and entry.rubric else ()
 
 
 def _change_json(change: Change) -> list[object]:

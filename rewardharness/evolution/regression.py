@@ -99,33 +99,20 @@ class RegressionReport:
     kinds: tuple[GroupScore, ...]
     """By kind of fault."""
 
-
-@dataclass(frozen=True)
-class RegressionResult:
-    """Outcomes of two Libraries on the regression set."""
-
-    start: tuple[Outcome, ...] = ()
-    final: tuple[Outcome, ...] = ()
-    margin: float = MARGIN
-
-    @property
-    def lost(self) -> bool:
-        """Whether the final Library loses more than the margin."""
-        before, after = Score.of(self.start).accuracy, Score.of(self.final).accuracy
-        return before is not None and (after is None or before - after > self.margin)
-
-    @property
-    def report(self) -> RegressionReport:
-        """The accuracies, by the fault of the worse candidate."""
-        kinds = group_scores(self.start, self.final, lambda example: example.label_kind or "")
+    @classmethod
+    def of(cls, start: Sequence[Outcome], final: Sequence[Outcome], margin: float) -> "RegressionReport":
+        """Compare the outcomes of two Libraries, by the fault of the worse candidate."""
+        kinds = group_scores(start, final, lambda example: example.label_kind or "")
         named = (replace(kind, name=kind.name.removeprefix("demo_").replace("_", " ")) for kind in kinds)
-        scores = Score.of(self.start), Score.of(self.final)
-        return RegressionReport(len(self.start), self.margin, self.lost, *scores, tuple(named))
+        scores = Score.of(start), Score.of(final)
+        before, after = scores[0].accuracy, scores[1].accuracy
+        lost = before is not None and (after is None or before - after > margin)
+        return cls(len(start), margin, lost, *scores, tuple(named))
 
 
 def evaluate_regression_set(
     evaluator: Evaluator, pairs: RegressionSet, start: Library, final: Library
-) -> RegressionResult:
+) -> RegressionReport:
     """Judge the regression set with both Libraries; nothing is judged if they are the same.
 
     Raises:
@@ -133,7 +120,7 @@ def evaluate_regression_set(
         RunPaused: If the judge gives no answers.
     """
     if start.id == final.id or not pairs.pairs:
-        return RegressionResult(margin=pairs.margin)
+        return RegressionReport.of((), (), pairs.margin)
     meter = evaluator.meter
     meter.begin("drawing", pairs.pairs)
     examples = pairs.draw(meter.reach)
@@ -145,5 +132,5 @@ def evaluate_regression_set(
             meter.step(2)
         meter.end()  # the judgments below use cached measurements
     with evaluator.outside_budget():
-        before, after = (tuple(evaluator.judge(library, examples)) for library in (start, final))
-    return RegressionResult(before, after, pairs.margin)
+        before, after = (evaluator.judge(library, examples) for library in (start, final))
+    return RegressionReport.of(before, after, pairs.margin)

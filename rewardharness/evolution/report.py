@@ -4,19 +4,18 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rewardharness.codec import ValidationError, from_json
-from rewardharness.data.source import VoterAgreement, describe_skipped
+from rewardharness.data.source import VoterAgreement
 from rewardharness.errors import DataError, RunError, shell
 from rewardharness.evolution.events import Decided, EvidenceReport, Judged, Proposed, Skipped, read_events
-from rewardharness.evolution.held_out import HeldOutComparison, HeldOutReport, HeldOutResult, Score
+from rewardharness.evolution.held_out import HeldOutReport, Score
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.evolution.regression import GroupScore, RegressionReport, RegressionResult, group_scores
+from rewardharness.evolution.regression import GroupScore, RegressionReport, group_scores
 from rewardharness.evolution.state import State
 from rewardharness.files import read_json, read_jsonl
-from rewardharness.judging.report import wilson
 from rewardharness.library.store import Library
 from rewardharness.runs.spending import Budget, SpendingLimits, Spent, line_usage
 from rewardharness.runs.store import RESULTS
@@ -174,8 +173,8 @@ def build_report(
     state: State,
     result: Library,
     start: Sequence[Outcome],
-    held_out: HeldOutResult,
-    regression: RegressionResult,
+    held_out: tuple[HeldOutReport, Sequence[Outcome], Sequence[Outcome]],
+    regression: RegressionReport,
     spent: Spent,
     folder: Path,
 ) -> EvolutionReport:
@@ -186,11 +185,12 @@ def build_report(
         state: Its last state.
         result: The resulting Library: the champion, or the starting Library if that does better.
         start: Outcomes of the starting Library on the training examples.
-        held_out: Outcomes on the held-out test set.
-        regression: Outcomes on the regression set.
+        held_out: The comparison on the held-out test set, with the outcomes of the starting and the final Library.
+        regression: The comparison on the regression set.
         spent: Spending.
         folder: The run folder, for its events and results.
     """
+    audit, before, after = held_out
     final = tuple(state.outcomes.values())
     events, lines = read_events(folder), [line for _, line in read_jsonl(folder / RESULTS)]
     examples = {outcome.example.id: outcome.example for outcome in final}
@@ -202,11 +202,11 @@ def build_report(
         ending=state.ending,
         library=LibraryFacts(plan.library.id, result.id, state.library.id, version, *sizes),
         pool=TrainingReport(NOTE, Score.of(start), Score.of(final)),
-        audit=held_out.report,
-        by_category=group_scores(held_out.start, held_out.final, lambda example: example.category or "none"),
-        by_label_kind=group_scores(held_out.start, held_out.final, lambda example: example.label_kind or "unnamed"),
+        audit=audit,
+        by_category=group_scores(before, after, lambda example: example.category or "none"),
+        by_label_kind=group_scores(before, after, lambda example: example.label_kind or "unnamed"),
         edits=tuple(
-            EditReport(**{field.name: getattr(event, field.name) for field in fields(EditReport)})
+            EditReport(*(getattr(event, field.name) for field in fields(EditReport)))
             for event in events
             if isinstance(event, Decided)
         ),
@@ -215,72 +215,12 @@ def build_report(
         curve=_curve(events),
         spent=_spending(spent, plan.limits, lines),
         puzzles=tuple(
-            Puzzle(name, example.instruction, example.preference, example.category, times)
+            Puzzle(name, (one := examples[name]).instruction, one.preference, one.category, times)
             for name, times in never_right(lines, examples)[:MOST_PUZZLES]
-            for example in (examples[name],)
         ),
-        regression=regression.report,
+        regression=regression,
         skipped_rows=plan.dataset.skipped_json(),
         people=plan.dataset.agreement,
-    )
-
-
-class AccuracyRow(NamedTuple):
-    """Accuracy with one Library on one part of the data."""
-
-    examples: str
-    """Part of the data."""
-    library: str
-    score: Score
-    against: HeldOutComparison | None = None
-    """The final Library against this one; None for no comparison."""
-    note: str = ""
-
-    @property
-    def comparison(self) -> str:
-        """The comparison with the final Library in words, or the note."""
-        if self.against is None:
-            return self.note
-        if self.against.p is None:
-            return "no difference" if self.against.n else "nothing to compare"
-        return f"{self.against.fixes} better, {self.against.breaks} worse, p {self.against.p:.2g}"
-
-
-def accuracy_rows(report: EvolutionReport) -> list[AccuracyRow]:
-    """Return the rows of the table of accuracies, the held-out test set first."""
-    held_out, training = report.audit, report.pool
-    rows = [
-        AccuracyRow("Test set", "final Library", held_out.final),
-        AccuracyRow("Test set", "starting Library", held_out.start, held_out.final_against_start),
-    ]
-    if held_out.empty.n:
-        rows.append(AccuracyRow("Test set", "no Library", held_out.empty, held_out.final_against_empty))
-    if held_out.ensemble.score is not None:
-        library = f"starting Library, {held_out.ensemble.samples} samples per question"
-        rows.append(AccuracyRow("Test set", library, held_out.ensemble.score, held_out.final_against_ensemble or None))
-    return [
-        *rows,
-        AccuracyRow("Training", "final Library", training.final, note=NOTE),
-        AccuracyRow("Training", "starting Library", training.start),
-    ]
-
-
-def left_out(report: EvolutionReport) -> str:
-    """Return which rows of the data were left out, and why; empty if none were."""
-    skipped = describe_skipped(report.skipped_rows)
-    return f"Neither in the training examples nor in the test set: {skipped}" if skipped else ""
-
-
-def ceiling(report: EvolutionReport) -> str:
-    """Return how well people agree with each other; empty if the data do not say."""
-    people = report.people
-    if people is None:
-        return ""
-    interval = wilson(people.share * people.n, people.n)
-    assert interval is not None
-    return (
-        f"People agree with each other on {people.share:.0%} (95% CI {interval.low:.0%} to {interval.high:.0%}, n "
-        f"{people.n}) of the edits that several voted on: no judge can be expected to agree with them more."
     )
 
 
@@ -298,12 +238,12 @@ def read_report(folder: Path) -> EvolutionReport:
     remedy = "Remove it and give the command of the run again, which writes it without judging anything twice."
     try:
         report = from_json(EvolutionReport, read_json(folder / REPORT))
+        if report.schema != SCHEMA:
+            raise ValidationError(f"schema: {report.schema}, not {SCHEMA}")
     except DataError as error:
         raise RunError(f"{folder / REPORT} cannot be read.", next_step=remedy) from error
     except ValidationError as error:
         raise RunError(f"{folder / REPORT} is not a report of this version: {error}.", next_step=remedy) from error
-    if report.schema != SCHEMA:
-        raise RunError(f"{folder / REPORT} is not a report of this version.", next_step=remedy)
     return report
 
 
@@ -328,19 +268,9 @@ class RunSummary:
 def summary(name: str, report: EvolutionReport) -> RunSummary:
     """Return the numbers of a run for comparison with others."""
     run, held_out = report.run, report.audit
-    return RunSummary(
-        name,
-        str(run.schedule["name"]),
-        run.judge,
-        run.orchestrator,
-        report.accepted,
-        len(report.edits),
-        report.spent.judgments,
-        held_out.start,
-        held_out.final,
-        held_out.final_against_start.p,
-        report.library.final_id,
-    )
+    numbers = report.accepted, len(report.edits), report.spent.judgments, held_out.start, held_out.final
+    p, library = held_out.final_against_start.p, report.library.final_id
+    return RunSummary(name, str(run.schedule["name"]), run.judge, run.orchestrator, *numbers, p, library)
 
 
 def same_held_out(reports: Iterable[EvolutionReport]) -> bool:
@@ -361,9 +291,8 @@ def _curve(events: Iterable[object]) -> tuple[CurvePoint, ...]:
 
 def _spending(spent: Spent, limits: SpendingLimits, lines: Sequence[Mapping[str, Any]]) -> Spending:
     paid = sum(line_usage(line).calls > 0 for line in lines)
-    money, cached = limits.money(spent), len(lines) - paid if paid else None
-    seconds = round(spent.seconds, 1)
-    return Spending(spent.judgments, spent.judge, spent.orchestrator, seconds, money, limits.budget, cached)
+    costs = round(spent.seconds, 1), limits.money(spent), limits.budget, len(lines) - paid if paid else None
+    return Spending(spent.judgments, spent.judge, spent.orchestrator, *costs)
 
 
 def never_right(lines: Iterable[Mapping[str, Any]], ids: Collection[str]) -> list[tuple[str, int]]:

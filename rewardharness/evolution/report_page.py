@@ -2,19 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from rewardharness.evolution.held_out import Score
+from rewardharness.data.source import describe_skipped
+from rewardharness.evolution.held_out import HeldOutComparison, Score
 from rewardharness.evolution.regression import GroupScore
-from rewardharness.evolution.report import (
-    AccuracyRow,
-    CurvePoint,
-    EditReport,
-    EvolutionReport,
-    Puzzle,
-    accuracy_rows,
-    ceiling,
-    left_out,
-)
+from rewardharness.evolution.report import NOTE, CurvePoint, EditReport, EvolutionReport, Puzzle
 from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.judging.report import wilson
 from rewardharness.report import Block, Mark, Report, Section, Steps, Table, Text
 from rewardharness.report_html import render_html
 
@@ -32,7 +25,8 @@ def report_page(report: EvolutionReport) -> str:
 
 def report_sections(report: EvolutionReport) -> Report:
     """Return the report as sections."""
-    regression, puzzles = _groups(regression_rows(report)), _puzzles(report.puzzles)
+    lost, puzzles = report.regression, _puzzles(report.puzzles)
+    regression = _groups([*lost.kinds, GroupScore("all", lost.start, lost.final)]) if lost.n else ()
     return Report(
         f"Evolution on {report.run.data_name}",
         (
@@ -79,12 +73,6 @@ def headline(report: EvolutionReport) -> str:
     return f"{result}. The evolved Library {why}, so the result is the starting Library; see library-tried."
 
 
-def regression_rows(report: EvolutionReport) -> list[GroupScore]:
-    """Return the regression set by kind of fault, with the total last; empty if it was not judged."""
-    regression = report.regression
-    return [*regression.kinds, GroupScore("all", regression.start, regression.final)] if regression.n else []
-
-
 def _summary(report: EvolutionReport) -> tuple[Text, ...]:
     run = report.run
     identity = JudgeIdentity(run.judge, run.judge_revision, run.protocol, report.library.final_id)
@@ -98,20 +86,31 @@ def _summary(report: EvolutionReport) -> tuple[Text, ...]:
 
 
 def _accuracies(report: EvolutionReport) -> tuple[Block, ...]:
-    rows = tuple(
-        (
-            f"{row.examples}: {row.library}",
-            f"{row.score.judged} of {row.score.n}",
-            _share(row.score),
-            _against(row),
+    """Return the table of accuracies, the held-out test set first, and notes."""
+    held_out, training, sampled = report.audit, report.pool, report.audit.ensemble
+    rows = [
+        ("Test set: final Library", held_out.final, ""),
+        ("Test set: starting Library", held_out.start, _against(held_out.final_against_start)),
+    ]
+    if held_out.empty.n:
+        rows.append(("Test set: no Library", held_out.empty, _against(held_out.final_against_empty)))
+    if sampled.score is not None:
+        library = f"Test set: starting Library, {sampled.samples} samples per question"
+        rows.append((library, sampled.score, _against(held_out.final_against_ensemble or None)))
+    rows += [("Training: final Library", training.final, NOTE), ("Training: starting Library", training.start, "")]
+    cells = tuple((name, f"{score.judged} of {score.n}", _share(score), note) for name, score, note in rows)
+    notes = [f"Self-ensembling: {sampled.skipped}."] if sampled.skipped else []
+    if skipped := describe_skipped(report.skipped_rows):
+        notes.append(f"Neither in the training examples nor in the test set: {skipped}")
+    if people := report.people:
+        interval = wilson(people.share * people.n, people.n)
+        bounds = f"95% CI {interval.low:.0%} to {interval.high:.0%}, n {people.n}" if interval else f"n {people.n}"
+        notes.append(
+            f"People agree with each other on {people.share:.0%} ({bounds}) of the edits that several voted on: no "
+            "judge can be expected to agree with them more."
         )
-        for row in accuracy_rows(report)
-    )
-    skipped = report.audit.ensemble.skipped
-    notes = [f"Self-ensembling: {skipped}."] if skipped else []
-    notes += filter(None, [left_out(report), ceiling(report)])
     head = ("Examples and Library", "Judged", "Accuracy [95% CI]", "Final Library against it")
-    return (Table(head, rows, kind="audit"), *((Text(tuple(notes)),) if notes else ()))
+    return (Table(head, cells, kind="audit"), *((Text(tuple(notes)),) if notes else ()))
 
 
 def _curve(points: Sequence[CurvePoint]) -> tuple[Steps, ...]:
@@ -140,23 +139,15 @@ def _edits(edits: Sequence[EditReport]) -> tuple[Table, ...]:
         evidence = edit.evidence
         p = "" if evidence.p_value is None else f", p {evidence.p_value:.2g}"
         counts = f"{evidence.fixes} fixed, {evidence.breaks} broken, {evidence.ties} unchanged{p}"
-        gain, bounds = evidence.gain, evidence.interval
-        estimate = (
-            f"; gain {100 * gain:+.1f} points [{100 * bounds[0]:+.1f}, {100 * bounds[1]:+.1f}]"
-            if gain is not None and bounds
-            else ""
-        )
-        lines = [f"{counts}{estimate}; {evidence.affected} examples affected, {evidence.calls} judged"]
+        if evidence.gain is not None and evidence.interval:
+            gain, low, high = (100 * share for share in (evidence.gain, *evidence.interval))
+            counts += f"; gain {gain:+.1f} points [{low:+.1f}, {high:+.1f}]"
+        lines = [f"{counts}; {evidence.affected} examples affected, {evidence.calls} judged"]
         for name, ids in (("cites", edit.cited), ("fixed", evidence.fixed), ("broken", evidence.broken)):
             lines += [f"{name}: {', '.join(ids)}"] if ids else []
-        rows.append(
-            (
-                f"{edit.operator} {', '.join(edit.names)}",
-                Mark("accepted" if edit.accepted else "rejected", edit.accepted),
-                f"{edit.statement}\n{evidence.reason}",
-                "\n".join(lines),
-            )
-        )
+        mark = Mark("accepted" if edit.accepted else "rejected", edit.accepted)
+        name, reason = f"{edit.operator} {', '.join(edit.names)}", f"{edit.statement}\n{evidence.reason}"
+        rows.append((name, mark, reason, "\n".join(lines)))
     return (Table(("Edit", "Decision", "Reason", "Evidence"), tuple(rows)),) if rows else ()
 
 
@@ -189,8 +180,14 @@ def _share(score: Score) -> str:
     return f"{score.accuracy:.1%} [{low:.1%}, {high:.1%}]"
 
 
-def _against(row: AccuracyRow) -> str:
-    if row.against is None or row.against.gain is None or row.against.interval is None:
-        return row.comparison
-    low, high = row.against.interval
-    return f"{row.against.gain:+.1%} [{low:+.1%}, {high:+.1%}]: {row.comparison}"
+def _against(compared: HeldOutComparison | None) -> str:
+    """Return the comparison with the final Library in words."""
+    if compared is None:
+        return ""
+    words = f"{compared.fixes} better, {compared.breaks} worse, p {compared.p or 0:.2g}"
+    if compared.p is None:
+        words = "no difference" if compared.n else "nothing to compare"
+    if compared.gain is None or compared.interval is None:
+        return words
+    low, high = compared.interval
+    return f"{compared.gain:+.1%} [{low:+.1%}, {high:+.1%}]: {words}"

@@ -1,4 +1,4 @@
-"""Schedules: the order in which a run proposes, tests and prunes. The schedule of the paper is in `paper`.
+"""Schedules: the order in which a run proposes, tests and prunes. Population searches are in `population`.
 
 A schedule turns one state into the next, one step at a time. It has no state of its own, so that a run can be resumed
 after any step.
@@ -6,29 +6,21 @@ after any step.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean
 from typing import Protocol
 
-from rewardharness.errors import LibraryError
+from rewardharness.evolution import steps
 from rewardharness.evolution.events import PhaseBegan
-from rewardharness.evolution.gate import ALPHA, SignTest, level
+from rewardharness.evolution.gate import ALPHA, EXACT, Evidence, MarginGate, SignTest, level
 from rewardharness.evolution.joint.step import fit_next, fits
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal
 from rewardharness.evolution.screening import promising, rehearse, screen, unrehearsed, unscreened
 from rewardharness.evolution.state import Pending, State
-from rewardharness.evolution.steps import (
-    PRUNING,
-    Run,
-    bundle_of,
-    decide,
-    emit_proposed,
-    pending_of,
-    prune_order,
-    removal,
-    request_proposals,
-    skip,
-)
-from rewardharness.evolution.trial import GateSettings
-from rewardharness.schema import Example
+from rewardharness.evolution.steps import Run
+from rewardharness.evolution.trial import GateSettings, Trial, try_edit
+from rewardharness.library.store import Library, RemoveEntry
+from rewardharness.schema import TIE, Example
 
 FIT = 0.3
 """Part of the error budget for the joint fit, where there is one."""
@@ -57,14 +49,15 @@ class Schedule(Protocol):
         """Name, as in the configuration."""
 
     def watched(self, training: tuple[Example, ...]) -> tuple[Example, ...]:
-        """Return the training examples that acceptance tests use."""
+        """Return the training examples that acceptance tests use: all of them, unless a schedule chooses."""
+        return training
 
     def advance(self, run: Run, state: State) -> State:
         """Take the next step. The caller increments the number of the step."""
 
 
 @dataclass(frozen=True)
-class DefaultSchedule:
+class DefaultSchedule(Schedule):
     """Tests the edits of a round as one bundle, then each on its own: Skills, then Tools, repeatedly; then pruning.
 
     Proposals are written from one part of the training examples and tested on the other, with one error budget for the
@@ -94,10 +87,6 @@ class DefaultSchedule:
     def fit_alpha(self) -> float:
         """Maximum probability that the joint fit is accepted although the labels are random."""
         return FIT * self.alpha
-
-    def watched(self, training: tuple[Example, ...]) -> tuple[Example, ...]:
-        """Return all of them."""
-        return training
 
     def advance(self, run: Run, state: State) -> State:
         """Take the next step."""
@@ -132,8 +121,8 @@ class DefaultSchedule:
         return not promising(state.pending, self._policy(state, single=False).alpha)
 
     def _propose(self, run: Run, state: State, limit: int) -> State:
-        asked, proposals, replied = request_proposals(run, state, self._outcomes(run, state), limit)
-        pending = (*state.pending, *pending_of(proposals, state.library))
+        asked, proposals, replied = steps.request_proposals(run, state, self._outcomes(run, state), limit)
+        pending = (*state.pending, *(Pending.of(proposal, state.library) for proposal in proposals))
         if not replied and not pending:
             return self._next_phase(run, asked)
         idle = state.idle + 1 if replied else self.patience  # proposals that wait are tested before the phase ends
@@ -147,8 +136,7 @@ class DefaultSchedule:
 
     def _enter(self, run: Run, state: State, phase: Phase) -> State:
         run.emit(PhaseBegan(phase, state.round, step=state.step))
-        gained = state.gained and phase != "skills"
-        return replace(state, phase=phase, idle=0, gained=gained, pending=())
+        return replace(state, phase=phase, idle=0, gained=state.gained and phase != "skills", pending=())
 
     def _decide(self, run: Run, state: State) -> State:
         """Test the pending proposals: a round as one bundle, then each on its own if the bundle is rejected."""
@@ -158,19 +146,17 @@ class DefaultSchedule:
         state = replace(state, pending=(*left, *state.pending[len(waiting) :]))
         if not chosen:
             return state
-        proposal = bundle_of([item.proposal for item in chosen])
+        proposal = steps.bundle_of([item.proposal for item in chosen])
         singles = tuple(replace(item, single=True) for item in chosen) if len(chosen) > 1 else ()
         # The proposer has not seen the examples that count; pruning has seen none.
-        counted = {example.id for example in (run.pool if proposal.source == PRUNING else run.sides[1])}
+        counted = {example.id for example in (run.pool if proposal.source == steps.PRUNING else run.sides[1])}
         policy = self._policy(state, single)
-        problem = self._problem(run, state, policy, proposal, counted)
-        if problem:
-            tried = state
-            if not singles:
-                skip(run, state, proposal, problem)
-        else:
+        tried, problem = state, self._problem(run, state, policy, proposal, counted)
+        if problem and not singles:
+            steps.skip(run, state, proposal, problem)
+        if not problem:
             gate = GateSettings(policy, run.noise, self.batch)
-            tried = decide(run, state, proposal, gate, counted, refresh=self.refresh)
+            tried = steps.decide(run, state, proposal, gate, counted, refresh=self.refresh)
             tried = replace(tried, tests=state.tests + (not single), single_tests=state.single_tests + single)
             if tried.version > state.version:
                 return tried
@@ -182,9 +168,8 @@ class DefaultSchedule:
     def _policy(self, state: State, single: bool) -> SignTest:
         """Return the next test of bundles or of single edits; each kind has its own part of the error budget."""
         alpha = (1 - FIT) * self.alpha if state.fitted else self.alpha
-        if single:
-            return SignTest(level(state.single_tests + 1, (1 - BUNDLES) * alpha))
-        return SignTest(level(state.tests + 1, BUNDLES * alpha))
+        number, part = (state.single_tests, 1 - BUNDLES) if single else (state.tests, BUNDLES)
+        return SignTest(level(number + 1, part * alpha))
 
     def _problem(self, run: Run, state: State, policy: SignTest, proposal: Proposal, counted: Collection[str]) -> str:
         """Return why a proposal is not tested, decided without labels; empty if it is tested."""
@@ -201,25 +186,142 @@ class DefaultSchedule:
         spent = run.evaluator.spent.judgments
         if state.queue is None:
             limit = spent + int(self.prune_share * spent)
-            begun = replace(state, queue=prune_order(state.library), prune_limit=limit)
+            begun = replace(state, queue=steps.prune_order(state.library), prune_limit=limit)
             if not self.prune_share:
                 return replace(begun, queue=())
-            asked, proposals, _ = request_proposals(run, begun, self._outcomes(run, state), self.per_round)
-            return replace(asked, pending=pending_of(proposals, state.library))
+            asked, proposals, _ = steps.request_proposals(run, begun, self._outcomes(run, state), self.per_round)
+            return replace(asked, pending=tuple(Pending.of(proposal, state.library) for proposal in proposals))
         if not state.queue or spent >= state.prune_limit:
             return replace(state, ending=ending_of(state, self.proposals))
         name, state = state.queue[0], replace(state, queue=state.queue[1:])
         if name not in state.library:
             return state
-        proposal = removal(state.library, name)
+        proposal = steps.removal(state.library, name)
         after = proposal.applied_to(state.library)
         if len(run.evaluator.affected(state.library, after, run.pool)) < LEAST_TOUCHED:
             return state
-        emit_proposed(run, state, proposal, after)
+        steps.emit_proposed(run, state, proposal, after)
         return replace(state, pending=(Pending.of(proposal, state.library, single=True),))
 
     def _outcomes(self, run: Run, state: State) -> list[Outcome]:
         return [state.outcomes[example.id] for example in run.sides[0]]
+
+
+@dataclass(frozen=True)
+class PaperSchedule(Schedule):
+    """The loop and the gate of the paper, to compare with (arXiv 2605.08703 and its published code).
+
+    Bundles of edits are tested against a margin, without error control.
+
+    The Orchestrator reads the first 60% of the training examples in both presentation orders; acceptance tests use the
+    last 40%. Each iteration judges everything and tests all edits of Skills as one bundle, then all edits of Tools; a
+    bundle is accepted if it scores at least the best accuracy so far minus `margin`. Rejected edits are forgotten. New
+    prompted Tools are rehearsed first, with the images that the published code leaves out.
+    """
+
+    iterations: int = 4
+    """Iterations after the first judgment of all examples, which the paper counts as one more."""
+    per_round: int = 6
+    """Proposals per request to the Orchestrator, for Skills and for Tools."""
+    margin: float = 0.075
+    prune_every: int = 50
+    """Iterations between two prunings, which remove all entries without which the score is no lower; 0 for never."""
+
+    name = "paper"
+
+    def watched(self, training: tuple[Example, ...]) -> tuple[Example, ...]:
+        """Return the last 40%."""
+        return training[round(0.6 * len(training)) :]
+
+    def advance(self, run: Run, state: State) -> State:
+        """Take the next step: propose, test the Skills, test the Tools, or prune."""
+        if state.best is None:
+            run.evaluator.judge(state.library, self._read(run), again=True)
+            return replace(state, best=state.accuracy or 0.0)
+        if state.round >= self.iterations and state.phase == "skills" and not state.pending:
+            return replace(state, ending=f"all {self.iterations} iterations are done")
+        if state.phase == "skills" and not state.pending:
+            return self._propose(run, state)
+        if state.phase == "prune":
+            return replace(self._prune(run, state), phase="skills")
+        waiting = next((item for item in state.pending if unrehearsed(run, state, item)), None)
+        if waiting is not None:
+            return rehearse(run, state, waiting)
+        return self._bundle(run, state)
+
+    def _read(self, run: Run) -> list[Example]:
+        """Return the examples that the Orchestrator reads, pairs in both orders."""
+        train = run.pool[: len(run.pool) - len(self.watched(run.pool))]
+        return [*train, *(swapped(example) for example in train if len(example.candidates) == 2)]
+
+    def _propose(self, run: Run, state: State) -> State:
+        outcomes = run.evaluator.judge(state.library, self._read(run), again=True)
+        asked, skills, _ = steps.request_proposals(run, replace(state, rejected=()), outcomes, self.per_round)
+        for_tools = replace(asked, phase="tools", round=state.round)
+        after, tools, _ = steps.request_proposals(run, for_tools, outcomes, self.per_round)
+        pending = tuple(Pending.of(proposal, state.library) for proposal in [*skills, *tools])
+        proposed = state.proposed + len(pending)
+        return replace(after, phase="skills" if pending else self._later(after), pending=pending, proposed=proposed)
+
+    def _later(self, state: State) -> Phase:
+        """Return the phase after the Tools."""
+        return "prune" if self.prune_every and state.round % self.prune_every == 0 else "skills"
+
+    def _bundle(self, run: Run, state: State) -> State:
+        """Test all edits of one kind at once."""
+        tools = state.phase == "tools"
+        mine = [item.proposal for item in state.pending if _of_tool(item.proposal, state.library) == tools]
+        rest = tuple(item for item in state.pending if item.proposal not in mine)
+        following = replace(state, pending=rest, phase=self._later(state) if tools else "tools")
+        library, fitting = state.library, []
+        for proposal in mine:
+            if (after := steps.applied(run, state, proposal, library)) is not None:
+                library = after
+                fitting.append(proposal)
+        if not fitting:
+            return following
+        bundle = steps.bundle_of(fitting)
+        watched = self.watched(run.pool)  # all are judged, whether the edit touches them or not
+        trial = Trial(watched, state.outcomes, partial(run.evaluator.judge, library, again=True))
+        gate = GateSettings(MarginGate(state.best or 0.0, self.margin), EXACT, max(1, len(watched)))
+        evidence = try_edit(trial, state.histories, gate, 0)
+        if evidence.decision == "accept":
+            following = steps.accept(run, following, bundle, trial.outcomes, evidence)
+            following = replace(following, best=max(state.best or 0.0, following.accuracy or 0.0))
+        steps.emit_decided(run, following, bundle, evidence)
+        return following
+
+    def _prune(self, run: Run, state: State) -> State:
+        watched = self.watched(run.pool)
+
+        def accuracy(library: Library) -> tuple[float, list[Outcome]]:
+            outcomes = run.evaluator.judge(library, watched, again=True)
+            return fmean(outcome.credit for outcome in outcomes if outcome.judged), outcomes
+
+        whole, _ = accuracy(state.library)
+        removals = (steps.removal(state.library, name) for name in steps.prune_order(state.library))
+        idle = [one for one in removals if accuracy(one.applied_to(state.library))[0] >= whole]
+        if not idle:
+            return state
+        bundle = steps.bundle_of(idle)
+        reached, outcomes = accuracy(bundle.applied_to(state.library))
+        evidence = Evidence("accept", f"accuracy {whole:.3f} is no lower without any one of them", "leave one out")
+        judged = {outcome.example.id: outcome for outcome in outcomes}
+        pruned = steps.accept(run, state, bundle, judged, evidence)
+        steps.emit_decided(run, pruned, bundle, evidence)
+        return replace(pruned, best=max(state.best or 0.0, reached))
+
+
+def swapped(example: Example) -> Example:
+    """Return a pair in the other order, label included."""
+    label = {"A": "B", "B": "A", TIE: TIE, None: None}[example.preference]
+    return replace(example, id=f"{example.id}_swap", candidates=example.candidates[::-1], preference=label)
+
+
+def _of_tool(proposal: Proposal, library: Library) -> bool:
+    """Return whether a proposal edits Tools."""
+    entries = (library.get(one.name) if isinstance(one, RemoveEntry) else one.entry for one in proposal.changes)
+    return any(entry is not None and entry.kind == "tool" for entry in entries)
 
 
 def ending_of(state: State, limit: int) -> str:
@@ -234,19 +336,14 @@ def _compatible(run: Run, state: State, waiting: Sequence[Pending]) -> tuple[lis
         The chosen ones; and those that touch an entry of an earlier one and are tested on their own. Those that do not
         fit the champion are skipped.
     """
-    chosen, left, after, names = [], [], state.library, set[str]()
+    chosen, left, library, names = [], [], state.library, set[str]()
     for item in waiting:
-        problem = "An entry that it touches has changed since it was proposed." if item.stale(state.library) else ""
-        if not problem and names.intersection(item.proposal.names):
+        if item.stale(state.library):
+            steps.skip(run, state, item.proposal, "An entry that it touches has changed since it was proposed.")
+        elif names.intersection(item.proposal.names):
             left.append(replace(item, single=True))
-            continue
-        try:
-            after = after if problem else item.proposal.applied_to(after)
-        except LibraryError as error:
-            problem = error.message
-        if problem:
-            skip(run, state, item.proposal, problem)
-            continue
-        chosen.append(item)
-        names.update(item.proposal.names)
+        elif (after := steps.applied(run, state, item.proposal, library)) is not None:
+            chosen.append(item)
+            names.update(item.proposal.names)
+            library = after
     return chosen, tuple(left)

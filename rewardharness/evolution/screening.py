@@ -13,19 +13,20 @@ proposal is skipped. Both are steps of their own, so that a killed run asks neit
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from operator import attrgetter
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.events import Rehearsed
 from rewardharness.evolution.gate import GateDecision, sign_test
 from rewardharness.evolution.proposal import Proposal
 from rewardharness.evolution.state import Pending, State, seed_of
-from rewardharness.evolution.steps import Run, emit_decided, emit_proposed, skip, view_of
+from rewardharness.evolution.steps import Run, emit_decided, emit_proposed, skip, trial_of, view_of
 from rewardharness.evolution.trial import Trial
 from rewardharness.judging.tool_calls import Observation
 from rewardharness.library.entry import Entry
-from rewardharness.library.store import RemoveEntry
 from rewardharness.models.base import ModelError
 from rewardharness.schema import Example
 
@@ -44,14 +45,13 @@ def unscreened(state: State) -> bool:
     return any(not (item.screened or item.single) for item in state.pending)
 
 
-def promising(waiting: Iterable[Pending], alpha: float) -> bool:
+def promising(waiting: Sequence[Pending], alpha: float) -> bool:
     """Return whether screened proposals would pass a test of this level by the fixes and breaks of their screening.
 
     The evidence has more examples, and chosen edits do worse on it than they did in screening; counting both as equal
     balances the two.
     """
-    counts = [(item.fixes, item.breaks) for item in waiting]
-    return sign_test(sum(fixes for fixes, _ in counts), sum(breaks for _, breaks in counts)) <= alpha
+    return sign_test(sum(item.fixes for item in waiting), sum(item.breaks for item in waiting)) <= alpha
 
 
 def screen(run: Run, state: State) -> State:
@@ -62,60 +62,47 @@ def screen(run: Run, state: State) -> State:
     Raises:
         Stopped, Exhausted, RunPaused: As `Evaluator.judge`.
     """
-    everyone = [_candidate(run, state, item) for item in state.pending if not (item.screened or item.single)]
-    alive = everyone
+    waiting = [item for item in state.pending if not (item.screened or item.single)]
+    alive = trials = [_candidate(run, state, item.proposal) for item in waiting]
     for number in RUNGS:
-        for candidate in alive:
-            candidate.trial.ask(candidate.trial.touched[:number])
-        alive = sorted(alive, key=lambda candidate: -candidate.gain)  # stable: the Orchestrator's order decides ties
+        for trial in alive:
+            trial.ask(trial.touched[:number])
+        alive = sorted(alive, key=_gain, reverse=True)  # stable: the Orchestrator's order decides ties
         if number != RUNGS[-1]:
             half = math.ceil(len(alive) / 2)
-            alive = [item for rank, item in enumerate(alive) if item.gain > 0 or (rank < half and item.gain == 0)]
-    for candidate in everyone:
-        item, trial, tally = candidate.waiting, candidate.trial, candidate.trial.tally
+            alive = [one for rank, one in enumerate(alive) if _gain(one) > 0 or (rank < half and not _gain(one))]
+    for item, trial in zip(waiting, trials, strict=True):
+        tally, gain = trial.tally, _gain(trial)
         state = state.judged(trial.outcomes, run.noise, accepted=False)
-        if candidate in alive and candidate.gain > 0:
+        if trial in alive and gain > 0:
             state = state.instead(item, replace(item, screened=True, fixes=tally.fixes, breaks=tally.breaks))
             continue
         # The Orchestrator has seen these examples, so it may know how the edit does on them.
         reason = f"On {tally.judged} examples that you know it fixed {tally.fixes} and broke {tally.breaks}."
         state = state.instead(item).rejecting(item.proposal, reason)
-        why = "other edits of the round did better" if candidate.gain > 0 else "not more fixes than breaks"
+        why = "other edits of the round did better" if gain > 0 else "not more fixes than breaks"
         counts = f"{tally.fixes} fixed, {tally.breaks} broken of {tally.judged} in screening"
         emit_decided(run, state, item.proposal, trial.evidence(GateDecision("reject", f"{counts}: {why}"), POLICY))
     return state
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """A proposal, and how it does so far on the examples that proposals are written from."""
-
-    waiting: Pending
-    trial: Trial
-
-    @property
-    def gain(self) -> float:
-        """The net gain, extrapolated to all examples that it affects."""
-        tally = self.trial.tally
-        return (tally.fixes - tally.breaks) / max(1, tally.judged) * len(self.trial.touched)
+def _gain(trial: Trial) -> float:
+    """Return the net gain, extrapolated to all examples that an edit affects."""
+    tally = trial.tally
+    return (tally.fixes - tally.breaks) / max(1, tally.judged) * len(trial.touched)
 
 
-def _candidate(run: Run, state: State, waiting: Pending) -> _Candidate:
-    after = waiting.proposal.applied_to(state.library)
-    trial = Trial(
-        run.evaluator.affected(state.library, after, run.sides[0]),
-        state.outcomes,
-        lambda examples: run.evaluator.judge(after, examples),
-    )
-    seed = seed_of(run.seed, "screen", state.step, waiting.proposal.signature)
+def _candidate(run: Run, state: State, proposal: Proposal) -> Trial:
+    """Return the trial of a proposal on the examples that proposals are written from."""
+    trial = trial_of(run, state, proposal, run.sides[0])
+    seed = seed_of(run.seed, "screen", state.step, proposal.signature)
     trial.touched, trial.unsteady = trial.expect(trial.touched, state.histories, run.noise, seed), 0
-    return _Candidate(waiting, trial)
+    return trial
 
 
 def new_tool(proposal: Proposal) -> Entry | None:
     """Return the prompted Tool that a proposal adds or changes; None if there is none."""
-    entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]
-    return next((each for each in entries if each.kind == "tool" and each.measure is None), None)
+    return next((each for each in proposal.entries if each.kind == "tool" and each.measure is None), None)
 
 
 def unrehearsed(run: Run, state: State, waiting: Pending) -> bool:
@@ -123,9 +110,8 @@ def unrehearsed(run: Run, state: State, waiting: Pending) -> bool:
     tool = new_tool(waiting.proposal)
     if tool is None or waiting.rehearsed or not run.evaluator.calls_tools or waiting.stale(state.library):
         return False
-    old = state.library.get(tool.name)
-    new = (tool.system_prompt, tool.output_schema, tool.body, tool.description)
-    return old is None or new != (old.system_prompt, old.output_schema, old.body, old.description)
+    old, read = state.library.get(tool.name), attrgetter("system_prompt", "output_schema", "body", "description")
+    return old is None or read(tool) != read(old)
 
 
 def rehearse(run: Run, state: State, waiting: Pending) -> State:
@@ -139,22 +125,24 @@ def rehearse(run: Run, state: State, waiting: Pending) -> State:
     if not bad:
         return state.instead(waiting, replace(waiting, rehearsed=True))
     better = _repaired(run, state, proposal, bad)
-    if isinstance(better, str):
-        return _drop(run, state, waiting, f"{_problem(bad)} {better}".strip())
-    if new_tool(better) is not None:
+    reason = f"{_problem(bad)} {better}".strip()
+    if not isinstance(better, str):
         bad = _call(run, state, better, repaired=True)
-        if bad:
-            reason = f"Called, repaired and called again: {_problem(bad)}"
-            return _drop(run, state.rejecting(better, reason), waiting, reason)
-    emit_proposed(run, state, better, better.applied_to(state.library))
-    state = state.rejecting(proposal, "Its replies were unusable; a repaired Tool replaces it.")
-    return state.instead(waiting, replace(Pending.of(better, state.library), rehearsed=True))
+        if not bad:
+            emit_proposed(run, state, better, better.applied_to(state.library))
+            state = state.rejecting(proposal, "Its replies were unusable; a repaired Tool replaces it.")
+            return state.instead(waiting, replace(Pending.of(better, state.library), rehearsed=True))
+        reason = f"Called, repaired and called again: {_problem(bad)}"
+        state = state.rejecting(better, reason)
+    skip(run, state, proposal, reason)
+    return state.instead(waiting).rejecting(proposal, reason)
 
 
 def _call(run: Run, state: State, proposal: Proposal, *, repaired: bool) -> list[Observation]:
-    """Call the Tool; return the observations with unusable replies."""
+    """Call the Tool, if there is one; return the observations with unusable replies."""
     tool = new_tool(proposal)
-    assert tool is not None
+    if tool is None:
+        return []
     seen = [item for item in run.evaluator.rehearse(tool, _examples(run, state, proposal)) if not item.lost]
     bad = [item for item in seen if item.problem]
     if seen:
@@ -172,10 +160,8 @@ def _examples(run: Run, state: State, proposal: Proposal) -> list[Example]:
     training = {example.id: example for example in run.pool}
     cited = [training[name] for name in proposal.cited if name in training]
     if not cited:
-        try:
-            cited = list(run.evaluator.affected(state.library, proposal.applied_to(state.library), run.pool))
-        except LibraryError:  # it no longer fits; the acceptance test reports that
-            cited = []
+        with suppress(LibraryError):  # it no longer fits; the acceptance test reports that
+            cited = [*run.evaluator.affected(state.library, proposal.applied_to(state.library), run.pool)]
     return cited[:MOST_EXAMPLES]
 
 
@@ -198,9 +184,3 @@ def _repaired(run: Run, state: State, proposal: Proposal, bad: Sequence[Observat
     except LibraryError as error:
         return f"The repaired proposal does not fit: {error.message}"
     return better
-
-
-def _drop(run: Run, state: State, waiting: Pending, reason: str) -> State:
-    """Skip a proposal, and remember it as rejected."""
-    skip(run, state, waiting.proposal, reason)
-    return state.instead(waiting).rejecting(waiting.proposal, reason)

@@ -6,9 +6,12 @@ from statistics import fmean
 
 from rewardharness.evolution.gate import AnswerHistory, Noise
 from rewardharness.evolution.proposal import Finding, Outcome, Phase, Proposal, RejectedProposal
-from rewardharness.evolution.trial import credit_of, first_history
+from rewardharness.evolution.trial import credit_of
 from rewardharness.files import content_id
 from rewardharness.library.store import Library
+
+WAITING = "It waits for its test."
+"""What an Orchestrator learns about a proposal that was not tested yet."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,16 @@ class Pending:
     @classmethod
     def of(cls, proposal: Proposal, library: Library, *, single: bool = False) -> "Pending":
         """Return a proposal that was made for a Library."""
-        return cls(proposal, {name: _entry_id(library, name) for name in proposal.names}, single)
+        return cls(proposal, entry_ids(library, proposal.names), single)
+
+    @property
+    def waiting(self) -> RejectedProposal:
+        """What an Orchestrator learns about it: as of a rejected one, so that it is not proposed again."""
+        return RejectedProposal.of(self.proposal, WAITING)
 
     def stale(self, library: Library) -> bool:
         """Whether an entry that it touches has changed since."""
-        return any(_entry_id(library, name) != seen for name, seen in self.base.items())
+        return entry_ids(library, self.base) != self.base
 
 
 @dataclass(frozen=True)
@@ -168,8 +176,8 @@ class State:
 def begin(library: Library, outcomes: Iterable[Outcome]) -> State:
     """Return the state of a run whose examples were judged with the starting Library."""
     by_id = {outcome.example.id: outcome for outcome in outcomes}
-    histories = {name: history for name, outcome in by_id.items() if (history := first_history(outcome))}
-    return State(library, by_id, histories)
+    credits = {name: credit_of(outcome) for name, outcome in by_id.items()}
+    return State(library, by_id, {name: AnswerHistory(one, 1.0) for name, one in credits.items() if one is not None})
 
 
 def seed_of(*parts: object) -> int:
@@ -177,6 +185,6 @@ def seed_of(*parts: object) -> int:
     return int(content_id([str(part) for part in parts])[:12], 16)
 
 
-def _entry_id(library: Library, name: str) -> str:
-    entry = library.get(name)
-    return entry.entry_id if entry is not None else ""
+def entry_ids(library: Library, names: Iterable[str]) -> dict[str, str]:
+    """Return the ids of entries by name; empty for those that do not exist."""
+    return {name: entry.entry_id if (entry := library.get(name)) else "" for name in names}

@@ -11,25 +11,16 @@ from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Decided, Emit, EvidenceReport, Found, OrchestratorFailed, Proposed, Skipped
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
-from rewardharness.evolution.proposal import (
-    Mutation,
-    Observe,
-    Orchestrator,
-    Outcome,
-    Proposal,
-    RejectedProposal,
-    View,
-    wording,
-)
+from rewardharness.evolution.proposal import Mutation, Observe, Orchestrator, Outcome, Proposal, View, wording
 from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
-from rewardharness.evolution.state import Pending, State, seed_of
+from rewardharness.evolution.state import State, seed_of
 from rewardharness.evolution.trial import GateSettings, Trial, try_edit
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.models.base import ModelError
 from rewardharness.runs.stop import RunPaused
-from rewardharness.schema import Example, Json
+from rewardharness.schema import Example
 from rewardharness.task import IMAGE_EDIT, task_of
 
 EVIDENCE_SHARE = 0.6
@@ -38,8 +29,8 @@ EVIDENCE_SHARE = 0.6
 PRUNING = "pruning"
 """Source of proposals to remove an entry. They use no labels, so all training examples count as evidence."""
 
-WAITING = "It waits for its test."
-"""What an Orchestrator learns about a proposal that was not tested yet."""
+_IN_LINEAGE = "policy reason fixes breaks ties failed unsteady judged affected p_value fixed broken".split()
+"""Fields of the evidence that the lineage has."""
 
 
 @dataclass(frozen=True)
@@ -111,20 +102,11 @@ def request_proposals(
 
 def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> View:
     """Return what the Orchestrator sees."""
-    waiting = (RejectedProposal.of(item.proposal, WAITING) for item in state.pending)
+    waiting = (item.waiting for item in state.pending)
     pixels = not outcomes or task_of(outcomes[0].example) is IMAGE_EDIT
-    return View(
-        library=state.library,
-        outcomes=tuple(outcomes),
-        observe=run.observe,
-        known_measures=run.measures if pixels else (),
-        phase=state.phase,
-        seed=seed_of(run.seed, "round", state.round),
-        rejected=(*state.rejected, *waiting),
-        findings=state.findings,
-        limit=limit,
-        replies=run.replies,
-    )
+    seen = (state.library, tuple(outcomes), run.observe, run.measures if pixels else (), state.phase)
+    rejected, seed = (*state.rejected, *waiting), seed_of(run.seed, "round", state.round)
+    return View(*seen, seed, rejected, state.findings, limit, replies=run.replies)
 
 
 def emit_proposed(run: Run, state: State, proposal: Proposal, after: Library) -> None:
@@ -153,6 +135,15 @@ def skip(run: Run, state: State, proposal: Proposal, reason: str) -> None:
     run.emit(Skipped(proposal.statement, reason, step=state.step))
 
 
+def applied(run: Run, state: State, proposal: Proposal, library: Library) -> Library | None:
+    """Return a Library after an edit; None if the edit does not fit and is skipped."""
+    try:
+        return proposal.applied_to(library)
+    except LibraryError as error:
+        skip(run, state, proposal, error.message)
+        return None
+
+
 def accept(run: Run, state: State, proposal: Proposal, outcomes: Mapping[str, Outcome], evidence: Evidence) -> State:
     """Make an edited Library the champion, with a line in its lineage for each proposal of a bundle.
 
@@ -168,15 +159,25 @@ def accept(run: Run, state: State, proposal: Proposal, outcomes: Mapping[str, Ou
     on_pool = {"n": n, "before": state.accuracy, "after": judged.accuracy}
     members, library = proposal.members or (proposal,), state.library
     others = f"in one bundle of {len(members)} edits, " if len(members) > 1 else ""
+    about = {**vars(evidence), "reason": others + evidence.reason}
+    why = {**on_pool, **{name: about[name] for name in _IN_LINEAGE}}
     for member in members:
-        record, after = lineage(run, member, replace(evidence, reason=others + evidence.reason)), library
+        after = library
         for change in member.changes:
             after = after.apply(change)
-        line = {"parent": library.id, "library": after.id, "step": state.step, **record}
-        line["added"] = new_lines(library, after)
-        line["evidence"] = {**on_pool, **record["evidence"]}
+        line = {"parent": library.id, "library": after.id, "step": state.step, "operator": member.operator}
+        line |= {"mutation": member.mutation} if member.mutation else {}
+        line |= {"entries": member.names, "statement": member.statement, "source": member.source, "cited": member.cited}
+        line |= {**run.setting, "evidence": why, "added": new_lines(library, after)}
         library = after.with_lineage(line)
     return replace(judged, library=library, idle=0, gained=True, accepted=state.accepted + 1, version=state.version + 1)
+
+
+def trial_of(run: Run, state: State, proposal: Proposal, examples: Sequence[Example]) -> Trial:
+    """Return the trial of an edit on those of some examples that it touches."""
+    after = proposal.applied_to(state.library)
+    touched = run.evaluator.affected(state.library, after, examples)
+    return Trial(touched, state.outcomes, lambda asked: run.evaluator.judge(after, asked))
 
 
 def decide(
@@ -195,19 +196,14 @@ def decide(
     Returns:
         The state after the edit; its version is another one if the edit was accepted.
     """
-    after = proposal.applied_to(state.library)
-    touched = run.evaluator.affected(state.library, after, run.pool)
-    trial = Trial(touched, state.outcomes, lambda examples: run.evaluator.judge(after, examples))
-    evidence = try_edit(
-        trial, state.histories, gate, seed_of(run.seed, "gate", state.step, proposal.signature), counted
-    )
+    trial = trial_of(run, state, proposal, run.pool)
+    seed = seed_of(run.seed, "gate", state.step, proposal.signature)
+    evidence = try_edit(trial, state.histories, gate, seed, counted)
     if evidence.decision == "accept":
         state = accept(run, state, proposal, trial.outcomes, evidence)
-        flipped = {*evidence.fixed, *evidence.broken}
+        flipped = [example for example in run.pool if example.id in {*evidence.fixed, *evidence.broken}]
         if refresh and run.evaluator.noisy and flipped:
-            state = state.confirmed(
-                run.evaluator.fresh(after, [example for example in run.pool if example.id in flipped])
-            )
+            state = state.confirmed(run.evaluator.fresh(state.library, flipped))
     else:
         state = state.judged(trial.outcomes, run.noise, accepted=False)
     emit_decided(run, state, proposal, evidence)
@@ -242,25 +238,6 @@ def new_lines(before: Library, after: Library) -> dict[str, list[str]]:
     return {name: added for name, added in new.items() if added}
 
 
-def lineage(run: Run, proposal: Proposal, evidence: Evidence) -> Json:
-    """Return the fields of an edit in the lineage: what was done, why, and on what evidence."""
-    numbers = ("policy", "reason", "fixes", "breaks", "ties", "failed", "unsteady", "judged", "affected", "p_value")
-    return {
-        "operator": proposal.operator,
-        **({"mutation": proposal.mutation} if proposal.mutation else {}),
-        "entries": list(proposal.names),
-        "statement": proposal.statement,
-        "source": proposal.source,
-        "cited": list(proposal.cited),
-        **run.setting,
-        "evidence": {
-            **{name: getattr(evidence, name) for name in numbers},
-            "fixed": list(evidence.fixed),
-            "broken": list(evidence.broken),
-        },
-    }
-
-
 def bundle_of(proposals: Sequence[Proposal]) -> Proposal:
     """Return several proposals as one bundle; a single one unchanged."""
     if len(proposals) == 1:
@@ -271,11 +248,6 @@ def bundle_of(proposals: Sequence[Proposal]) -> Proposal:
     return Proposal("bundle", changes, statement, cited, proposals[0].source, members=tuple(proposals))
 
 
-def pending_of(proposals: Sequence[Proposal], library: Library) -> tuple[Pending, ...]:
-    """Return proposals that wait for their test."""
-    return tuple(Pending.of(proposal, library) for proposal in proposals)
-
-
 def _fitting(run: Run, state: State, proposals: Sequence[Proposal]) -> list[Proposal]:
     """Return the proposals that apply to the champion, each once, without those that were tried before."""
     seen = {tried.signature for tried in state.rejected} | {item.proposal.signature for item in state.pending}
@@ -283,15 +255,10 @@ def _fitting(run: Run, state: State, proposals: Sequence[Proposal]) -> list[Prop
     for proposal in proposals:
         if proposal.signature in seen:
             skip(run, state, proposal, "The same edit was tried before.")
-            continue
+        elif (after := applied(run, state, proposal, state.library)) is not None:
+            fitting.append(proposal)
+            emit_proposed(run, state, proposal, after)
         seen.add(proposal.signature)
-        try:
-            after = proposal.applied_to(state.library)
-        except LibraryError as error:
-            skip(run, state, proposal, error.message)
-            continue
-        fitting.append(proposal)
-        emit_proposed(run, state, proposal, after)
     return fitting
 
 

@@ -31,12 +31,6 @@ def tracked(
         return callbacks
     counts = {"evolve/tested": 0, "evolve/accepted": 0}
 
-    def begin() -> None:
-        manifest = {**plan.manifest, "command": "evolve"}
-        tracking.begin(folder, manifest, config)
-        for event in read_events(folder):
-            count(event)
-
     def count(event: Event) -> None:
         if isinstance(event, Decided):
             counts["evolve/tested"] += 1
@@ -44,10 +38,12 @@ def tracked(
 
     def on_event(event: Event) -> None:
         callbacks.on_event(event)
+        new = [event]
         if not tracking.begun:
-            begin()  # the file has this event already
-        else:
-            count(event)
+            tracking.begin(folder, plan.manifest, config)
+            new = read_events(folder)  # the file has this event already
+        for item in new:
+            count(item)
         numbers = _numbers(event)
         if numbers:
             tracking.log({**numbers, **counts}, event.step)
@@ -68,19 +64,12 @@ def _numbers(event: Event) -> Json:
             accuracy = {} if event.accuracy is None else {"train/accuracy": event.accuracy}
             return {**accuracy, **coverage, "progress/failures": event.failed}
         case Decided():
-            return _decision_numbers(event)
+            net = event.evidence.fixes - event.evidence.breaks
+            numbers = {"train/accuracy": event.accuracy, "evolve/net_gain": net, "evolve/version": event.version}
+            return {**known_numbers(numbers), **spending_numbers(event.spent.to_json())}
         case Concluding() | Finished() if event.spent != NOTHING:
             return spending_numbers(event.spent.to_json())
     return {}
-
-
-def _decision_numbers(event: Decided) -> Json:
-    numbers = {
-        "train/accuracy": event.accuracy,
-        "evolve/net_gain": event.evidence.fixes - event.evidence.breaks,
-        "evolve/version": event.version,
-    }
-    return {**known_numbers(numbers), **spending_numbers(event.spent.to_json())}
 
 
 def evolution_numbers(report: EvolutionReport) -> dict[str, float]:

@@ -4,18 +4,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rewardharness.evolution.analyzer import LIBRARY_FAILURES
-from rewardharness.evolution.gate import (
-    EXACT,
-    FIRST_TEST,
-    AnswerHistory,
-    Evidence,
-    GateDecision,
-    Noise,
-    Policy,
-    Tally,
-    sign_test,
-)
+from rewardharness.evolution.gate import AnswerHistory, Evidence, GateDecision, Noise, Policy, Tally, sign_test
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Example
@@ -25,16 +14,13 @@ COVERAGE = 0.5
 
 _COVERAGE_FROM = 4
 
-JudgeExamples = Callable[[Sequence[Example]], Iterable[Outcome]]
-"""Judges examples with the edited Library."""
-
 
 @dataclass(frozen=True)
 class GateSettings:
     """How edits are tested."""
 
-    policy: Policy = FIRST_TEST
-    noise: Noise = EXACT
+    policy: Policy
+    noise: Noise
     batch: int = 2
     """Examples judged between two looks at the evidence: more is faster, and costs a few calls more per edit."""
 
@@ -46,16 +32,7 @@ def credit_of(outcome: Outcome) -> float | None:
     """
     if outcome.judged:
         return outcome.credit
-    failure = outcome.judgment.failure
-    if failure is not None and failure.code in LIBRARY_FAILURES:
-        return 1 / len(outcome.example.candidates)
-    return None
-
-
-def first_history(outcome: Outcome) -> AnswerHistory | None:
-    """Return the history of an example that was judged once; None if that failed."""
-    credit = credit_of(outcome)
-    return None if credit is None else AnswerHistory(credit, 1.0)
+    return 1 / len(outcome.example.candidates) if outcome.unsupported else None
 
 
 @dataclass(eq=False)
@@ -66,7 +43,7 @@ class Trial:
     """Examples whose context it changes. All others keep their judgments, at no cost."""
     before: Mapping[str, Outcome]
     """Outcomes with the champion by id, at least those of `touched`."""
-    judge: JudgeExamples
+    judge: Callable[[Sequence[Example]], Iterable[Outcome]]
     """Judges examples with the edited Library."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     """Outcomes with the edited Library, by example id; of all examples that it touches if the edit is accepted."""
@@ -92,12 +69,11 @@ class Trial:
             credit = self._due[example.id] = credit_of(self.before[example.id]) or 0.0
             self.tally.expect(credit)
             sides[credit >= 0.5].append(example)
-        rng = random.Random(seed)
-        placed: list[tuple[float, str, Example]] = []
+        rng, place = random.Random(seed), dict[str, float]()
         for side in sides:
             rng.shuffle(side)
-            placed += [((number + 0.5) / len(side), example.id, example) for number, example in enumerate(side)]
-        return [example for *_, example in sorted(placed, key=lambda item: item[:2])]
+            place |= {example.id: (number + 0.5) / len(side) for number, example in enumerate(side)}
+        return sorted([*sides[0], *sides[1]], key=lambda example: (place[example.id], example.id))
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Judge examples that were not judged yet, and count those that count.
@@ -166,14 +142,10 @@ def try_edit(
     if not trial.touched:
         return trial.evidence(GateDecision("reject", "it changes the context of no example"), policy.name)
     examples = [example for example in trial.touched if counted is None or example.id in counted]
-    order = trial.expect(examples, histories, gate.noise, seed)
-    decision = policy.decide(tally)
-    for start in range(0, len(order), gate.batch):
-        if decision is not None:
-            break
+    order, start = trial.expect(examples, histories, gate.noise, seed), 0
+    while (decision := policy.decide(tally)) is None:  # a policy decides when nothing is left
         trial.ask(order[start : start + gate.batch])
-        decision = policy.decide(tally)
-    assert decision is not None, "a policy decides when nothing is left"
+        start += gate.batch
     if decision.decision == "accept":
         trial.ask(trial.touched)
         decision = policy.decide(tally) or decision

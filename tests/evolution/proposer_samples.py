@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from rewardharness.evolution.evaluator import affected
 from rewardharness.evolution.proposal import Outcome, View
@@ -25,15 +26,8 @@ PICTURE = ImageInput("secret-generator-7.png", data=b"-")
 
 
 def example(name: str, instruction: str, preference: str | None = "A", count: int = 2) -> Example:
-    return Example(
-        name,
-        instruction,
-        PICTURE,
-        (PICTURE,) * count,
-        preference,
-        label_kind="secret_label_kind",
-        category="secret category",
-    )
+    secrets = {"label_kind": "secret_label_kind", "category": "secret category"}
+    return Example(name, instruction, PICTURE, (PICTURE,) * count, preference, **secrets)
 
 
 def judge(library: Library, asked: Example, grades: Grades, protocol: str = "measured") -> Outcome:
@@ -44,9 +38,7 @@ def judge(library: Library, asked: Example, grades: Grades, protocol: str = "mea
     blank = Judgment(asked.id, "made up", protocol, library.id, entries=chosen.reasons)
     steps = [think(f"The instruction is {asked.instruction!r}.")]
     for label, known in grades.items():
-        graded = [
-            (each.criterion, known[each.criterion.measure]) for each in criteria if each.criterion.measure in known
-        ]
+        graded = [(one, known[one.measure]) for one in (each.criterion for each in criteria) if one.measure in known]
         made = make_scores(graded)
         if made is None:
             return Outcome(asked, replace(blank, failure=Failure("nothing_to_measure", "Nothing.")), 0.0)
@@ -83,16 +75,12 @@ def skill(name: str, triggers: str, *criteria: Criterion, body: str = "Look clos
 
 def criterion(name: str, measure: str, weight: float = 1.0, applies: Sequence[str] = ()) -> Criterion:
     dimension = MEASURES[measure].dimension
-    return Criterion(
-        name, "How good it is. 4: good; 1: bad.", weight, dimension=dimension, measure=measure, applies=tuple(applies)
-    )
+    text = "How good it is. 4: good; 1: bad."
+    return Criterion(name, text, weight, dimension=dimension, measure=measure, applies=tuple(applies))
 
 
 def library(*entries: Entry) -> Library:
-    made = Library()
-    for entry in entries:
-        made = made.apply(AddEntry(entry))
-    return made
+    return reduce(lambda made, entry: made.apply(AddEntry(entry)), entries, Library())
 
 
 @dataclass

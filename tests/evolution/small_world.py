@@ -54,22 +54,12 @@ def picture(level: int, name: str) -> ImageInput:
 def make_dataset(per_topic: int = 12, topics: Sequence[str] = TOPICS) -> Dataset:
     examples = []
     for number in range(per_topic * len(topics)):
-        topic = topics[number % len(topics)]
-        dark, bright = 20 + number, 200 - number
-        first_is_bright = number % 3 == 0
-        levels = (bright, dark) if first_is_bright else (dark, bright)
-        examples.append(
-            Example(
-                f"{topic}-{number:02d}",
-                f"make {topic} number {number} shine",
-                picture(100 + number % 50, f"source{number}"),
-                (picture(levels[0], f"first{number}"), picture(levels[1], f"second{number}")),
-                "A" if first_is_bright else "B",
-                label_kind=LABEL_KIND,
-                category=topic,
-                source_id=f"s{number}",
-            )
-        )
+        topic, dark, bright = topics[number % len(topics)], 20 + number, 200 - number
+        label, levels = ("A", (bright, dark)) if number % 3 == 0 else ("B", (dark, bright))
+        pair = picture(levels[0], f"first{number}"), picture(levels[1], f"second{number}")
+        source, said = picture(100 + number % 50, f"source{number}"), f"make {topic} number {number} shine"
+        facts = {"label_kind": LABEL_KIND, "category": topic, "source_id": f"s{number}"}
+        examples.append(Example(f"{topic}-{number:02d}", said, source, pair, label, **facts))
     return Dataset.of("small world", examples)
 
 
@@ -81,15 +71,14 @@ def see(request: ChatRequest) -> Script:
     """Look at the candidates, and follow the notes."""
     text = text_of(request)
     levels = [int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]) for part in request.images[-2:]]
-    wants_bright = not any(f" {topic} " in text for topic in WRONG_BY_NATURE)
-    if OPPOSITE in text:
-        wants_bright = not wants_bright
-    if BRIGHTER in text:
-        wants_bright = True
-    if DARKER in text:
-        wants_bright = False
-    chosen = "A" if (levels[0] > levels[1]) == wants_bright else "B"
-    scores = {"A": {"instruction": 3, "quality": 3}, "B": {"instruction": 3, "quality": 3}}
+    wants_bright = any(f" {topic} " in text for topic in WRONG_BY_NATURE) == (OPPOSITE in text)
+    wants_bright = (wants_bright or BRIGHTER in text) and DARKER not in text
+    return answer_of("A" if (levels[0] > levels[1]) == wants_bright else "B")
+
+
+def answer_of(chosen: str) -> str:
+    """A reply of a judge that prefers a candidate."""
+    scores = {label: {"instruction": 3, "quality": 3} for label in "AB"}
     return f"<answer>{json.dumps({'preference': chosen, 'scores': scores})}</answer>"
 
 
@@ -128,9 +117,8 @@ class ListOrchestrator:
         known = {entry.name for entry in view.library.entries}
         if view.phase != "skills":
             return []
-        return [each for each in self.proposals if each.signature not in tried and not known.intersection(each.names)][
-            : view.limit
-        ]
+        new = [each for each in self.proposals if each.signature not in tried and not known.intersection(each.names)]
+        return new[: view.limit]
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         return None
@@ -157,19 +145,8 @@ def make_plan(
     """A plan with a scripted model as the judge, and the model to look at."""
     model = ScriptedModel(answers)
     judge = ExactAgent(model, ModelJudgeConfig(one_order=True), JudgmentCache(home / "cache"))
-    plan = EvolutionPlan(
-        dataset or make_dataset(),
-        library,
-        judge,
-        orchestrator or ListOrchestrator(),
-        schedule,
-        lambda example: {},
-        seed=seed,
-        limits=limits,
-        samples=0,
-        concurrency=4,
-    )
-    return plan, model
+    parts = (dataset or make_dataset(), library, judge, orchestrator or ListOrchestrator(), schedule)
+    return EvolutionPlan(*parts, lambda example: {}, seed=seed, limits=limits, samples=0, concurrency=4), model
 
 
 class Killed(BaseException):
@@ -206,7 +183,6 @@ def start_search(
 ) -> tuple[Run, State, list[Event]]:
     """A search of 88 examples in memory, before its first step, and the list that gets its events."""
     examples, events = make_dataset(22).examples, list[Event]()
-    run = Run(
-        Evaluator(make_plan(home)[0].judge, **options), orchestrator, examples, lambda _: {}, (), emit=events.append
-    )
+    evaluator = Evaluator(make_plan(home)[0].judge, **options)
+    run = Run(evaluator, orchestrator, examples, lambda _: {}, (), emit=events.append)
     return run, begin(library, run.evaluator.judge(library, schedule.watched(examples))), events

@@ -8,13 +8,12 @@ from proposer_samples import criterion, library, pair, skill, view
 from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError
-from rewardharness.evolution.builtin.forecast import Forecast
+from rewardharness.evolution.builtin.forecast import Forecast, observer
 from rewardharness.evolution.builtin.ideas import NAME, new_criteria, with_criterion, without_criterion
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.builtin.phrasing import KINDS, LEARNED, criterion_text
 from rewardharness.evolution.evolver import problem_of
-from rewardharness.evolution.observing import observer
-from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, RejectedProposal, View
+from rewardharness.evolution.proposal import MAX_CITED, Outcome, Proposal, RejectedProposal, View, criteria_of
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.report import credit
@@ -64,20 +63,13 @@ def test_the_measure_that_people_agree_with_is_proposed_for_the_skill_of_its_kin
     after = best.applied_to(SEEN.library)
     assert Forecast(replace(SEEN, library=after)).effect(()).gain == 0
     assert len(best.cited) == MAX_CITED and set(best.cited) <= set(MISLED)
-    assert "in 6 of 6 pairs" in best.statement
-    assert "6 fixed, 0 broken" in best.statement
-
-
-def test_what_is_proposed_says_so_in_the_body_with_measure_and_evidence(tmp_path: Path) -> None:
-    adding = next(new_criteria(Forecast(replace(SEEN, known_measures=("added_structure",)))))
-    after = adding.changes[0]
-    assert isinstance(after, ReplaceEntry)
-    assert after.entry.name == "adding-things"
-    assert ADDING.body in after.entry.body
-    assert "measure `added_structure`" in after.entry.body
-    assert "in 6 of 6 pairs of kind `add`" in after.entry.body
-    SEEN.library.apply(after).save(tmp_path / "library")
-    assert [each for each in check_folder(tmp_path / "library", MEASURES) if each.severity != "note"] == []
+    assert "in 6 of 6 pairs" in best.statement and "6 fixed, 0 broken" in best.statement
+    adding = next(new_criteria(Forecast(replace(SEEN, known_measures=("added_structure",))))).changes[0]
+    assert isinstance(adding, ReplaceEntry) and adding.entry.name == "adding-things"
+    for words in (ADDING.body, "measure `added_structure`", "in 6 of 6 pairs of kind `add`"):
+        assert words in adding.entry.body
+    one = dict(list(MISLED.items())[:1])
+    assert not any(each.operator == "add" for each in _all_ideas(view(library(GENERAL, ADDING), one)))
 
 
 def test_a_criterion_goes_with_its_note_and_the_heading_with_the_last() -> None:
@@ -92,19 +84,17 @@ def test_a_criterion_goes_with_its_note_and_the_heading_with_the_last() -> None:
 
 
 def test_a_kind_without_a_skill_gets_one_with_triggers_of_its_own() -> None:
-    seen = view(library(TEXTS), adds({"added_structure": 0.9}, {"added_structure": 0.2}))
+    cases = adds({"added_structure": 0.9}, {"added_structure": 0.2})
+    empty = view(Library(), cases)
+    assert not any(outcome.judged for outcome in empty.outcomes)
+    first = propose(empty)[0].applied_to(empty.library)
+    assert all(outcome.credit == 1 for outcome in view(first, cases).outcomes), "from nothing comes one that judges"
+    seen = view(library(TEXTS), cases)
     names = {proposal.idea[0]: proposal for proposal in propose(seen)}
     entry = names["skill"].applied_to(seen.library).get("judging-add-edits")
     assert entry is not None and entry.rubric is not None
     assert all(any(trigger.matches(f"{verb} a cat") for trigger in entry.triggers) for verb in ("add", "insert"))
     assert entry.rubric.criteria[0].applies == ("add",)
-
-
-def test_from_nothing_comes_a_library_that_judges() -> None:
-    cases = adds({"added_structure": 0.9}, {"added_structure": 0.2})
-    seen = view(Library(), cases)
-    assert not any(outcome.judged for outcome in seen.outcomes)
-    assert all(outcome.credit == 1 for outcome in view(propose(seen)[0].applied_to(seen.library), cases).outcomes)
 
 
 def test_a_criterion_that_points_the_wrong_way_is_taken_out_with_its_note_or_made_lighter() -> None:
@@ -113,8 +103,10 @@ def test_a_criterion_that_points_the_wrong_way_is_taken_out_with_its_note_or_mad
     offered = propose(seen)
     assert any(each.idea == ("remove", "every-edit", "sharp") for each in offered)
     assert "in 0 of 6 pairs" in next(each for each in offered if each.operator == "remove").statement
-    ideas = {each.idea[:3] for each in _all_ideas(view(TOO_HEAVY, adds(*OUTWEIGHED)))}
-    assert ("reweight", "every-edit", "sharp") in ideas
+    heavy = _all_ideas(view(TOO_HEAVY, adds(*OUTWEIGHED)))
+    assert ("reweight", "every-edit", "sharp") in {each.idea[:3] for each in heavy}
+    words = _all_ideas(view(TOO_HEAVY, adds(*OUTWEIGHED), protocol="chain, both orders"))
+    assert {each.operator for each in words}.isdisjoint({"reweight", "split"}), "judges of words get no numbers"
 
 
 def _all_ideas(seen: View) -> list[Proposal]:
@@ -127,15 +119,11 @@ def _all_ideas(seen: View) -> list[Proposal]:
 
 def test_a_criterion_that_helps_one_kind_and_hurts_another_goes_on_for_the_first() -> None:
     cases = adds({"sharpness": 0.9, "edit_extent": 0.5}, {"sharpness": 0.4, "edit_extent": 0.5})
-    for name, (_, label, grades) in adds(
-        {"sharpness": 0.3, "fidelity": 0.6}, {"sharpness": 0.9, "fidelity": 0.5}
-    ).items():
-        cases[f"r{name}"] = (f"remove the {name}", label, grades)
+    hurt = adds({"sharpness": 0.3, "fidelity": 0.6}, {"sharpness": 0.9, "fidelity": 0.5})
+    cases |= {f"r{name}": (f"remove the {name}", label, grades) for name, (_, label, grades) in hurt.items()}
     both = library(skill("every-edit", "always", criterion("sharp", "sharpness"), criterion("same", "fidelity")))
     split = next(each for each in _all_ideas(view(both, cases)) if each.operator == "split")
-    entry = split.applied_to(both).get("every-edit")
-    assert entry is not None and entry.rubric is not None
-    assert entry.rubric.criteria[0].applies == ("add",)
+    assert criteria_of(split.applied_to(both).get("every-edit"))[0].applies == ("add",)
     assert "remove" in split.statement
 
 
@@ -189,13 +177,6 @@ def test_tools_are_proposed_to_judges_that_call_them() -> None:
     assert entry is not None and [str(each) for each in entry.triggers] == ["text", "add", "insert"]
 
 
-def test_judges_that_read_words_are_not_offered_numbers() -> None:
-    measured = view(TOO_HEAVY, adds(*OUTWEIGHED))
-    asked = view(TOO_HEAVY, adds(*OUTWEIGHED), protocol="chain, both orders")
-    assert "reweight" in {each.operator for each in _all_ideas(measured)}
-    assert {each.operator for each in _all_ideas(asked)}.isdisjoint({"reweight", "split"})
-
-
 def test_a_round_is_short_ordered_and_touches_every_entry_once() -> None:
     seen = view(open_library("builtin"), MISLED)
     seen = replace(seen, limit=3)
@@ -212,6 +193,8 @@ def test_a_round_is_short_ordered_and_touches_every_entry_once() -> None:
 def test_the_same_view_gives_the_same_proposals_and_the_seed_only_breaks_draws() -> None:
     once, again = propose(SEEN), propose(SEEN)
     assert once == again
+    signatures = [each.signature for each in _all_ideas(SEEN)]
+    assert len(set(signatures)) == len(signatures) > 3, "nothing is proposed twice"
     firsts = {propose(replace(SEEN, seed=seed))[0].idea for seed in range(12)}
     assert firsts == {
         ("criterion", "adding-things", "add", "added_structure", "4"),
@@ -219,33 +202,16 @@ def test_the_same_view_gives_the_same_proposals_and_the_seed_only_breaks_draws()
     }
 
 
-def test_nothing_is_proposed_twice_and_the_end_is_reached() -> None:
-    ideas = _all_ideas(SEEN)
-    signatures = [each.signature for each in ideas]
-    assert len(set(signatures)) == len(signatures) > 3
-
-
 def test_where_all_goes_well_nothing_is_proposed() -> None:
-    orchestrator: Orchestrator = BuiltinOrchestrator()
-    fine = view(
-        library(GENERAL, ADDING), adds({"sharpness": 0.9, "edit_extent": 0.5}, {"sharpness": 0.2, "edit_extent": 0.5})
-    )
-    assert list(orchestrator.propose(fine)) == []
-    assert list(orchestrator.findings) == []
-    assert orchestrator.spent.calls == 0
+    orchestrator, grades = BuiltinOrchestrator(), ({"sharpness": 0.9, "edit_extent": 0.5}, {"sharpness": 0.2})
+    fine = view(library(GENERAL, ADDING), adds(*({"edit_extent": 0.5, **each} for each in grades)))
+    assert list(orchestrator.propose(fine)) == list(orchestrator.findings) == [] and orchestrator.spent.calls == 0
 
 
 def test_ties_groups_and_unreadable_pictures_are_no_obstacle() -> None:
-    cases = dict(MISLED)
-    cases["tie"] = ("add a fence", "tie", pair({"sharpness": 0.5}, {"sharpness": 0.6}))
-    cases["group"] = (
-        "add a pond",
-        "C",
-        {
-            label: {"sharpness": 0.5, "added_structure": grade}
-            for label, grade in zip("ABC", (0.1, 0.2, 0.9), strict=True)
-        },
-    )
+    cases = {**MISLED, "tie": ("add a fence", "tie", pair({"sharpness": 0.5}, {"sharpness": 0.6}))}
+    grades = {label: {"added_structure": grade} for label, grade in zip("ABC", (0.1, 0.2, 0.9), strict=True)}
+    cases["group"] = ("add a pond", "C", {label: {"sharpness": 0.5, **grade} for label, grade in grades.items()})
     seen = view(library(GENERAL, ADDING), cases)
 
     def observe(asked: Example) -> dict:
@@ -266,19 +232,9 @@ def test_what_observing_leaves_out_is_taken_from_the_chain() -> None:
     blind = Forecast(replace(SEEN, observe=observe))
     whole = Forecast(SEEN)
     assert [case.grades for case in blind.cases] == [case.grades for case in whole.cases]
-
-
-def test_one_example_is_no_ground_for_a_criterion() -> None:
-    one = dict(list(MISLED.items())[:1])
-    assert not any(each.operator == "add" for each in _all_ideas(view(library(GENERAL, ADDING), one)))
-
-
-def test_agreement_is_drawn_towards_one_half() -> None:
-    context = Forecast(SEEN)
-    assert context.agreement("sharpness", context.cases).disagrees == len(MISLED)
-    assert context.agreement("added_structure", context.cases).share == 8 / 10
-    assert context.agreement("noise", context.cases).share == 0.5
-    assert context.agreement("edit_extent", context.cases).share == 0.5
+    shares = {name: whole.agreement(name, whole.cases).share for name in ("added_structure", "noise", "edit_extent")}
+    assert shares == {"added_structure": 8 / 10, "noise": 0.5, "edit_extent": 0.5}
+    assert whole.agreement("sharpness", whole.cases).disagrees == len(MISLED)
 
 
 def test_there_are_words_for_every_kind_and_every_measure_that_grades() -> None:
@@ -294,10 +250,8 @@ def test_there_are_words_for_every_kind_and_every_measure_that_grades() -> None:
 def test_whatever_is_proposed_passes_the_checks_of_any_proposal(start: Library, tmp_path: Path) -> None:
     cases = dict(MISLED)
     rng = random.Random(3)
-    for number, kind in enumerate(
-        ("remove the cat", "make the car red", "write hi", "turn it into a sketch", "blorp") * 4
-    ):
-        names = [name for name, measure in MEASURES.items() if name != "change_map" and not measure.same_look]
+    names = [name for name, measure in MEASURES.items() if name != "change_map" and not measure.same_look]
+    for number, kind in enumerate(("remove the cat", "make the car red", "write hi", "make it a sketch", "blorp") * 4):
         grades = [{name: rng.random() for name in names} for _ in "AB"]
         cases[f"c{number}"] = (f"{kind} {THINGS[number % 8]}", "AB"[number % 2], dict(zip("AB", grades, strict=True)))
     seen = view(start, cases)
@@ -315,64 +269,36 @@ def _complaints(made: Library, folder: Path) -> list[str]:
     return [each.message for each in check_folder(folder, MEASURES) if each.severity != "note"]
 
 
-class Demo:
-    """A small demonstration set, judged for real by measuring; readings are remembered."""
-
-    def __init__(self, folder: Path) -> None:
-        make_demo(folder / "demo", pairs=24, groups=0, seed=0, side=160)
-        self.examples = read_folder(folder / "demo").examples
-        self.cache = JudgmentCache(folder / "cache")
-        self.judge, self.observe = MeasuredJudge(cache=self.cache), observer(self.cache)
-        # Reading text costs as much as all other measures together.
-        self.measures = tuple(name for name in known_measures() if name not in {"text_match", "unasked_text"})
-
-    def view(self, made: Library, **more: object) -> View:
-        judged = [(each, self.judge.judge_now(each, made)) for each in self.examples]
-        outcomes = tuple(Outcome(each, judgment, credit(each, judgment)) for each, judgment in judged)
-        return View(made, outcomes, self.observe, self.measures, **more)  # type: ignore[arg-type]
+SLOW = {"text_match", "unasked_text"}
+"""Reading text costs as much as all other measures together."""
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    return Demo(tmp_path_factory.mktemp("evolving"))
-
-
-def without_text(made: Library) -> Library:
-    return _filtered(made, lambda each: each.measure not in {"text_match", "unasked_text"})
-
-
-def _filtered(made: Library, keep) -> Library:
+def _without(made: Library, gone: set[str]) -> Library:
     for entry in made.skills:
-        kept = tuple(each for each in (entry.rubric.criteria if entry.rubric else ()) if keep(each))
+        kept = tuple(each for each in criteria_of(entry) if each.measure not in gone)
         made = made.apply(ReplaceEntry(replace(entry, rubric=Rubric(kept) if kept else None)))
-    slow = [tool for tool in made.tools if tool.measure in {"text_match", "unasked_text"}]
-    return Library(tuple(entry for entry in made.entries if entry not in slow))
+    return Library(tuple(entry for entry in made.entries if entry.measure not in SLOW))
 
 
 @pytest.mark.slow
-def test_on_real_pictures_the_forecast_is_what_the_measured_judge_decides(demo: Demo) -> None:
-    start = without_text(open_library("builtin"))
-    poor = _filtered(start, lambda each: each.measure not in {"edit_presence", "added_structure", "removal_fill"})
-    seen = demo.view(poor)
+def test_on_real_pictures_the_forecast_is_what_the_measured_judge_decides(tmp_path: Path) -> None:
+    """Measures that were taken out of the built-in Library come back first."""
+    make_demo(tmp_path / "demo", pairs=24, groups=0, seed=0, side=160)
+    examples, cache = read_folder(tmp_path / "demo").examples, JudgmentCache(tmp_path / "cache")
+    judge, observe = MeasuredJudge(cache=cache), observer(cache)
+
+    def judged(made: Library) -> tuple[Outcome, ...]:
+        judgments = [(each, judge.judge_now(each, made)) for each in examples]
+        return tuple(Outcome(each, judgment, credit(each, judgment)) for each, judgment in judgments)
+
+    poor = _without(open_library("builtin"), SLOW | {"edit_presence", "added_structure"})
+    seen = View(poor, judged(poor), observe, tuple(name for name in known_measures() if name not in SLOW))
     before = {outcome.example.id: outcome.credit for outcome in seen.outcomes}
-    forecast = Forecast(seen)
-    offered = propose(seen)
-    assert offered
+    forecast, offered = Forecast(seen), propose(seen)
+    assert {"edit_presence", "added_structure"} & {part for each in offered[:2] for part in each.idea}
     for proposal in offered:
         effect = forecast.effect(proposal.changes)
-        after = {each.example.id: each.credit for each in demo.view(proposal.applied_to(poor)).outcomes}
+        after = {each.example.id: each.credit for each in judged(proposal.applied_to(poor))}
         assert {name for name in after if after[name] > before[name]} == set(effect.fixed)
         assert {name for name in after if after[name] < before[name]} == set(effect.broken)
-
-
-@pytest.mark.slow
-def test_measures_that_were_taken_out_of_the_built_in_library_come_back_first(demo: Demo) -> None:
-    start = without_text(open_library("builtin"))
-    seen = demo.view(_filtered(start, lambda each: each.measure not in {"edit_presence", "added_structure"}))
-    full = sum(outcome.credit for outcome in demo.view(start).outcomes)
-    poor = sum(outcome.credit for outcome in seen.outcomes)
-    offered = propose(seen)
-    assert {"edit_presence", "added_structure"} & {part for each in offered[:2] for part in each.idea}
-    best = sum(outcome.credit for outcome in demo.view(offered[0].applied_to(seen.library)).outcomes)
-    assert poor < full
-    assert best >= poor + 2
+        assert proposal != offered[0] or sum(after.values()) >= sum(before.values()) + 2

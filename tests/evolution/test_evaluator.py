@@ -33,23 +33,19 @@ def make_bench(home: Path, **options: Any) -> tuple[Evaluator, list[dict[str, An
 
 
 def entries(draws: list[tuple[int, str, str]]) -> Library:
-    return Library(
-        tuple(Entry(f"e{n}", "skill", f"Is for {word}.", body, {"triggers": word}) for n, word, body in draws)
-    )
+    return Library(tuple(Entry(f"e{n}", "skill", f"{word}.", body, {"triggers": word}) for n, word, body in draws))
 
 
-DRAWS = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from(WORDS), st.sampled_from("xy")), max_size=4, unique_by=lambda d: d[0]
-)
+DRAW = st.tuples(st.integers(0, 4), st.sampled_from(WORDS), st.sampled_from("xy"))
+DRAWS = st.lists(DRAW, max_size=4, unique_by=lambda draw: draw[0])
 
 
 @given(DRAWS, DRAWS)
 def test_exactly_those_are_affected_whose_context_differs(before: list[Any], after: list[Any]) -> None:
     old, new = entries(before), entries(after)
     examples = [Example(f"{a}-{b}", f"make the {a} {b}", BLANK, (BLANK, BLANK), "A") for a in WORDS for b in WORDS]
-    wanted = [
-        each for each in examples if route(old, each.instruction).context_id != route(new, each.instruction).context_id
-    ]
+    contexts = [[route(made, each.instruction).context_id for made in (old, new)] for each in examples]
+    wanted = [each for each, (one, other) in zip(examples, contexts, strict=True) if one != other]
     assert list(affected(old, new, examples)) == wanted
 
 
@@ -70,14 +66,12 @@ def test_nothing_is_asked_or_counted_twice(tmp_path: Path) -> None:
     cats = [each for each in POOL if each.category == "cat"]
     evaluator.judge(CATS, POOL)
     assert evaluator.spent.judgments == len(POOL) + len(cats), "an edit for cats costs what the cats cost"
-
-
-def test_what_another_process_counted_is_not_counted_again(tmp_path: Path) -> None:
-    evaluator, lines, _ = make_bench(tmp_path)
-    evaluator.judge(EMPTY, POOL)
+    asked = len(model.requests)
+    back = evaluator.judge(CATS.apply(RemoveEntry("cats")), POOL)
+    assert len(model.requests) == asked and [each.credit for each in back] == [each.credit for each in first]
     other, more, _ = make_bench(tmp_path, counted={line["id"] for line in lines})
     other.judge(EMPTY, POOL)
-    assert other.spent.judgments == 0 and more == []
+    assert other.spent.judgments == 0 and more == [], "what another process counted"
 
 
 def test_the_papers_loop_counts_every_time(tmp_path: Path) -> None:
@@ -106,12 +100,8 @@ def test_a_dead_endpoint_pauses_soon(tmp_path: Path) -> None:
         evaluator.judge(EMPTY, POOL)
     assert caught.value.kind == "endpoint"
     assert len(model.requests) <= DOWN_AFTER + 2
-
-
-def test_refusals_of_single_examples_do_not_pause(tmp_path: Path) -> None:
-    evaluator, _, _ = make_bench(tmp_path, answers=lambda request: ModelError("refused", "No."))
-    outcomes = evaluator.judge(EMPTY, POOL)
-    assert not any(each.judged for each in outcomes)
+    evaluator, _, _ = make_bench(tmp_path / "refusing", answers=lambda request: ModelError("refused", "No."))
+    assert not any(each.judged for each in evaluator.judge(EMPTY, POOL)), "refusals do not pause"
 
 
 def test_a_request_to_stop_is_heard_between_judgments(tmp_path: Path) -> None:
@@ -126,16 +116,6 @@ def test_a_request_to_stop_is_heard_between_judgments(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         evaluator.judge(EMPTY, POOL)
     assert 0 < len(lines) <= 2, "what was under way is kept"
-
-
-def test_removing_an_entry_brings_back_what_was_known(tmp_path: Path) -> None:
-    evaluator, _, model = make_bench(tmp_path)
-    before = evaluator.judge(EMPTY, POOL)
-    evaluator.judge(CATS, POOL)
-    asked = len(model.requests)
-    after = evaluator.judge(CATS.apply(RemoveEntry("cats")), POOL)
-    assert len(model.requests) == asked
-    assert [each.credit for each in after] == [each.credit for each in before]
 
 
 def test_slow_steps_are_no_silence() -> None:

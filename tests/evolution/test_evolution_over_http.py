@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,12 @@ import numpy as np
 import pytest
 from model_server import Call, Fault, ModelServer
 from PIL import Image, PngImagePlugin
-from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE, Fuse, Killed
+from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE, Fuse, Killed, answer_of
 
 from rewardharness.data.folder import read_folder
-from rewardharness.evolution.events import Decided, Rehearsed, Skipped, read_events
-from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
+from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.plan import EvolutionPlan
-from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.files import write_text
 from rewardharness.judging.cache import JudgmentCache
@@ -36,14 +34,9 @@ QUICK = EndpointSettings(backoff=0.001, longest_backoff=0.002, shortest_aside=0.
 SECRETS = ("secretgenerator", "secretlabel", "secretcategory", "secretsource", "secretid")
 """Each stands for one thing that no judge may know: who made a picture, what kind of label it has, and so on."""
 PAIRS = 32
-STAR_TOOL = {
-    "name": "star-counter",
-    "description": "Counts the stars in the pictures.",
-    "triggers": ", ".join(TOPICS),
-    "body": "Call it where stars could matter.",
-    "system_prompt": 'COUNT STARS. Answer with one JSON object: {"stars": 0}. If there are none, say 0.',
-    "output_schema": {"stars": "int"},
-}
+PROMPT = 'COUNT STARS. Answer with one JSON object: {"stars": 0}. If there are none, say 0.'
+STAR_TOOL = {"name": "star-counter", "description": "Counts the stars in the pictures.", "triggers": ", ".join(TOPICS)}
+STAR_TOOL |= {"body": "Call it where stars could matter.", "system_prompt": PROMPT, "output_schema": {"stars": "int"}}
 
 
 @pytest.fixture(scope="module")
@@ -54,26 +47,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(PAIRS):
         topic, bright_first = TOPICS[number % 4], number % 3 == 0
         levels = (200 - number, 20 + number) if bright_first else (20 + number, 200 - number)
-        names = []
-        for role, level in zip(("source", "one", "two"), (90 + number, *levels), strict=True):
+        row = {"id": f"secretid-{topic}-{number:02d}", "instruction": f"make {topic} number {number} shine"}
+        row |= {"preference": "A" if bright_first else "B", "label_kind": "secretlabel"}
+        row |= {"category": f"secretcategory {topic}", "source_id": f"secretsource-{number}"}
+        for role, level in zip(("source", "candidate_a", "candidate_b"), (90 + number, *levels), strict=True):
             words = PngImagePlugin.PngInfo()
             words.add_text("Software", f"secretgenerator-{role}")
-            name = f"secretgenerator-{role}-{number}.png"
-            Image.fromarray(np.full((16, 16, 3), level, np.uint8)).save(folder / name, pnginfo=words)
-            names.append(name)
-        rows.append(
-            {
-                "id": f"secretid-{topic}-{number:02d}",
-                "source": names[0],
-                "candidate_a": names[1],
-                "candidate_b": names[2],
-                "instruction": f"make {topic} number {number} shine",
-                "preference": "A" if bright_first else "B",
-                "label_kind": "secretlabel",
-                "category": f"secretcategory {topic}",
-                "source_id": f"secretsource-{number}",
-            }
-        )
+            row[role] = f"secretgenerator-{role}-{number}.png"
+            Image.fromarray(np.full((16, 16, 3), level, np.uint8)).save(folder / row[role], pnginfo=words)
+        rows.append(row)
     write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
@@ -93,9 +75,7 @@ def judge(call: Call) -> str | Fault:
     first, second = (brightness(each) for each in pictures(call)[-2:])
     bright = BRIGHTER in call.text or not any(f" {topic} " in call.text for topic in WRONG_BY_NATURE)
     bright = bright and " car " not in call.text
-    chosen = "A" if (first > second) == bright else "B"
-    scores = {label: {"instruction": 3, "quality": 3} for label in "AB"}
-    return f"<answer>{json.dumps({'preference': chosen, 'scores': scores})}</answer>"
+    return answer_of("A" if (first > second) == bright else "B")
 
 
 def skill(name: str, trigger: str) -> str:
@@ -128,36 +108,23 @@ def world(
     home: Path,
     data: Path,
     orchestrator: Callable[[Call], Any] = proposer,
-    judging: Callable[[Call], Any] = judge,
-    *,
     images: bool = False,
-    proposals: int = 6,
-    patience: int = 1,
 ) -> Iterator[World]:
     start = Library((Entry("look", "skill", "For all.", "Look well.", {"triggers": "always"}),))
-    with ModelServer(judging) as one, ModelServer(orchestrator) as other:
-        agent = SubAgent(
-            OpenAICompatibleModel("vllm", "judge", [one.url], QUICK),
-            ModelJudgeConfig(one_order=True),
-            JudgmentCache(home / "cache"),
-        )
-        proposes = LLMOrchestrator(
-            OpenAICompatibleModel("vllm", "judge", [other.url], QUICK), LLMSettings(images=images)
-        )
-        schedule = DefaultSchedule(proposals=proposals, per_round=3, patience=patience, prune_share=0.2)
+    with ModelServer(judge) as one, ModelServer(orchestrator) as other:
+        models = [OpenAICompatibleModel("vllm", "judge", [host.url], QUICK) for host in (one, other)]
+        agent = SubAgent(models[0], ModelJudgeConfig(one_order=True), JudgmentCache(home / "cache"))
+        proposes = LLMOrchestrator(models[1], images=images)
+        schedule = DefaultSchedule(proposals=6, per_round=3, patience=1, prune_share=0.2)
         plan = EvolutionPlan(
             read_folder(data), start, agent, proposes, schedule, lambda example: {}, samples=2, concurrency=4
         )
         yield World(plan, one, other)
 
 
-def run(made: World, folder: Path) -> EvolutionReport:
-    return evolve(made.plan, folder, Callbacks())
-
-
 def test_the_judge_is_told_nothing_but_instructions_pixels_and_the_library(data: Path, tmp_path: Path) -> None:
     with world(tmp_path, data) as made:
-        report = run(made, tmp_path / "run")
+        report = evolve(made.plan, tmp_path / "run", Callbacks())
         calls = made.judge.calls
     assert (report.audit.start.accuracy, report.audit.final.accuracy) == (0.25, 0.75)
     assert report.audit.ensemble.samples == 2
@@ -181,7 +148,7 @@ def test_the_orchestrator_never_sees_held_out_examples_nor_who_made_what(
 ) -> None:
     with world(tmp_path, data, images=images) as made:
         training, held_out = made.plan.parts
-        run(made, tmp_path / "run")
+        evolve(made.plan, tmp_path / "run", Callbacks())
         calls = made.orchestrator.calls
     assert len(held_out) == 8 and len(calls) > 4
     known, unseen = (
@@ -201,28 +168,6 @@ def test_the_orchestrator_never_sees_held_out_examples_nor_who_made_what(
     assert any(pictures(call) for call in calls) == images
 
 
-def misbehaving(call: Call) -> str | Fault:
-    """Every second reply is of no use, each in another way."""
-    good = proposer(call)
-    bad: list[str | Fault] = [
-        f"<think>Hm {{ }}</think>Certainly!\n```json\n{good}\n```\nI hope that helps.",
-        Fault("429", retry_after="0"),
-        "I'm sorry, but I can't help with that.",
-        Fault("refusal"),
-        json.dumps({"operator": "add", "statement": "Out!", "entry": {"name": "../../../outside", "body": "x"}}),
-        '{"operator": "add", "statement": "x", "entry": {"name":',
-        json.dumps({"operator": "modify", "statement": "x", "entry": {"name": "nobody", "body": "x"}}),
-        Fault("content_filter"),
-        json.dumps({"operator": "rewrite", "statement": "x"}),
-        Fault("length"),
-        json.dumps({"findings": "none"}),
-        skill("left", "cat").replace(BRIGHTER, "Prefer image A."),
-        Fault("503"),
-        json.dumps([]),
-    ]
-    return bad[call.number // 2 % len(bad)] if call.number % 2 else good
-
-
 def misbehaving_by_words(call: Call) -> str | Fault:
     """Every dog is sent back once for what was said of it; other words are good."""
     if "dog is misjudged" in call.text and len(call.json["messages"]) == 2:
@@ -230,32 +175,16 @@ def misbehaving_by_words(call: Call) -> str | Fault:
     return proposer(call)
 
 
-def test_a_run_goes_on_whatever_the_orchestrator_says(data: Path, tmp_path: Path) -> None:
-    with world(tmp_path, data, misbehaving, proposals=20, patience=4) as made:
-        report = run(made, tmp_path / "run")
-        asked = len(made.orchestrator.calls)
-    events = read_events(tmp_path / "run")
-    assert asked > 12 and report.spent.orchestrator.calls > 8
-    assert report.audit.final.accuracy == 0.75, "the usable half of its words was enough"
-    assert [event for event in events if isinstance(event, Decided) and event.accepted]
-    reasons = " ".join(event.reason for event in events if isinstance(event, Skipped))
-    assert reasons, "what could not be used is on record"
-    assert not list(tmp_path.rglob("*outside*")) and not list(tmp_path.parent.glob("outside*"))
-
-
-@pytest.mark.parametrize(("events", "images"), [(5, False), (7, True)])
-def test_a_killed_step_neither_loses_nor_repeats_what_the_orchestrator_said(
-    data: Path, tmp_path: Path, events: int, images: bool
-) -> None:
-    with world(tmp_path / "whole", data, misbehaving_by_words, images=images) as made:
-        whole = run(made, tmp_path / "whole" / "run")
+def test_a_killed_step_neither_loses_nor_repeats_what_the_orchestrator_said(data: Path, tmp_path: Path) -> None:
+    with world(tmp_path / "whole", data, misbehaving_by_words, images=True) as made:
+        whole = evolve(made.plan, tmp_path / "whole" / "run", Callbacks())
         asked = [call.body for call in made.orchestrator.calls]
     bodies: list[bytes] = []
     report, sittings = None, 0
     while report is None:
-        with world(tmp_path, data, misbehaving_by_words, images=images) as made:
+        with world(tmp_path, data, misbehaving_by_words, images=True) as made:
             try:
-                report = evolve(made.plan, tmp_path / "run", Callbacks(on_event=Fuse(events)))
+                report = evolve(made.plan, tmp_path / "run", Callbacks(on_event=Fuse(7)))
             except Killed:
                 sittings += 1
             bodies += [call.body for call in made.orchestrator.calls]
@@ -263,27 +192,6 @@ def test_a_killed_step_neither_loses_nor_repeats_what_the_orchestrator_said(
     assert sittings > 2
     assert sorted(bodies) == sorted(asked), "nothing was asked twice, and nothing else than without the kills"
     spent, expected = report.spent.orchestrator, whole.spent.orchestrator
-    for name in ("calls", "input_tokens", "output_tokens"):
-        assert getattr(spent, name) == getattr(expected, name) > 0
+    assert replace(spent, seconds=0) == replace(expected, seconds=0) and spent.output_tokens > 0
     for name in ("edits", "library", "audit", "pool"):
         assert getattr(report, name) == getattr(whole, name), name
-
-
-def test_a_tool_that_answers_in_prose_is_repaired_over_the_wire(data: Path, tmp_path: Path) -> None:
-    def orchestrator(call: Call) -> str | Fault:
-        if "You proposed this Tool" in call.text:
-            assert "Two stars, I think." in call.text and "not a JSON object" in call.text
-            better = {**STAR_TOOL, "system_prompt": STAR_TOOL["system_prompt"] + " ONLY JSON."}
-            return json.dumps({"operator": "add_tool", "statement": "Better.", "entry": better})
-        return proposer(call)
-
-    def judging(call: Call) -> str | Fault:
-        return "Two stars, I think." if "COUNT" in call.text and "ONLY JSON" not in call.text else judge(call)
-
-    with world(tmp_path, data, orchestrator, judging) as made:
-        run(made, tmp_path / "run")
-        secrets = [call for call in made.orchestrator.calls if "You proposed" in call.text]
-    seen = [event for event in read_events(tmp_path / "run") if isinstance(event, Rehearsed)]
-    assert [(each.usable, each.repaired) for each in seen[:2]] == [(False, False), (True, True)]
-    assert secrets and not any(secret in call.body.decode() for call in secrets for secret in SECRETS)
-    assert [each for each in read_events(tmp_path / "run") if isinstance(each, Decided) and each.operator == "add_tool"]

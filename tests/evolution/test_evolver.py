@@ -7,16 +7,15 @@ from hypothesis import strategies as st
 from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.evolution.evolver import MAX_BODY, find_objects, problem_of, read_proposal, similarity
-from rewardharness.evolution.proposal import OPERATORS, Proposal, RejectedProposal, View
+from rewardharness.evolution.proposal import OPERATORS, Proposal, RejectedProposal, View, criteria_of
 from rewardharness.judging.answers import ReplyProblem
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import AddEntry, ReplaceEntry
 
 LOOK = "Find the new thing in each candidate, then compare its size, its light and its shadow with the scene around it."
 ADDING = skill("adding", "add", criterion("new", "added_structure"), criterion("seam", "seam"), body=LOOK)
-TEXTS = skill(
-    "reading-text", "text, write", criterion("text", "text_match"), body="Read every letter aloud, one by one."
-)
+ALOUD = "Read every letter aloud, one by one."
+TEXTS = skill("reading-text", "text, write", criterion("text", "text_match"), body=ALOUD)
 METER = Entry("seam-meter", "tool", "Measures seams.", "Call it.", {"triggers": "add"}, measure="seam")
 START = library(ADDING, TEXTS, METER)
 CASES = {
@@ -24,14 +23,13 @@ CASES = {
     "p2": ("write hello on the sign", "B", pair({"seam": 0.2}, {"seam": 0.8}, "B")),
 }
 SEEN: View = view(START, CASES)
+TINT = {"id": "tint", "text": "It follows the light.", "weight": 2, "measure": "color_target", "applies": ["add"]}
 NEW = {
     "name": "sky-colour",
     "description": "How to judge the colour of a sky that an edit adds.",
     "triggers": ["add", "sky"],
     "body": "Compare the tint near the horizon with the tint overhead in every candidate; both follow the daylight.",
-    "criteria": [
-        {"id": "tint", "text": "It follows the light.", "weight": 2, "measure": "color_target", "applies": ["add"]}
-    ],
+    "criteria": [TINT],
 }
 TOOL = {
     "name": "letter-reader",
@@ -43,12 +41,8 @@ TOOL = {
 }
 
 
-def said(value: object) -> str:
-    return json.dumps(value)
-
-
 def read(value: object, seen: View = SEEN) -> Proposal | ReplyProblem | None:
-    return read_proposal(value if isinstance(value, str) else said(value), seen, "model", ("p1",))
+    return read_proposal(value if isinstance(value, str) else json.dumps(value), seen, "model", ("p1",))
 
 
 def accepted(value: object, seen: View = SEEN) -> Proposal:
@@ -89,7 +83,7 @@ def test_a_new_skill_is_read_whole() -> None:
     ],
 )
 def test_prose_fences_thoughts_drafts_and_lists_around_the_edit_are_forgiven(wrapped: str) -> None:
-    found = accepted(wrapped.replace("{}", said(edit("add", entry=NEW))))
+    found = accepted(wrapped.replace("{}", json.dumps(edit("add", entry=NEW))))
     assert found.operator == "add"
 
 
@@ -97,28 +91,23 @@ def test_known_entries_are_changed_only_where_it_says_so() -> None:
     fresh = {"id": "light", "text": "Light fits the scene."}
     row = {"name": "adding", "description": "How to judge additions.", "criteria": [fresh], "remove_criteria": ["seam"]}
     after = accepted(edit("modify", entry=row)).applied_to(START).get("adding")
-    assert after is not None and after.rubric is not None
-    assert (after.body, after.description) == (ADDING.body, "How to judge additions.")
-    assert [each.id for each in after.rubric.criteria] == ["new", "light"]
-    assert after.metadata == ADDING.metadata
+    assert after is not None and [each.id for each in criteria_of(after)] == ["new", "light"]
+    wanted = ADDING.body, "How to judge additions.", ADDING.metadata
+    assert (after.body, after.description, after.metadata) == wanted
 
 
 def test_each_operator_makes_its_change() -> None:
+    assert read(edit("none")) is None
     weighed = accepted(edit("reweight", name="adding", weights={"seam": 3})).applied_to(START).get("adding")
-    assert weighed is not None and weighed.rubric is not None
-    assert [each.weight for each in weighed.rubric.criteria] == [1.0, 3.0]
+    assert [each.weight for each in criteria_of(weighed)] == [1.0, 3.0]
     triggered = accepted(edit("retrigger", name="adding", triggers="add, put a")).applied_to(START).get("adding")
     assert triggered is not None and triggered.metadata["triggers"] == "add, put a"
     assert "adding" not in accepted(edit("remove", name="adding")).applied_to(START)
     for name in ("adding", "sky-colour"):
         both = edit("merge", names=["adding", "reading-text"], entry={**NEW, "name": name})
         assert [entry.name for entry in accepted(both).applied_to(START).skills] == [name]
-    other = {
-        **NEW,
-        "name": "letter-shapes",
-        "triggers": "write",
-        "body": "Letters keep one height, and one slant, along the line.",
-    }
+    body = "Letters keep one height, and one slant, along the line."
+    other = {**NEW, "name": "letter-shapes", "triggers": "write", "body": body}
     parts = accepted(edit("split", name="adding", entries=[NEW, other])).applied_to(START)
     assert [each.name for each in parts.skills] == ["letter-shapes", "reading-text", "sky-colour"]
 
@@ -136,10 +125,6 @@ def test_tools_are_read_in_their_own_round() -> None:
     assert "This round is about skills" in refused(edit("add_tool", entry=TOOL))
     assert "This round is about tools" in refused(edit("add", entry=NEW), tools)
     assert "remove or merge" in refused(edit("add", entry=NEW), replace(SEEN, phase="prune"))
-
-
-def test_a_model_may_have_nothing_to_propose() -> None:
-    assert read(edit("none")) is None
 
 
 @pytest.mark.parametrize(
@@ -265,16 +250,13 @@ def test_changes_of_one_long_entry_are_compared_by_what_they_change() -> None:
 
 
 def test_similarity_is_a_share_of_what_the_shorter_text_says() -> None:
-    assert similarity(LOOK, LOOK) == 1
-    assert similarity(LOOK, f"Before that. {LOOK} After that.") == 1
-    assert similarity(LOOK, "Nothing of the sort is written here, not a word.") == 0
-    assert similarity("", LOOK) == 0
+    others = (LOOK, f"Before that. {LOOK} After that.", "Nothing of the sort is written here, not a word.", "")
+    assert [similarity(LOOK, other) for other in others] == [1, 1, 0, 0]
 
 
 def test_entries_of_any_proposer_are_checked_for_lone_surrogates() -> None:
-    assert "cannot be written" in problem_of(
-        Proposal("modify", (ReplaceEntry(replace(ADDING, body="\ud800")),), "x", (), "me"), SEEN
-    )
+    lone = Proposal("modify", (ReplaceEntry(replace(ADDING, body="\ud800")),), "x", (), "me")
+    assert "cannot be written" in problem_of(lone, SEEN)
     unnamed = Proposal("add", (AddEntry(replace(ADDING, name="Not A Name")),), "x", (), "me")
     assert "not consist of lowercase words" in problem_of(unnamed, SEEN)
 

@@ -16,8 +16,8 @@ from rewardharness.evolution.loop import search
 from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.screening import POLICY, RUNGS
-from rewardharness.evolution.state import State, begin
-from rewardharness.evolution.steps import WAITING, Run
+from rewardharness.evolution.state import WAITING, State, begin
+from rewardharness.evolution.steps import Run
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.runs.spending import UNLIMITED, Budget, SpendingLimits
@@ -42,11 +42,8 @@ def decided(events: Sequence[Event]) -> dict[str, tuple[str, str]]:
 def test_only_edits_that_help_are_tested(tmp_path: Path) -> None:
     run, state, events, _ = start(tmp_path, (HARMFUL, GOOD[0], IDLE, GOOD[1]))
     state = search(run, SCHEDULE, state, lambda state: None)
-    assert decided(events) == {
-        "trees": ("reject", POLICY),
-        "cars": ("reject", POLICY),
-        "cats+dogs": ("accept", "sign test"),
-    }
+    no = ("reject", POLICY)
+    assert decided(events) == {"trees": no, "cars": no, "cats+dogs": ("accept", "sign test")}
     assert state.tests == 1 and state.single_tests == 0 and state.accuracy == 1.0
 
 
@@ -84,11 +81,9 @@ def test_no_proposal_waits_when_the_budget_is_nearly_spent(tmp_path: Path) -> No
     assert len(orchestrator.views) > 2, "one edit waits for a second round"
     limits = SpendingLimits(Budget(judgments=len(POOL) + 60))
     run, state, events, orchestrator = start(tmp_path / "b", proposals, limits)
-    accepted_after: list[int] = []
-    search(
-        run, SCHEDULE, state, lambda state: accepted_after.append(len(orchestrator.views)) if state.accepted else None
-    )
-    assert accepted_after[0] == 1 and decided(events)["cats"][0] == "accept"
+    rounds: list[tuple[int, int]] = []
+    search(run, SCHEDULE, state, lambda state: rounds.append((state.accepted, len(orchestrator.views))))
+    assert next(views for accepted, views in rounds if accepted) == 1 and decided(events)["cats"][0] == "accept"
 
 
 def test_a_run_that_is_saved_and_loaded_after_every_step_gives_the_same_result(tmp_path: Path) -> None:
@@ -128,20 +123,17 @@ class Prolific:
 def evolve_by_luck(seed: int, always: str | None = None) -> State:
     """Right or wrong by a coin for every context of an example, so that no edit helps."""
     rng = random.Random(seed)
-    examples = tuple(
-        replace(
-            example(f"e{n:02d}", " ".join(f"w{word}" for word in range(8) if rng.random() < 0.6), rng.choice("AB")),
-            source_id=str(n),
-        )
-        for n in range(75)
-    )
+    examples = []
+    for n in range(75):
+        words = " ".join(f"w{word}" for word in range(8) if rng.random() < 0.6)
+        examples.append(replace(example(f"e{n:02d}", words, rng.choice("AB")), source_id=str(n)))
 
     def toss(library: Library, asked: Example) -> Outcome:
         coin = random.Random(f"{seed} {question_key(library, asked)}").choice("AB")
         preference = always or coin
         return Outcome(asked, Judgment(asked.id, "coin", "", "", preference), float(preference == asked.preference))
 
-    run = Run(Bench(toss), Prolific(), examples, lambda _: {}, (), seed)  # type: ignore[arg-type]
+    run = Run(Bench(toss), Prolific(), tuple(examples), lambda _: {}, (), seed)  # type: ignore[arg-type]
     schedule = DefaultSchedule(proposals=36, patience=9, prune_share=0.0)
     return search(run, schedule, begin(EMPTY, run.evaluator.judge(EMPTY, examples)), lambda state: None)
 

@@ -46,20 +46,14 @@ def test_the_skills_of_a_good_reply_are_the_library() -> None:
     model = ScriptedModel([reply(EVERY, CATS)], id="writer")
     library = write(model)
     assert [entry.name for entry in library.entries] == ["cats", "every-edit"]
-    assert library.entries[0].rubric is not None and len(model.requests) == 1
+    assert library.entries[0].rubric is not None and len(model.requests) == 1 and not model.requests[0].images
+    text = text_of(model.requests[0])
+    for example in EXAMPLES:
+        assert example.instruction in text
+        assert not any(secret in text for secret in (example.id, example.label_kind, example.source.name))
     [line] = library.lineage
     assert line["operator"] == "initialize" and line["source"] == "writer" and line["library"] == library.id
     assert data_digests(library.lineage) == {"a" * 64}, "the data are not unseen any more"
-
-
-def test_the_model_sees_instructions_and_nothing_else() -> None:
-    model = ScriptedModel([reply(EVERY, CATS)])
-    write(model)
-    [request] = model.requests
-    text = text_of(request)
-    assert all(example.instruction in text for example in EXAMPLES) and not request.images
-    for example in EXAMPLES:
-        assert not any(secret in text for secret in (example.id, example.label_kind, example.source.name))
 
 
 @pytest.mark.parametrize(
@@ -92,34 +86,15 @@ def test_without_a_usable_skill_there_is_one_clear_error(script: list[Script]) -
     assert "starting Library" in caught.value.next_step
 
 
-def test_replies_are_saved_and_asked_for_once(tmp_path: Path) -> None:
-    first = write(ScriptedModel([reply(EVERY, CATS)]), tmp_path)
-    again = ScriptedModel([])
-    assert write(again, tmp_path).id == first.id and not again.requests
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Settings:
-    return replace(Settings.from_env(), home=tmp_path / "home")
-
-
-@pytest.fixture(scope="module")
-def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo")
-    make_demo(folder, pairs=12, groups=0, side=64)
-    return folder
-
-
-def test_a_run_starts_from_the_library_that_a_model_writes(home: Settings, demo_data: Path, tmp_path: Path) -> None:
+def test_a_run_starts_from_the_library_that_a_model_writes(tmp_path: Path) -> None:
+    home, data = replace(Settings.from_env(), home=tmp_path / "home"), tmp_path / "demo"
+    make_demo(data, pairs=12, groups=0, side=64)
+    with pytest.raises(InputError, match="needs a model"):
+        open_job(EvolveConfig(data=str(data), library="llm"), home)
     script = tmp_path / "writer.jsonl"
     script.write_text(json.dumps({"text": reply(EVERY)}) + "\n")
-    config = EvolveConfig(data=str(demo_data), library="llm", initializer_model=f"scripted:{script}")
+    config = EvolveConfig(data=str(data), library="llm", initializer_model=f"scripted:{script}")
     job = open_job(config, home)
     assert [entry.name for entry in job.plan.library.entries] == ["every-edit"]
     script.write_text("")
     assert open_job(config, home).plan.manifest == job.plan.manifest, "the reply is saved"
-
-
-def test_rules_cannot_write_a_library(home: Settings, demo_data: Path) -> None:
-    with pytest.raises(InputError, match="needs a model"):
-        open_job(EvolveConfig(data=str(demo_data), library="llm"), home)

@@ -1,48 +1,46 @@
 """The joint fit: it finds weights that predict the labels, and accepts nothing on labels without signal."""
 
+import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proposer_samples import criterion, example, graded_bench, library, skill
+from proposer_samples import Bench, criterion, example, graded_bench, judge, library, skill
 from test_evidence import Worlds, evolve
 
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
+from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.check import check
 from rewardharness.evolution.gate import detectable_gain
-from rewardharness.evolution.joint.fit import (
-    PRIOR_SHARE,
-    Comparisons,
-    calibrate,
-    choose_strength,
-    fit,
-    fold_numbers,
-    novelty_p_value,
-)
+from rewardharness.evolution.joint import fit as fits
+from rewardharness.evolution.joint.fit import Comparisons, fit, fold_numbers, novelty_p_value
+from rewardharness.evolution.joint.reweighting import NAME, read_grades
 from rewardharness.evolution.joint.scopes import shared_phrase
 from rewardharness.evolution.joint.step import POLICY, CrossValidation
-from rewardharness.evolution.observing import observer
+from rewardharness.evolution.loop import search
 from rewardharness.evolution.plan import EvolutionPlan
+from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.steps import Run
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.router import fires
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import RemoveEntry
-from rewardharness.schema import Example, ImageInput
+from rewardharness.library.rubric import Criterion
+from rewardharness.library.store import Library, RemoveEntry
+from rewardharness.schema import ChainStep, Example, ImageInput, Judgment
 from rewardharness.settings import Settings
 
 GRADED = ("edit_presence", "structure_kept", "preservation", "gloss_similarity", "structure_similarity", "sharpness")
-START = library(
-    skill(
-        "every-edit", "always", criterion("kept", "structure_kept"), criterion("visible", "edit_presence", weight=0.5)
-    )
-)
+VISIBLE = criterion("visible", "edit_presence", weight=0.5)
+START = library(skill("every-edit", "always", criterion("kept", "structure_kept"), VISIBLE))
 SAME = "Give the {} the same material appearance as before."
 
 
@@ -84,7 +82,7 @@ def test_no_small_change_of_the_weights_has_a_smaller_loss(seed: int, count: int
     data = Comparisons(rng.normal(size=(count, size)), rng.uniform(0.3, 1, count), rng.integers(0, 9, count))
     weights = fit(data, strength)
     prior = np.zeros(size)
-    prior[0] = PRIOR_SHARE * calibrate(data)
+    prior[0] = fits.PRIOR_SHARE * fits.calibrate(data)
 
     def loss(at: np.ndarray) -> float:
         errors = data.weights * np.logaddexp(0, -data.rows @ at)
@@ -109,7 +107,7 @@ def test_new_information_is_found_and_known_information_is_not_new() -> None:
     assert all(novelty_p_value(drawn(seed, 90, useful), seed) < 0.01 for seed in range(5))
     p_values = [novelty_p_value(drawn(seed, 90, known), seed) for seed in range(60)]
     assert sum(p <= 0.1 for p in p_values) <= 12
-    assert choose_strength(drawn(1, 90, known), 0) in (3.0, 10.0, 30.0, 100.0)
+    assert fits.choose_strength(drawn(1, 90, known), 0) in (3.0, 10.0, 30.0, 100.0)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +180,8 @@ def test_the_check_judges_each_example_with_a_fit_on_other_sources() -> None:
     examples += [replace(each, id=f"x{number}", instruction=said) for number, each in enumerate(examples[:2])]
     dataset = Dataset.of("glossy", examples)
     library_now = open_library("builtin").apply(RemoveEntry("matching-appearance"))
-    plan = EvolutionPlan(
-        dataset, library_now, MeasuredJudge(), BuiltinOrchestrator(), DefaultSchedule(), observe=observer(None)
-    )
-    found = check(plan)
+    parts = MeasuredJudge(), BuiltinOrchestrator(), DefaultSchedule(), observer(None)
+    found = check(EvolutionPlan(dataset, library_now, *parts))
     assert found.start.n == 32 and found.detectable_gain == pytest.approx(detectable_gain(32))
     (scope,) = found.scopes
     assert scope["judged"] == 32 and scope["gain"] > 0 and scope["interval"][0] < scope["gain"]
@@ -194,11 +190,9 @@ def test_the_check_judges_each_example_with_a_fit_on_other_sources() -> None:
 
 def test_a_model_is_not_checked() -> None:
     model = open_judge("vllm:some/model@http://127.0.0.1:9/v1", Settings.from_env())
-    plan = EvolutionPlan(
-        Dataset.of("none", ()), START, model, BuiltinOrchestrator(), DefaultSchedule(), observe=observer(None)
-    )
+    parts = BuiltinOrchestrator(), DefaultSchedule(), observer(None)
     with pytest.raises(InputError, match="--check does not work"):
-        check(plan)
+        check(EvolutionPlan(Dataset.of("none", ()), START, model, *parts))
 
 
 def test_the_gain_that_examples_can_show_falls_with_their_number() -> None:
@@ -218,3 +212,74 @@ def test_similarity_to_the_source_is_no_merit_where_a_change_is_requested() -> N
     state = evolve(2, examples, grades, START)
     measures = {each.measure for entry in state.library.skills if entry.rubric for each in entry.rubric.criteria}
     assert "structure_similarity" not in measures
+
+
+RUBRIC = (("follows", "edit_presence", 4.0), ("faithful", "preservation", 0.5), ("clean", "sharpness", 1.0))
+RUBRIC_START = library(skill("every-edit", "always", *(criterion(*row) for row in RUBRIC)))
+RUBRIC_KEYS = ("every-edit/follows", "every-edit/faithful", "every-edit/clean")
+Numbers = dict[str, dict[str, dict[str, int]]]
+"""Example id to label to criterion to grade from 1 to 4."""
+
+
+def rubric_bench(numbers: Numbers) -> Bench:
+    """Judges as a model does in the protocol `rubric`, with made-up grades."""
+    measures = dict(zip(RUBRIC_KEYS, ("edit_presence", "preservation", "sharpness"), strict=True))
+
+    def judge_one(made: Library, asked: Example) -> Outcome:
+        rows = numbers[asked.id]
+        grades = {label: {measures[key]: (row[key] - 1) / 3 for key in RUBRIC_KEYS} for label, row in rows.items()}
+        outcome = judge(made, asked, grades, "rubric")
+        steps = (
+            ChainStep("answer", json.dumps({"candidate": label, **row}), subject=label) for label, row in rows.items()
+        )
+        return replace(outcome, judgment=replace(outcome.judgment, steps=tuple(steps)))
+
+    return Bench(judge_one)
+
+
+def rubric_world(seed: int, count: int, telling: str = "") -> tuple[list[Example], Numbers]:
+    rng = random.Random(seed)
+    examples, numbers = [], {}
+    for number in range(count):
+        made = {label: {key: rng.randint(1, 4) for key in RUBRIC_KEYS} for label in "AB"}
+        label = rng.choice("AB")
+        if telling and rng.random() < 0.9:
+            label = max("AB", key=lambda each: (made[each][telling], rng.random()))
+        name = f"e{number:03d}"
+        examples.append(replace(example(name, "Make the sky pink.", label), source_id=f"s{number // 2}"))
+        numbers[name] = made
+    return examples, numbers
+
+
+def evolve_weights(seed: int, examples: Sequence[Example], numbers: Numbers) -> State:
+    bench = rubric_bench(numbers)
+    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: {}, (), seed)  # type: ignore[arg-type]
+    return search(run, DefaultSchedule(), begin(RUBRIC_START, bench.judge(RUBRIC_START, examples)), lambda state: None)
+
+
+def test_weights_follow_the_grades_that_people_agree_with() -> None:
+    examples, numbers = rubric_world(1, 70, "every-edit/faithful")
+    state = evolve_weights(1, examples, numbers)
+    assert NAME in state.library.lineage_text
+    weights = {each.id: each.weight for each in state.library.skills[0].rubric.criteria}  # type: ignore[union-attr]
+    assert weights["faithful"] > weights["follows"] > 0
+    unseen, unseen_numbers = rubric_world(99, 200, "every-edit/faithful")
+    bench = rubric_bench(unseen_numbers)
+    before, after = (
+        np.mean([each.credit for each in bench.judge(made, unseen)]) for made in (RUBRIC_START, state.library)
+    )
+    assert after > before + 0.08
+
+
+@pytest.mark.slow
+def test_on_random_labels_the_weights_stay() -> None:
+    assert sum(evolve_weights(seed, *rubric_world(seed, 60)).accepted > 0 for seed in range(20)) <= 1
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[1]", '{"candidate": "A", "s/c": 9}', '{"candidate": "A", "s/c": "4"}'])
+def test_grades_off_the_scale_are_no_grades(text: str) -> None:
+    judgment = Judgment("e", "model", "rubric", "0" * 64, steps=(ChainStep("answer", text),))
+    assert not any(read_grades(judgment, {"s/c": Criterion("c", "Sharp.")}).values())
+    steps = tuple(ChainStep("answer", json.dumps({"candidate": "A", "s/c": number})) for number in (1, 4))
+    twice = replace(judgment, steps=steps)
+    assert read_grades(twice, {"s/c": Criterion("c", "Sharp.")}) == {"A": {"s/c": 0.5}}, "they are averaged"

@@ -1,6 +1,7 @@
+import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,14 @@ from model_server import Call, Fault, ModelServer, completion, refused_url
 from PIL import Image
 from proposer_samples import criterion, library, pair, skill, view
 
-from rewardharness.evolution.briefing import aliases_of, case_text, choose_cases, quoted, tried_text
-from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
-from rewardharness.evolution.proposal import Orchestrator, Proposal, RejectedProposal, View
-from rewardharness.models.base import ModelError
+from rewardharness.evolution.briefing import cases_text, choose_cases, quoted, tried_text
+from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
+from rewardharness.evolution.proposal import Proposal, RejectedProposal, View
+from rewardharness.evolution.replies import REPLIES, UNSAVED_REPLIES, Replies, request_key
+from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
+from rewardharness.models.scripted import Script, ScriptedModel
 from rewardharness.schema import ImageInput
 
 QUICK = EndpointSettings(
@@ -56,7 +59,7 @@ def server(evolve: Callable[[Call], object], analysis: object = FINDINGS) -> Mod
 
 
 def ask(url: str, seen: View = SEEN, **settings: object) -> tuple[LLMOrchestrator, list[Proposal]]:
-    orchestrator = LLMOrchestrator(OpenAICompatibleModel("vllm", "judge", [url], QUICK), LLMSettings(**settings))  # type: ignore[arg-type]
+    orchestrator = LLMOrchestrator(OpenAICompatibleModel("vllm", "judge", [url], QUICK), **settings)  # type: ignore[arg-type]
     return orchestrator, list(orchestrator.propose(seen))
 
 
@@ -64,6 +67,8 @@ def by_finding(seams: object, text: object) -> Callable[[Call], object]:
     return lambda call: seams if "Seams are weighed" in call.text else text
 
 
+FAULTS = ("refusal", "content_filter", "429", "503", "reset", "garbage", "context", "bad_request")
+NOTHING = json.dumps({"operator": "none", "statement": "All is well."})
 OTHER = "Read what is written there, letter after letter, and compare it with the wording of the request."
 
 
@@ -71,26 +76,19 @@ def test_a_round_analyses_and_then_asks_for_one_edit_per_finding() -> None:
     with server(by_finding(edit("sky-tint"), edit("letters", OTHER))) as host:
         orchestrator, proposals = ask(host.url)
     assert [each.names for each in proposals] == [("sky-tint",), ("letters",)]
-    assert [each.statement for each in orchestrator.findings] == [
-        "Seams are weighed too much.",
-        "Nobody reads the text.",
-    ]
     first, second = orchestrator.findings
+    assert (first.statement, second.statement) == ("Seams are weighed too much.", "Nobody reads the text.")
     assert (first.kinds, first.failures, first.successes) == (("add",), 3, 1)
     assert (second.kinds, second.failures) == (("text",), 2)
-    assert proposals[0].cited == first.cited
-    assert len(first.cited) == 2 and len(second.cited) == 1
-    assert set(first.cited) <= set(CASES)
-    assert proposals[0].source == "vllm:judge"
-    assert orchestrator.dropped == ()
+    assert proposals[0].cited == first.cited and set(first.cited) <= set(CASES)
+    assert (len(first.cited), len(second.cited)) == (2, 1)
+    assert proposals[0].source == orchestrator.name == "vllm:judge" and orchestrator.dropped == ()
     for call in host.calls:
         assert "People preferred" in call.text
         assert not re.search(r"id-(add|text|fine)|secret|\.png|label_kind", call.body.decode())
     assert "add: 3 of 4 missed" in host.calls[0].text
     assert orchestrator.spent.calls == len(host.calls) == 3
     assert orchestrator.spent.input_tokens == 30
-    checked: Orchestrator = orchestrator
-    assert checked.name == "vllm:judge"
 
 
 def test_an_orchestrator_with_chinese_prompts_proposes_the_same() -> None:
@@ -102,6 +100,25 @@ def test_an_orchestrator_with_chinese_prompts_proposes_the_same() -> None:
         orchestrator, proposals = ask(host.url, language="zh")
     assert [each.names for each in proposals] == [("sky-tint",)]
     assert orchestrator.name == "vllm:judge, zh prompts"
+
+
+@pytest.mark.parametrize(
+    ("first", "problem", "calls"),
+    [
+        (edit("../../../etc/cron.d/x"), "not consist of lowercase words", 4),
+        (NOTHING, "nothing to propose", 3),
+        (edit("letters", OTHER), "Another proposal of this round says nearly the same.", 3),
+        *((Fault(name), "", None) for name in FAULTS),
+    ],
+)
+def test_an_edit_that_cannot_be_used_costs_one_proposal(first: object, problem: str, calls: int | None) -> None:
+    with server(by_finding(first, edit("letters", OTHER))) as host:
+        orchestrator, proposals = ask(host.url)
+    assert [each.names for each in proposals] == [("letters",)]
+    [dropped] = orchestrator.dropped
+    assert problem in dropped.problem and "sk-secret" not in dropped.problem and dropped.excerpt
+    assert problem or "Seams are weighed too much." in dropped.excerpt
+    assert calls is None or calls == len(host.calls) == orchestrator.spent.calls
 
 
 def test_what_entries_and_instructions_say_cannot_close_their_quotation() -> None:
@@ -142,90 +159,27 @@ def test_a_malformed_edit_is_sent_back_once_with_its_problem(bad: object, proble
     assert len(host.calls) == 3
 
 
-def test_two_proposals_of_a_round_that_say_the_same_are_one() -> None:
-    with server(lambda call: edit("sky-tint"), f"What I found:\n```\n{json.dumps(FINDINGS)}\n```\n") as host:
-        orchestrator, proposals = ask(host.url)
-    assert [proposal.names for proposal in proposals] == [("sky-tint",)]
-    assert [drop.problem for drop in orchestrator.dropped] == ["Another proposal of this round says nearly the same."]
-
-
-def test_an_edit_that_stays_malformed_is_dropped_and_recorded_and_the_others_go_on() -> None:
-    escape = edit("../../../etc/cron.d/x")
-    with server(by_finding(escape, edit("letters", OTHER))) as host:
-        orchestrator, proposals = ask(host.url)
-    assert [each.names for each in proposals] == [("letters",)]
-    assert "not consist of lowercase words" in orchestrator.dropped[0].problem
-    assert orchestrator.dropped[0].excerpt.startswith('{"operator": "add"')
-    assert len(host.calls) == 4
-    assert orchestrator.spent.calls == 4
-
-
-def test_a_model_with_nothing_to_propose_is_believed() -> None:
-    nothing = json.dumps({"operator": "none", "statement": "All is well."})
-    with server(by_finding(nothing, edit("letters", OTHER))) as host:
-        orchestrator, proposals = ask(host.url)
-    assert len(proposals) == 1
-    assert "nothing to propose" in orchestrator.dropped[0].problem
-
-
-@pytest.mark.parametrize("fault", ["refusal", "content_filter", "429", "503", "reset", "garbage", "context", "400"])
-def test_an_edit_that_is_never_answered_costs_one_proposal(fault: str) -> None:
-    name = "bad_request" if fault == "400" else fault
-    with server(by_finding(Fault(name), edit("letters", OTHER))) as host:
-        orchestrator, proposals = ask(host.url)
-    assert [each.names for each in proposals] == [("letters",)]
-    assert len(orchestrator.dropped) == 1
-    assert "Seams are weighed too much." in orchestrator.dropped[0].excerpt
-    assert "sk-secret" not in orchestrator.dropped[0].problem
-
-
-def test_a_rate_limit_that_passes_costs_nothing() -> None:
-    def evolve(call: Call) -> object:
-        return (
-            Fault("429", retry_after="0")
-            if call.number == 1
-            else by_finding(edit("sky-tint"), edit("letters", OTHER))(call)
-        )
-
-    with server(evolve) as host:
-        _, proposals = ask(host.url)
-    assert len(proposals) == 2
-
-
 @pytest.mark.parametrize(
-    ("fault", "code", "edits_only"),
-    [
-        ("429", "rate_limited", False),
-        ("401", "unauthorized", False),
-        ("500", "server_error", False),
-        ("hang", "timeout", False),
-        ("500", "server_error", True),
-    ],
+    ("fault", "code"), [("429", "rate_limited"), ("401", "unauthorized"), ("hang", "timeout"), ("500", "server_error")]
 )
-def test_what_is_never_answered_is_told_to_the_loop(fault: str, code: str, edits_only: bool) -> None:
+def test_what_is_never_answered_is_told_to_the_loop(fault: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewardharness.evolution.llm_orchestrator.TIMEOUT", 0.05 if fault == "hang" else 60.0)
+
     def answer(call: Call) -> object:
-        return json.dumps(FINDINGS) if edits_only and is_analysis(call) else Fault(fault)
+        return json.dumps(FINDINGS) if fault == "500" and is_analysis(call) else Fault(fault)
 
     with ModelServer(answer) as host, pytest.raises(ModelError) as raised:  # type: ignore[arg-type]
-        ask(host.url, timeout=0.05 if fault == "hang" else 60.0)
+        ask(host.url)
     assert raised.value.code == code
-
-
-def test_a_dead_endpoint_is_told_to_the_loop() -> None:
     with pytest.raises(ModelError) as raised:
         ask(refused_url())
     assert raised.value.code == "unreachable"
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "I'd rather not.",
-        '{"findings": []}',
-        '{"findings": [{"statement": "x", "examples": ["e99"]}]}',
-        Fault("refusal"),
-    ],
-)
+UNKNOWN = '{"findings": [{"statement": "x", "examples": ["e99"]}]}'
+
+
+@pytest.mark.parametrize("said", ["I'd rather not.", '{"findings": []}', UNKNOWN, Fault("refusal")])
 def test_where_the_model_cannot_say_what_is_wrong_the_rules_do(said: object) -> None:
     with ModelServer(lambda call: said if is_analysis(call) else edit("sky-tint")) as host:  # type: ignore[arg-type,return-value]
         orchestrator, proposals = ask(host.url)
@@ -260,7 +214,7 @@ def test_the_phase_decides_what_may_be_written() -> None:
 
 def test_rounds_are_short_and_the_model_lives_on_after_them() -> None:
     many = {"findings": [{"statement": f"Cause {n}.", "examples": ["e1"]} for n in range(9)]}
-    with server(lambda call: json.dumps({"operator": "none", "statement": "x"}), many) as host:
+    with server(lambda call: NOTHING, many) as host:
         model = OpenAICompatibleModel("vllm", "judge", [host.url], QUICK)
         orchestrator = LLMOrchestrator(model)
         orchestrator.propose(replace(SEEN, limit=2))
@@ -279,32 +233,26 @@ def test_nothing_is_asked_where_nothing_was_missed() -> None:
         assert (proposals, host.calls, orchestrator.findings) == ([], [], ())
 
 
-def test_images_of_cited_examples_are_shown_on_request(tmp_path: Path) -> None:
+def test_images_of_cited_examples_are_shown_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.fromarray(np.full((40, 60, 3), 90, np.uint8)).save(tmp_path / "secret-name.png")
     good, bad = ImageInput("secret-name.png", tmp_path / "secret-name.png"), ImageInput("gone", tmp_path / "gone.png")
 
-    def shown(name: str, image: ImageInput) -> View:
-        changed = [
-            replace(each, example=replace(each.example, source=image, candidates=(image, image), references=(image,)))
-            if each.example.instruction == name
-            else each
-            for each in SEEN.outcomes
-        ]
+    def shown(image: ImageInput) -> View:
+        images = {"source": image, "candidates": (image, image), "references": (image,)}
+        changed = (replace(each, example=replace(each.example, **images)) for each in SEEN.outcomes)
         return replace(SEEN, outcomes=tuple(changed))
 
     found = {"findings": [{"statement": "One.", "examples": ["e1"]}]}
-    first = choose_cases(SEEN.outcomes, 16, 8, 0)[0].example.instruction
+    monkeypatch.setattr("rewardharness.evolution.llm_orchestrator.MAX_PIXELS", 600)
     with server(lambda call: edit("sky-tint"), found) as host:
         for image in (good, bad):
-            _, proposals = ask(host.url, shown(first, image), images=True, max_pixels=600)
+            _, proposals = ask(host.url, shown(image), images=True)
             assert len(proposals) == 1
     with_images, without = host.calls[1], host.calls[3]
     assert len(with_images.images) == 4
     titles = ("e1, image 1 (source):", "e1, image 2 (reference):", "e1, candidate A:", "e1, candidate B:")
     places = [with_images.text.index(title) for title in titles]
-    assert places == sorted(places)
-    assert b"secret" not in with_images.body
-    assert without.images == []
+    assert places == sorted(places) and b"secret" not in with_images.body and without.images == []
 
 
 def test_long_and_odd_text_is_cut_and_cleaned() -> None:
@@ -318,13 +266,8 @@ def test_cases_are_taken_from_all_clusters_and_hits_by_the_seed() -> None:
     kinds = [each.example.id.rsplit("-", 1)[0] for each in chosen]
     assert kinds == ["id-add", "id-text", "id-add", "id"]
     assert chosen == choose_cases(SEEN.outcomes, 3, 5, 1)
-    text = case_text(chosen[0], aliases_of(chosen)[chosen[0].example.id], 80)
-    assert (
-        'name="e1"' in text
-        and "[think] The instruction" in text
-        and "The judge preferred B" in text
-        and "[...]" in text
-    )
+    text = cases_text(chosen)
+    assert 'name="e1"' in text and "[think] The instruction" in text and "The judge preferred B" in text
 
 
 def test_an_operator_is_asked_for_and_its_condition_is_checked_on_the_edit() -> None:
@@ -334,20 +277,73 @@ def test_an_operator_is_asked_for_and_its_condition_is_checked_on_the_edit() -> 
     asked = [call for call in host.calls if not is_analysis(call)]
     assert any("one purpose: counterexample_trigger" in call.text for call in asked)
     assert any('"remove" or "modify"' in call.text for call in asked)
-    assert [(each.names, each.mutation) for each in proposals] == []
-    assert sorted(each.problem.split(":")[0] for each in orchestrator.dropped) == [
-        "It is no `counterexample_trigger`",
-        "It is no `retire`",
-    ]
-    assert len(asked) == 4  # one request for a repair each
+    assert proposals == [] and len(asked) == 4, "one request for a repair each"
+    problems = sorted(each.problem.split(":")[0] for each in orchestrator.dropped)
+    assert problems == ["It is no `counterexample_trigger`", "It is no `retire`"]
     assert any("It is no `counterexample_trigger`: Write a rule for the cited failures" in call.text for call in asked)
-
-
-def test_an_edit_that_meets_its_operator_after_a_repair_is_proposed() -> None:
     rule = json.dumps({"operator": "add", "statement": "Cats.", "entry": {**entry("sky-tint"), "triggers": "cat"}})
-    seen = replace(SEEN, mutations=("counterexample_trigger",))
-    one = {"findings": [FINDINGS["findings"][0]]}
+    one = {"findings": FINDINGS["findings"][:1]}
     with server(lambda call: rule if "It is no `counter" in call.text else edit("sky-tint"), one) as host:
-        orchestrator, proposals = ask(host.url, seen)
+        orchestrator, proposals = ask(host.url, replace(SEEN, mutations=("counterexample_trigger",)))
     assert [(each.names, each.mutation) for each in proposals] == [(("sky-tint",), "counterexample_trigger")]
     assert orchestrator.dropped == ()
+
+
+ASKED = (Message.of("system", "Rules."), Message.of("user", "What?", ImagePart(b"1", "image/png")))
+REQUEST = ChatRequest(ASKED, seed=3)
+
+
+def scripted(*script: Script) -> ScriptedModel:
+    said: Iterator[Script] = iter(script)
+    return ScriptedModel(lambda request: next(said))
+
+
+def ask_saved(replies: Replies, of: ScriptedModel, request: ChatRequest = REQUEST) -> tuple[Reply, int]:
+    reply, paid = asyncio.run(replies.ask(of, request))
+    return reply, paid.calls
+
+
+def test_what_was_said_is_not_asked_again_by_whoever_opens_the_folder_next(tmp_path: Path) -> None:
+    first = scripted("One.", "Two.")
+    replies = Replies(tmp_path)
+    assert replies.before.calls == 0 and not (tmp_path / REPLIES).exists()
+    reply, paid = ask_saved(replies, first)
+    assert (reply.text, paid) == ("One.", 1)
+    assert ask_saved(replies, first)[1] == 0, "nor twice in one sitting"
+    other = replace(REQUEST, seed=4)
+    assert ask_saved(replies, first, other)[0].text == "Two."
+    again, nobody = Replies(tmp_path), scripted()
+    assert again.before.calls == 2
+    known, paid = ask_saved(again, nobody)
+    assert (known.text, known.finish_reason, paid) == (reply.text, reply.finish_reason, 0)
+    assert ask_saved(again, nobody, other)[0].text == "Two." and not nobody.requests
+
+
+def test_a_failure_counts_as_a_request_and_is_asked_again(tmp_path: Path) -> None:
+    with pytest.raises(ModelError):
+        ask_saved(Replies(tmp_path), scripted(ModelError("timeout", "Too late.")))
+    again = Replies(tmp_path)
+    assert again.before.calls == 1 and again.before.output_tokens == 0
+    assert ask_saved(again, scripted("Now."))[0].text == "Now."
+    assert Replies(tmp_path).before.calls == 2
+
+
+def test_a_torn_line_costs_no_more_than_itself(tmp_path: Path) -> None:
+    ask_saved(Replies(tmp_path), scripted("One."))
+    with (tmp_path / REPLIES).open("ab") as stream:
+        stream.write(json.dumps({"key": "x", "text": "half"})[:-6].encode())
+    replies = Replies(tmp_path)
+    assert replies.before.calls == 1 and ask_saved(replies, scripted())[0].text == "One."
+    ask_saved(replies, scripted("Two."), replace(REQUEST, seed=9))
+    assert Replies(tmp_path).before.calls == 2, "the line after it is whole"
+    asked = scripted("One.", "Two.")
+    assert [ask_saved(UNSAVED_REPLIES, asked)[0].text for _ in range(2)] == ["One.", "Two."]
+
+
+def test_whatever_changes_the_answer_is_another_question() -> None:
+    asked, image = scripted(), Message.of("user", "What?", ImagePart(b"2", "image/png"))
+    messages = (ASKED[:1], (ASKED[0], image), (Message.of("user", "Rules."), ASKED[1]))
+    changes = [{"seed": None}, {"temperature": 0.5}, {"max_tokens": 7}, *({"messages": each} for each in messages)]
+    others = [replace(REQUEST, **change) for change in changes]  # type: ignore[arg-type]
+    assert len({request_key(asked, each) for each in (REQUEST, *others)}) == 7
+    assert request_key(asked, replace(REQUEST, timeout=1.0)) == request_key(asked, REQUEST)

@@ -1,6 +1,5 @@
 """Whole runs with a scripted model: what comes of them, what they send, and that interrupting them changes nothing."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,35 +12,35 @@ from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Paused, Proposed, read_events
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.loop import Callbacks, evolve, finished_report
-from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.progress import RunProgress, read_progress
 from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.report import EvolutionReport, read_report
 from rewardharness.evolution.report_page import headline
-from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
 from rewardharness.evolution.status import read_status, spent_by
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.scripted import Script
 from rewardharness.runs.spending import Budget, SpendingLimits
-from rewardharness.runs.stop import STOP_FILE, RunPaused, Stopped
+from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
+
+Whole = tuple[dict[str, Any], int, Path]
+"""The result of a run, its number of requests, and its folder."""
 
 
 def result(folder: Path, report: EvolutionReport) -> dict[str, Any]:
     """What may not depend on interruptions."""
     library = Library.load(folder / "library")
     names = ("step", "signature", "evidence", "accuracy", "version")
-    return {
-        "library": (library.id, library.lineage_text),
-        "decisions": [[getattr(event, name) for name in names] for event in events_of(folder.parent, Decided)],
-        "numbers": (report.audit, report.pool, report.spent.judgments, report.ending),
-    }
+    decisions = [[getattr(event, name) for name in names] for event in events_of(folder.parent, Decided)]
+    numbers = (report.audit, report.pool, report.spent.judgments, report.ending)
+    return {"library": (library.id, library.lineage_text), "decisions": decisions, "numbers": numbers}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int, Path]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """An undisturbed run: its result, the number of requests, its folder."""
     home = tmp_path_factory.mktemp("whole")
     plan, model = make_plan(home)
@@ -49,19 +48,21 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int
     return result(home / "run", report), len(model.requests), home / "run"
 
 
-def test_a_run_finds_what_helps_and_audits_it(whole: tuple[dict[str, Any], int, Path]) -> None:
+def test_a_run_finds_what_helps_and_audits_it(whole: Whole) -> None:
     folder = whole[2]
     report = read_report(folder)
     audit = report.audit
     assert audit.n == 12 and report.pool.final.n == 36
-    assert audit.final.accuracy == 1.0 and audit.start.accuracy == 0.5
+    assert (audit.start.accuracy, audit.final.accuracy, audit.empty.accuracy) == (0.5, 1.0, 0.5)
     assert audit.final_against_start.fixes == 6 and audit.final_against_start.p == 0.03125
-    assert audit.empty.accuracy == 0.5, "the starting Library was empty"
     assert audit.final.interval is not None and audit.final.interval[0] < 1
+    assert "same answer" in str(audit.ensemble.skipped), "an exact judge is not asked again"
     assert [edit.names for edit in report.edits if edit.accepted] == [("cats",), ("dogs",)]
     assert {row.name: row.final.accuracy for row in report.by_category}["cat"] == 1.0
     assert report.spent.orchestrator.calls > 0 and report.spent.money is None
-    assert Library.load(folder / "library").id == report.library.final_id
+    library = Library.load(folder / "library")
+    assert library.id == report.library.final_id
+    assert {line["data_digest"] for line in library.lineage} == {make_dataset().digest}
     assert Library.load(folder / "versions" / "0001").get("dogs") is None
     assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert read_status(folder).condition == "finished"
@@ -74,35 +75,6 @@ def test_an_edit_keeps_the_operator_that_was_asked_for_in_events_and_lineage(tmp
     assert {event.names[0]: event.mutation for event in events_of(tmp_path, Proposed)} == operators
     rows = Library.load(tmp_path / "run" / "library").lineage
     assert {row["entries"][0]: row.get("mutation", "") for row in rows} == operators
-
-
-def test_the_same_seed_gives_the_same_result(whole: tuple[dict[str, Any], int, Path], tmp_path: Path) -> None:
-    assert result(tmp_path / "run", evolved(tmp_path)) == whole[0]
-
-
-def test_edits_name_the_data_by_digest_and_a_run_begun_before_they_did_goes_on(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
-) -> None:
-    """Killed between its two edits, by a version of which the lines of a lineage had no digest."""
-    lineage = Library.load(whole[2] / "library").lineage
-    assert [line["entries"] for line in lineage] == [["cats"], ["dogs"]]
-    assert {line["data_digest"] for line in lineage} == {make_dataset().digest}
-
-    def fuse(event: Event) -> None:
-        if isinstance(event, Decided) and event.version == 2:
-            raise Killed
-
-    with pytest.raises(Killed):
-        evolved(tmp_path, Callbacks(on_event=fuse))
-    for path in (tmp_path / "run").glob("**/lineage.jsonl"):
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        old = [{name: value for name, value in line.items() if name != "data_digest"} for line in lines]
-        path.write_text("".join(json.dumps(line) + "\n" for line in old), encoding="utf-8")
-    report = evolved(tmp_path)
-    assert result(tmp_path / "run", report)["numbers"][:2] == whole[0]["numbers"][:2]
-    library = Library.load(tmp_path / "run" / "library")
-    assert ["data_digest" in line for line in library.lineage] == [False, True]
-    assert library.id == whole[0]["library"][0], "the lineage is no part of the id"
 
 
 def sittings(home: Path, at: int, where: str) -> Iterator[int]:
@@ -127,9 +99,7 @@ def sittings(home: Path, at: int, where: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("where", "at"), [("event", 6), ("event", 9), ("request", 3), ("request", 7), ("request", 17)])
-def test_killing_a_run_again_and_again_changes_nothing(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path, where: str, at: int
-) -> None:
+def test_killing_a_run_again_and_again_changes_nothing(whole: Whole, tmp_path: Path, where: str, at: int) -> None:
     requests = list(sittings(tmp_path, at, where))
     assert len(requests) > 2
     plan, model = make_plan(tmp_path)
@@ -140,9 +110,7 @@ def test_killing_a_run_again_and_again_changes_nothing(
     assert sum(requests) <= whole[1] + 4 * len(requests)
 
 
-def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
-) -> None:
+def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(whole: Whole, tmp_path: Path) -> None:
     watch, counted = Callbacks(), iter(range(5))
 
     def count(progress: RunProgress) -> None:
@@ -158,30 +126,6 @@ def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(
     plan, again = make_plan(tmp_path)
     report = evolve(plan, tmp_path / "run", Callbacks())
     assert len(model.requests) + len(again.requests) == whole[1] == report.spent.judge.calls
-
-
-def test_a_stop_file_stops_and_an_old_one_does_not(tmp_path: Path) -> None:
-    def ask(event: Event) -> None:
-        if isinstance(event, Decided):
-            (tmp_path / "run" / STOP_FILE).touch()
-
-    with pytest.raises(Stopped):
-        evolved(tmp_path, Callbacks(on_event=ask))
-    assert (tmp_path / "run" / STOP_FILE).exists()
-    evolved(tmp_path)
-
-
-def test_a_second_process_is_told(tmp_path: Path) -> None:
-    plan, _ = make_plan(tmp_path)
-    refused = []
-
-    def try_to_enter(event: Event) -> None:
-        with pytest.raises(RunError, match="Another process"):
-            RunFolder(tmp_path / "run", plan.manifest)
-        refused.append(event)
-
-    evolve(plan, tmp_path / "run", Callbacks(on_event=try_to_enter))
-    assert refused
 
 
 @pytest.mark.parametrize(
@@ -205,7 +149,7 @@ def test_another_configuration_is_an_explicit_choice(tmp_path: Path, change: dic
 
 
 def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_last(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
+    whole: Whole, tmp_path: Path
 ) -> None:
     def killed_at_its_end(event: Event) -> None:
         if isinstance(event, Concluding):
@@ -230,9 +174,7 @@ def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_la
     assert result(folder, report)["library"][0] == whole[0]["library"][0] and report.audit.final.accuracy == 1.0
 
 
-def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
-) -> None:
+def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(whole: Whole, tmp_path: Path) -> None:
     answered = 0
 
     def dying(request: ChatRequest) -> Script:
@@ -251,14 +193,6 @@ def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(
     assert len(decided) < len(whole[0]["decisions"]), "no gate decided on silence"
 
 
-def test_an_endpoint_that_was_never_there_pauses_before_anything_is_decided(tmp_path: Path) -> None:
-    plan, model = make_plan(tmp_path, answers=lambda request: ModelError("unauthorized", "Wrong key."))
-    with pytest.raises(RunPaused, match="unauthorized"):
-        evolve(plan, tmp_path / "run", Callbacks())
-    assert len(model.requests) < 12
-    assert not (tmp_path / "run" / "checkpoint.json").exists()
-
-
 def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 
@@ -273,7 +207,7 @@ def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_cannot_be_saved_ends_the_run_with_one_error(
-    whole: tuple[dict[str, Any], int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, model = make_plan(tmp_path)
     append, count = RunFolder.append, 0
@@ -304,18 +238,6 @@ def test_the_held_out_examples_are_never_shown_to_the_orchestrator(tmp_path: Pat
     assert not hidden & seen.union(*flipped)
 
 
-def test_splits_never_separate_examples_of_one_source(tmp_path: Path) -> None:
-    plan, _ = make_plan(tmp_path)
-    examples = tuple(replace(each, source_id=f"s{int(each.id[-2:]) // 3}") for each in plan.dataset.examples)
-    pool, audit = replace(plan, dataset=replace(plan.dataset, examples=examples)).parts
-    assert not {each.source_id for each in pool} & {each.source_id for each in audit}
-
-
-def test_too_few_labels_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="at least 8"):
-        evolved(tmp_path, dataset=make_dataset(1))
-
-
 def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None:
     plan, _ = make_plan(tmp_path)
     exact = plan.judge
@@ -326,10 +248,6 @@ def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None
     assert ensemble.samples == round(report.spent.judgments / 12) > 2
     assert ensemble.accuracy == 0.5, "asking a judge that errs by nature again does not help"
     assert report.audit.final_against_ensemble.fixes == 6
-
-
-def test_an_exact_judge_is_not_asked_again(whole: tuple[dict[str, Any], int, Path]) -> None:
-    assert "same answer" in str(read_report(whole[2]).audit.ensemble.skipped)
 
 
 def test_the_papers_schedule_runs_and_resumes(tmp_path: Path) -> None:
@@ -365,22 +283,21 @@ def test_a_library_that_does_worse_on_held_out_examples_is_not_the_result(tmp_pa
 
 @pytest.mark.parametrize(
     ("start", "final", "judged", "said"),
-    [
-        (21, 22, 25, "No detectable change on held-out examples (84% → 88%, n 25, p 1)."),
-        (2, 3, 5, "No detectable change on held-out examples (40% → 60%, n 5 of 25 judged, p 1)."),
-    ],
+    [(21, 22, 25, "(84% → 88%, n 25, p 1)."), (2, 3, 5, "(40% → 60%, n 5 of 25 judged, p 1).")],
 )
 def test_the_headline_calls_small_differences_undetectable(
-    whole: tuple[dict[str, Any], int, Path], start: int, final: int, judged: int, said: str
+    whole: Whole, start: int, final: int, judged: int, said: str
 ) -> None:
     report = read_report(whole[2])
     before, after = (Score(25, judged, correct / judged, None) for correct in (start, final))
     test = replace(report.audit.final_against_start, fixes=final - start, breaks=0, p=1.0)
     audit = replace(report.audit, n=25, start=before, final=after, final_against_start=test)
-    assert headline(replace(report, audit=audit)) == said
+    assert headline(replace(report, audit=audit)) == f"No detectable change on held-out examples {said}"
 
 
 def test_a_run_without_a_proposal_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 8"):
+        evolved(tmp_path / "few", dataset=make_dataset(1))
     report = evolved(tmp_path, orchestrator=ListOrchestrator(proposals=()))
     said = "No edit was proposed: the Orchestrator proposed nothing more that could be tested. The Library is unchanged"
     assert report.proposed == 0 and headline(report).startswith(f"{said} (")
@@ -391,10 +308,9 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
     """Pets of the regression set are better dark, which the examples to learn from do not show."""
     plan, _ = make_plan(tmp_path)
     turned = {"A": "B", "B": "A"}
-    drawn = [
-        replace(each, id=f"r-{each.id}", preference=turned[str(each.preference)], label_kind="demo_no_edit")
-        for each in make_dataset(4).examples
-    ]
+    fields = {"label_kind": "demo_no_edit"}
+    drawn = [replace(each, preference=turned[str(each.preference)], **fields) for each in make_dataset(4).examples]
+    drawn = [replace(each, id=f"r-{each.id}") for each in drawn]
     seen: list[RunProgress] = []
     known = RegressionSet(lambda told: drawn, len(drawn))
     report = evolve(replace(plan, regression=known), tmp_path / "run", Callbacks(on_progress=seen.append))
@@ -411,9 +327,7 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
     assert plan.estimate.regression == 0 and wide.estimate.regression == 2 * len(drawn)
     assert wide.estimate.expected == plan.estimate.expected + 2 * len(drawn)
     last = {each.phase: each for each in seen}
-    assert list(dict.fromkeys(each.phase for each in seen)) == [
-        "pool", "search", "proposals", "audit", "drawing", "regression"
-    ]  # fmt: skip
+    assert [*dict.fromkeys(each.phase for each in seen)] == [*"pool search proposals audit drawing regression".split()]
     for phase, total in (("pool", 36), ("audit", 24), ("regression", 2 * len(drawn))):
         assert (last[phase].done, last[phase].total) == (total, total), phase
     assert last["regression"].left == pytest.approx(0, abs=0.01) and (last["pool"].left or 0) > 0

@@ -7,18 +7,11 @@ from typing import Any, get_args
 import pytest
 from proposer_samples import criterion, library, pair, skill, view
 
+from rewardharness.errors import LibraryError
+from rewardharness.evolution import operators
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.operators import (
-    LEAST_SHARE,
-    STRUCTURAL,
-    WITHOUT_MODEL,
-    Choice,
-    condition_problem,
-    next_operator,
-    possible_mutations,
-    with_gains,
-)
-from rewardharness.evolution.proposal import MUTATIONS, Mutation, Proposal, View
+from rewardharness.evolution.operators import Choice, condition_problem, next_operator, possible_mutations
+from rewardharness.evolution.proposal import MUTATIONS, Mutation, Proposal, RejectedProposal, View
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Change, RemoveEntry, ReplaceEntry
@@ -28,9 +21,8 @@ LOOKS = Criterion("looks", "How beautiful and appealing the candidate is.", 2.0,
 OBEYS = Criterion("obeys", "Whether the requested thing is there.", 2.0)
 ADDING = skill("adding", "add, insert", LOOKS, OBEYS, body="Judge every added thing on its own merits.")
 TEXTS = skill("texts", "write, text", body="Read what is written, letter after letter, in each candidate.")
-COUNT = Entry(
-    "count", "tool", "Counts things.", "Ask it.", {"triggers": "add"}, "Count the things.", None, None, {"n": "int"}
-)
+PROMPTED = ({"triggers": "add"}, "Count the things.", None, None, {"n": "int"})
+COUNT = Entry("count", "tool", "Counts things.", "Ask it.", *PROMPTED)
 CASES = {
     "miss": ("add a red cat", "A", pair({"seam": 0.2}, {"seam": 0.8})),
     "hit": ("add a dog", "A", pair({"seam": 0.9}, {"seam": 0.1})),
@@ -62,10 +54,7 @@ GOOD: list[tuple[Mutation, tuple[Change, ...]]] = [
     ("raise_bar", (with_criteria(STRICT, OBEYS),)),
     ("raise_bar", (ReplaceEntry(replace(TEXTS, body=TEXTS.body + " One wrong letter is a 2.")),)),
     ("decompose", (with_criteria(*HALVES, OBEYS),)),
-    (
-        "decompose",
-        (with_criteria(replace(LOOKS, applies=("add",)), replace(LOOKS, id="b", applies=("color",)), OBEYS),),
-    ),
+    ("decompose", (with_criteria(*(replace(LOOKS, id=kind, applies=(kind,)) for kind in ("add", "color")), OBEYS),)),
     ("decompose", (RemoveEntry("texts"), AddEntry(triggered(TEXTS, "write", name="w")), AddEntry(RED))),
     ("focus_on_facts", (with_criteria(FACTUAL, OBEYS),)),
     ("focus_on_facts", (with_criteria(LOOKS, replace(OBEYS, measure="seam")),)),
@@ -129,9 +118,8 @@ def test_the_condition_of_an_operator(mutation: Mutation, changes: tuple[Change,
 
 def test_chinese_wording_is_understood() -> None:
     pretty = with_criteria(text("候选图像是否好看。"), OBEYS)
-    seen, bare = (
-        replace(SEEN, library=SEEN.library.apply(each)) for each in (pretty, with_criteria(text("候选图像。"), OBEYS))
-    )
+    plain = with_criteria(text("候选图像。"), OBEYS)
+    seen, bare = (replace(SEEN, library=SEEN.library.apply(each)) for each in (pretty, plain))
     facts, seams = text("添加的物体颜色是否正确。"), replace(SEAMS, text="是否有接缝。", dimension="instruction")
     made = proposal((with_criteria(facts, OBEYS),))
     assert condition_problem("focus_on_facts", made, seen) == ""
@@ -146,7 +134,7 @@ def test_every_operator_has_a_purpose_and_both_kinds_of_cases() -> None:
 def test_what_is_possible_depends_on_phase_and_library() -> None:
     skills = possible_mutations(SEEN)
     assert {*MUTATIONS} - {*skills} == {"swap_tool", "fix_tool"}
-    assert {*possible_mutations(SEEN, model=False)} == WITHOUT_MODEL
+    assert {*possible_mutations(SEEN, model=False)} == operators.WITHOUT_MODEL
     assert {*possible_mutations(replace(SEEN, phase="tools"))} == {"swap_tool", "fix_tool", "retire", "retrigger"}
     assert {*possible_mutations(replace(SEEN, phase="prune"))} == {"merge", "retire"}
     empty = replace(SEEN, library=library())
@@ -169,9 +157,6 @@ def test_the_built_in_orchestrator_makes_the_operator_that_is_asked_for(mutation
     made = BuiltinOrchestrator().propose(replace(MISLED, mutations=(mutation,)))
     assert made and all(each.mutation == mutation for each in made)
     assert all(condition_problem(mutation, each, MISLED) == "" for each in made)
-
-
-def test_the_built_in_orchestrator_proposes_nothing_for_operators_that_need_a_model() -> None:
     assert BuiltinOrchestrator().propose(replace(MISLED, mutations=("raise_bar", "focus_on_facts"))) == []
     assert [each.mutation for each in BuiltinOrchestrator().propose(MISLED)] == [None]
 
@@ -182,7 +167,7 @@ def draw(choice: Choice, count: int, asked: int = 0, **more: object) -> Counter[
 
 
 def structural(counts: Counter[Mutation]) -> float:
-    return sum(count for name, count in counts.items() if name in STRUCTURAL) / counts.total()
+    return sum(count for name, count in counts.items() if name in operators.STRUCTURAL) / counts.total()
 
 
 @pytest.mark.parametrize("choice", get_args(Choice))
@@ -196,9 +181,43 @@ def test_choices_of_operators() -> None:
     unknown = draw("success_feedback", 550)
     assert set(unknown) == set(MUTATIONS) and min(unknown.values()) > 25
     gains: list[tuple[Mutation, float]] = [("reweight", 0.08), ("merge", -0.3), ("raise_bar", -0.1)]
-    results = with_gains({}, gains * 25)
+    results = operators.with_gains({}, gains * 25)
     assert results["merge"] == (0, 25)
     assert draw("success_feedback", 200, results=results, usable=("reweight", "merge", "raise_bar"))["reweight"] > 195
     assert structural(draw("exploration_decay", 5)) == 1 == structural(draw("diversity_driven", 100))
-    assert structural(draw("exploration_decay", 400, 400)) == pytest.approx(LEAST_SHARE, abs=0.07)
-    assert structural(draw("diversity_driven", 400, diversity=0.9)) == pytest.approx(LEAST_SHARE, abs=0.07)
+    assert structural(draw("exploration_decay", 400, 400)) == pytest.approx(operators.LEAST_SHARE, abs=0.07)
+    assert structural(draw("diversity_driven", 400, diversity=0.9)) == pytest.approx(operators.LEAST_SHARE, abs=0.07)
+
+
+ONE = skill("one", "always", criterion("a", "seam"))
+TWO = skill("two", "add")
+ONE_AND_TWO = library(ONE, TWO)
+
+
+def edit_of(*changes: AddEntry | ReplaceEntry | RemoveEntry, idea: tuple[str, ...] = ()) -> Proposal:
+    return Proposal("modify", changes, "Because.", ("x",), "me", idea)
+
+
+def test_the_same_edit_has_the_same_signature_whoever_proposes_it() -> None:
+    change = ReplaceEntry(replace(ONE, body="New."), "why")
+    again = replace(edit_of(change), statement="Other words.", source="you", cited=())
+    assert edit_of(replace(change, reason="other")).signature == again.signature
+    assert again.signature != edit_of(ReplaceEntry(replace(ONE, body="Newer."))).signature
+    assert again.signature != edit_of(RemoveEntry("one")).signature
+    assert edit_of(RemoveEntry("one")).signature != edit_of(RemoveEntry("two")).signature
+    first, later = (edit_of(ReplaceEntry(replace(ONE, body=body)), idea=("reweight", "2")) for body in "xy")
+    assert first.signature == later.signature != replace(first, idea=("reweight", "4")).signature
+    tried = RejectedProposal.of(edit_of(AddEntry(TWO), RemoveEntry("one")), "broke more than it fixed")
+    assert tried.text == "How to judge two.\nLook closely at each candidate."
+    assert (tried.statement, tried.reason) == ("Because.", "broke more than it fixed")
+
+
+def test_all_changes_are_applied_together_or_the_problem_is_told() -> None:
+    merge = edit_of(RemoveEntry("two"), ReplaceEntry(replace(ONE, body="Both.")))
+    assert [entry.name for entry in merge.applied_to(ONE_AND_TWO).entries] == ["one"]
+    assert merge.names == ("two", "one")
+    with pytest.raises(LibraryError, match="changes nothing"):
+        edit_of(ReplaceEntry(ONE)).applied_to(ONE_AND_TWO)
+    with pytest.raises(LibraryError, match="no entry"):
+        edit_of(RemoveEntry("two"), RemoveEntry("two")).applied_to(ONE_AND_TWO)
+    assert len(ONE_AND_TWO) == 2

@@ -1,6 +1,5 @@
 """Population searches: how Libraries are rated, parents and survivors, and that nothing is accepted by luck."""
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -9,30 +8,16 @@ from typing import Any, get_args
 
 import pytest
 from proposer_samples import criterion, example, graded_bench, library, skill
-from small_world import BRIGHTER, make_dataset
+from small_world import BRIGHTER, answer_of, make_dataset
 from small_world import skill as note
 from test_evidence import GRADED, START, Worlds, world
 
 from rewardharness.errors import RunError
+from rewardharness.evolution import population
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.checkpoint import CHECKPOINT, Checkpoints
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.population import (
-    MIGRATION,
-    Objective,
-    PopulationSchedule,
-    Selection,
-    Strategy,
-    accuracy,
-    choose_parents,
-    difference,
-    diversity,
-    frontier,
-    migrated,
-    paired_gain,
-    survivors,
-    value_of,
-)
+from rewardharness.evolution.population import Objective, PopulationSchedule, Selection, Strategy, value_of
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import Member, State, begin
 from rewardharness.evolution.steps import Run
@@ -50,9 +35,8 @@ from rewardharness.schema import Example, Failure, Judgment, Scores
 STRATEGIES = get_args(Strategy)
 OBJECTIVES = get_args(Objective)
 BASE = Judgment("x", "j", "chain", "lib", preference="A", ranking=(("A",), ("B",)), margin=0.4)
-LOST = Outcome(
-    example("lost", "make it red"), Judgment("x", "j", "chain", "lib", failure=Failure("refused", "no")), 0.0
-)
+REFUSED = Judgment("x", "j", "chain", "lib", failure=Failure("refused", "no"))
+LOST = Outcome(example("lost", "make it red"), REFUSED, 0.0)
 
 
 def outcomes(right: int, wrong: int = 0, **fields: Any) -> list[Outcome]:
@@ -86,8 +70,8 @@ def test_an_objective_follows_the_accuracy_and_ignores_what_was_not_judged(objec
     values = [value_of(objective, outcomes(right, 15 - right)) for right in (1, 14, 15)]
     assert values == sorted(values) and values[0] < 0.5 < values[1] < values[2]
     assert value_of(objective, [*outcomes(15), LOST]) == values[2]
-    assert value_of(objective, [LOST]) == 0.5 and paired_gain(objective, [LOST], outcomes(1)) == 0
-    assert paired_gain(objective, outcomes(1, 14), outcomes(14, 1)) == pytest.approx(values[1] - values[0])
+    assert value_of(objective, [LOST]) == 0.5 and population.paired_gain(objective, [LOST], outcomes(1)) == 0
+    assert population.paired_gain(objective, outcomes(1, 14), outcomes(14, 1)) == pytest.approx(values[1] - values[0])
 
 
 def test_inconsistency_variance_and_length_cost_in_the_default_objective() -> None:
@@ -105,30 +89,28 @@ def test_inconsistency_variance_and_length_cost_in_the_default_objective() -> No
 @pytest.mark.parametrize("both_orders", [True, False])
 @pytest.mark.parametrize("known", [EMPTY, EMPTY.apply(AddEntry(note("cats", "cat", BRIGHTER)))])
 def test_a_model_that_always_answers_left_has_accuracy_one_half(both_orders: bool, known: Library) -> None:
-    scores = {"A": {"instruction": 3, "quality": 3}, "B": {"instruction": 3, "quality": 3}}
-    left = f"<answer>{json.dumps({'preference': 'A', 'scores': scores})}</answer>"
-    judge = SubAgent(ScriptedModel(lambda request: left), ModelJudgeConfig(one_order=not both_orders))
+    judge = SubAgent(ScriptedModel(lambda request: answer_of("A")), ModelJudgeConfig(one_order=not both_orders))
     judged = evaluate(judge, known, make_dataset(6).examples)
     found = [Outcome(example, judgment, credit(example, judgment)) for example, judgment in judged]
-    assert all(outcome.judged for outcome in found) and accuracy(found) == 0.5
+    assert all(outcome.judged for outcome in found) and population.accuracy(found) == 0.5
     assert value_of("default", found) == 0.5 - 0.1 * both_orders
 
 
 def test_diversity_is_about_judgments() -> None:
     other = outcomes(2, ranking=(("B",), ("A",))) + outcomes(2)
-    assert diversity([outcomes(4), other]) == 0.5
-    assert diversity([outcomes(4), other, outcomes(4)]) == pytest.approx(1 / 3)
-    assert diversity([outcomes(4)]) == 0
+    assert population.diversity([outcomes(4), other]) == 0.5
+    assert population.diversity([outcomes(4), other, outcomes(4)]) == pytest.approx(1 / 3)
+    assert population.diversity([outcomes(4)]) == 0
 
 
 @pytest.mark.parametrize("selection", get_args(Selection))
 def test_parents_are_members_each_at_most_once(selection: Selection) -> None:
     members = [member(number, number / 10) for number in range(6)]
     for seed in range(20):
-        chosen = choose_parents(members, 3, selection, random.Random(seed))
+        chosen = population.choose_parents(members, 3, selection, random.Random(seed))
         assert 1 <= len(chosen) <= 3 and len({each.library.id for each in chosen}) == len(chosen)
         assert all(each in members for each in chosen)
-    ten = [choose_parents(members, 1, selection, random.Random(seed))[0].fitness for seed in range(60)]
+    ten = [population.choose_parents(members, 1, selection, random.Random(seed))[0].fitness for seed in range(60)]
     assert fmean(ten) > fmean(each.fitness for each in members), "better members are chosen more often"
 
 
@@ -136,13 +118,13 @@ def test_parents_are_members_each_at_most_once(selection: Selection) -> None:
 def test_a_child_survives_although_the_members_are_better(strategy: Strategy) -> None:
     members = [member(number, 0.9) for number in range(4)]
     children = [member(10, 0.1), member(11, 0.2)]
-    kept = survivors(strategy, members, children, 4, random.Random(1))
+    kept = population.survivors(strategy, members, children, 4, random.Random(1))
     if strategy == "iterative":
         assert len(kept) == 1 and kept[0] in members
         same = member(12, 0.9)
-        assert survivors(strategy, members[:1], [same], 4, random.Random(1)) == (same,)
+        assert population.survivors(strategy, members[:1], [same], 4, random.Random(1)) == (same,)
         migrants = [member(1, 0.4), member(2, 0.8)]
-        assert survivors(strategy, migrants, [member(3, 0.6)], 4, random.Random(1)) == (migrants[1],)
+        assert population.survivors(strategy, migrants, [member(3, 0.6)], 4, random.Random(1)) == (migrants[1],)
     elif strategy != "random":
         assert len(kept) == 4 and any(each in children for each in kept) and sum(each in members for each in kept) >= 2
     assert len({each.library.id for each in kept}) == len(kept)
@@ -150,23 +132,26 @@ def test_a_child_survives_although_the_members_are_better(strategy: Strategy) ->
 
 def test_the_frontier_keeps_what_is_best_on_one_kind() -> None:
     one, other = member(1, 0.5, add=0.9, remove=0.1), member(2, 0.5, add=0.1, remove=0.9)
-    assert frontier([one, other, member(3, 0.4, add=0.1, remove=0.1)]) == [one, other]
+    assert population.frontier([one, other, member(3, 0.4, add=0.1, remove=0.1)]) == [one, other]
 
 
 def test_the_difference_of_two_libraries_turns_one_into_the_other() -> None:
     builtin = open_library("builtin")
     smaller = replace(builtin, entries=builtin.entries[3:])
-    assert difference(smaller, builtin).applied_to(smaller).id == builtin.id
+    assert population.difference(smaller, builtin).applied_to(smaller).id == builtin.id
 
 
 def test_the_best_member_of_an_island_migrates_to_the_next() -> None:
-    first, second, third = members = tuple(
-        replace(member(number, number / 10), island=number % 2) for number in range(3)
-    )
-    assert migrated(members, 0, 2, 2) == members
-    after = migrated(members, 2 * (MIGRATION - 1), 2, 1)
+    members = tuple(replace(member(number, number / 10), island=number % 2) for number in range(3))
+    first, second, third = members
+    assert population.migrated(members, 0, 2, 2) == members
+    after = population.migrated(members, 2 * (population.MIGRATION - 1), 2, 1)
     assert [each.library.id for each in after if each.island == 1] == [third.library.id]
-    assert migrated(members, MIGRATION - 1, 1, 2) == members and second not in after and first in after
+    assert (
+        population.migrated(members, population.MIGRATION - 1, 1, 2) == members
+        and second not in after
+        and first in after
+    )
 
 
 @pytest.mark.slow

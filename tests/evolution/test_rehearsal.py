@@ -26,9 +26,8 @@ CITED = ("cat-00", "cat-04", "cat-08", "cat-12")
 
 
 def tool(prompt: str = "COUNT STARS.", name: str = "star-counter") -> Entry:
-    return Entry(
-        name, "tool", "Counts stars.", "Call it.", {"triggers": "cat, dog"}, prompt, output_schema={"stars": "int"}
-    )
+    schema = {"stars": "int"}
+    return Entry(name, "tool", "Counts stars.", "Call it.", {"triggers": "cat, dog"}, prompt, output_schema=schema)
 
 
 def proposal(entry: Entry, cited: Sequence[str] = CITED) -> Proposal:
@@ -170,10 +169,9 @@ def test_its_calls_count_against_the_budget(tmp_path: Path) -> None:
     again, _ = run(tmp_path, '{"stars": 3}', Toolmaker(), limits=larger)
     assert len(rehearsals(again)) == 1
     lines = [line for _, line in read_jsonl(tmp_path / "run" / "results.jsonl") if line.get("tool")]
-    assert len(lines) == 3 and all(line["calls"] == 1 and line["preference"] is None for line in lines)
-    checkpoints = Checkpoints(tmp_path / "run")
-    assert checkpoints.spent.judgments == spent + 1
-    assert checkpoints.spent.judge.calls >= POOL_SIZE + 3
+    assert [(line["calls"], line["preference"]) for line in lines] == [(1, None)] * 3
+    used = Checkpoints(tmp_path / "run").spent
+    assert used.judgments == spent + 1 and used.judge.calls >= POOL_SIZE + 3
 
 
 def test_a_killed_rehearsal_is_taken_again_and_nothing_is_paid_twice(tmp_path: Path) -> None:
@@ -202,9 +200,7 @@ def test_tools_without_a_prompt_and_edits_of_other_things_are_not_rehearsed(tmp_
     start = EMPTY.apply(AddEntry(tool()))
     elsewhere = Proposal("retrigger", (ReplaceEntry(replace(tool(), metadata={"triggers": "cat"})),), "x", (), "a list")
     maker = Toolmaker(tools=[proposal(measured)], proposals=[add("cats", "cat", "Look.")])
-    events, _ = run(tmp_path, "Stars.", maker)
-    assert rehearsals(events) == []
-
+    assert rehearsals(run(tmp_path, "Stars.", maker)[0]) == []
     maker = Toolmaker(tools=[])
     maker.propose = lambda view: [elsewhere] if view.phase == "tools" and not view.rejected else []  # type: ignore[method-assign]
     events, _ = run(tmp_path / "other", "Stars.", maker, library=start)

@@ -5,27 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import (
-    BRIGHTER,
-    DARKER,
-    GOOD,
-    HARMFUL,
-    IDLE,
-    ListOrchestrator,
-    add,
-    make_dataset,
-    skill,
-    start_search,
-)
+from small_world import BRIGHTER, DARKER, GOOD, HARMFUL, IDLE, ListOrchestrator, add, make_dataset, skill, start_search
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.checkpoint import read_change
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Decided, Event, PhaseBegan, Skipped
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.paper import PaperSchedule, swapped
 from rewardharness.evolution.proposal import Dropped, Proposal, wording
-from rewardharness.evolution.schedules import NO_EVIDENCE, DefaultSchedule, Schedule
+from rewardharness.evolution.schedules import NO_EVIDENCE, DefaultSchedule, PaperSchedule, Schedule, swapped
 from rewardharness.evolution.state import State
 from rewardharness.evolution.steps import prune_order
 from rewardharness.library.evolved import read_steps
@@ -54,19 +42,12 @@ def decisions(events: Sequence[Event]) -> dict[str, str]:
 def test_helpful_edits_are_kept_and_harmful_ones_sent_back(tmp_path: Path) -> None:
     state, events, evaluator = run(tmp_path, QUICK, ListOrchestrator())
     assert decisions(events) == {"cats+trees": "reject", "cats": "accept", "trees": "reject", "cars+dogs": "accept"}
-    assert [entry.name for entry in state.library.entries] == ["cars", "cats", "dogs"]
-    assert (
-        state.accuracy == 1.0 and state.version == state.accepted == 2 and (state.tests, state.single_tests) == (2, 2)
-    )
+    [bundle] = [each for each in events if isinstance(each, Decided) and each.operator == "bundle" and each.accepted]
+    assert bundle.members == (IDLE.signature, GOOD[1].signature), "a bundle names its members"
+    assert [line["entries"] for line in state.library.lineage] == [["cats"], ["cars"], ["dogs"]]
+    assert [entry.name for entry in state.library.entries] == ["cars", "cats", "dogs"] and state.accuracy == 1.0
+    assert state.version == state.accepted == 2 and (state.tests, state.single_tests) == (2, 2)
     assert evaluator.spent.judgments < len(POOL) * 3, "only what an edit touches is judged"
-
-
-def test_a_bundle_names_its_members_and_is_one_edit(tmp_path: Path) -> None:
-    state, events, _ = run(tmp_path, QUICK, ListOrchestrator(GOOD))
-    [event] = [each for each in events if isinstance(each, Decided)]
-    assert event.accepted and event.operator == "bundle"
-    assert event.members == tuple(each.signature for each in GOOD)
-    assert state.proposed == 2 and [line["entries"] for line in state.library.lineage] == [["cats"], ["dogs"]]
 
 
 def test_what_the_orchestrator_saw_is_no_evidence(tmp_path: Path) -> None:
@@ -79,6 +60,11 @@ def test_what_the_orchestrator_saw_is_no_evidence(tmp_path: Path) -> None:
             judged = {*event.evidence.fixed, *event.evidence.broken}
             assert not judged & {each.id for each in POOL if each.source_id in seen}
     assert {tried.reason for tried in state.rejected} == {NO_EVIDENCE}, "counts of the evidence are not told"
+    event = next(each for each in events if isinstance(each, Decided) and each.names == ("trees",))
+    changes = [read_change(each) for each in json.loads(json.dumps(event.changes))]
+    assert tuple(changes) == HARMFUL.changes, "a decision tells what was tried also when it was not kept"
+    last = orchestrator.views[-1]
+    assert HARMFUL.statement in {tried.statement for tried in last.rejected} and last.findings == orchestrator.findings
 
 
 def test_an_edit_that_touches_too_few_examples_is_passed_over_and_costs_no_test(tmp_path: Path) -> None:
@@ -108,12 +94,8 @@ def test_the_lineage_tells_for_every_sentence_which_examples_caused_it(tmp_path:
     both = ListOrchestrator([dogs])
     both.propose = lambda view: [] if view.rejected or len(view.library) > 1 else [edit, dogs]  # type: ignore[method-assign]
     state, _, _ = run(tmp_path, QUICK, both, library=start)
-    brought = {
-        (name, line): record["cited"]
-        for record in state.library.lineage
-        for name, lines in record["added"].items()
-        for line in lines
-    }
+    added = [(record, *item) for record in state.library.lineage for item in record["added"].items()]
+    brought = {(name, line): record["cited"] for record, name, lines in added for line in lines}
     assert brought["pets", BRIGHTER] == ["cat-00", "cat-04"]
     assert brought["dogs", "What to prefer: dogs."] == ["dog-01"]
     assert ("pets", "Look at the fur.") not in brought, "that was there before"
@@ -122,33 +104,14 @@ def test_the_lineage_tells_for_every_sentence_which_examples_caused_it(tmp_path:
     assert said - known <= {*brought, ("dogs", BRIGHTER)}, "a line that another Skill said before only moved"
 
 
-def test_a_decision_tells_what_was_tried_also_when_it_was_not_kept(tmp_path: Path) -> None:
-    orchestrator = ListOrchestrator([HARMFUL])
-    _, events, _ = run(tmp_path, QUICK, orchestrator)
-    [event] = [each for each in events if isinstance(each, Decided)]
-    assert not event.accepted and event.version == 0
-    changes = [read_change(each) for each in json.loads(json.dumps(event.changes))]
-    assert tuple(changes) == HARMFUL.changes
-    assert [tried.statement for tried in orchestrator.views[-1].rejected] == [HARMFUL.statement]
-    assert orchestrator.views[-1].findings == orchestrator.findings
-
-
-def test_phases_follow_each_other(tmp_path: Path) -> None:
+def test_phases_follow_each_other_and_have_limits(tmp_path: Path) -> None:
     _, events, _ = run(tmp_path, replace(QUICK, prune_share=0.05), ListOrchestrator([GOOD[0]]))
     assert [event.phase for event in events if isinstance(event, PhaseBegan)] == ["tools", "skills", "tools", "prune"]
-
-
-def test_patience_ends_a_phase(tmp_path: Path) -> None:
-    useless = [add(f"idle-{n}", "car", f"Look {n} times.") for n in range(9)]
-    orchestrator = ListOrchestrator(useless)
-    run(tmp_path, DefaultSchedule(per_round=1, patience=2, prune_share=0.0, screen=False), orchestrator)
+    orchestrator = ListOrchestrator([add(f"idle-{n}", "car", f"Look {n} times.") for n in range(9)])
+    run(tmp_path, replace(QUICK, per_round=1, patience=2), orchestrator)
     assert [view.phase for view in orchestrator.views] == ["skills", "skills", "tools"]
-
-
-def test_the_number_of_proposals_is_a_limit(tmp_path: Path) -> None:
     state, events, _ = run(tmp_path, replace(QUICK, proposals=3), ListOrchestrator())
-    assert state.proposed == 3 and "dogs" not in str(decisions(events))
-    assert "3 proposals" in state.ending
+    assert state.proposed == 3 and "dogs" not in str(decisions(events)) and "3 proposals" in state.ending
 
 
 def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Path) -> None:
@@ -157,9 +120,8 @@ def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Pa
     stubborn = ListOrchestrator()
     stubborn.propose = lambda view: [gone, HARMFUL, HARMFUL]  # type: ignore[method-assign]
     _, events, _ = run(tmp_path, replace(QUICK, patience=2, per_round=3), stubborn)
-    reasons = [event.reason for event in events if isinstance(event, Skipped)]
-    assert any("no entry" in reason for reason in reasons)
-    assert any("tried before" in reason for reason in reasons)
+    reasons = " ".join(event.reason for event in events if isinstance(event, Skipped))
+    assert "no entry" in reasons and "tried before" in reasons
     assert len([event for event in events if isinstance(event, Decided)]) == 1
 
 
@@ -236,19 +198,14 @@ def test_a_protected_entry_is_never_removed(tmp_path: Path) -> None:
     library = EMPTY.apply(AddEntry(replace(harmful, metadata={**harmful.metadata, "protected": "true"})))
     state, events, _ = run(tmp_path, replace(QUICK, prune_share=9.0), ListOrchestrator([]), library=library)
     assert len(state.library) == 1 and decisions(events) == {}
-    for changes in (
-        (RemoveEntry("trees"),),
-        (ReplaceEntry(harmful),),
-        (RemoveEntry("trees"), AddEntry(skill("more", "tree", BRIGHTER))),
-    ):
+    gone, more = RemoveEntry("trees"), AddEntry(skill("more", "tree", BRIGHTER))
+    for changes in ((gone,), (ReplaceEntry(harmful),), (gone, more)):
         with pytest.raises(LibraryError, match="protected"):
             Proposal("merge", changes, "x", (), "test").applied_to(library)
-
-
-def test_the_scales_and_the_guards_of_the_built_in_library_are_protected() -> None:
-    protected = {entry.name for entry in open_library("builtin").entries if entry.protected}
+    builtin = open_library("builtin")
+    protected = {entry.name for entry in builtin.entries if entry.protected}
     assert protected == {"scoring-scale", "preserving-the-rest", "visual-quality-and-artifacts"}
-    assert not protected & set(prune_order(open_library("builtin")))
+    assert not protected & {*prune_order(builtin)}
 
 
 def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
@@ -264,6 +221,9 @@ def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
     assert first.names == ("cats", "trees") and first.evidence.policy == "margin"
     assert first.accepted, "a bundle that helps as much as it harms passes the test against the best so far"
     assert state.best is not None and state.best >= (state.accuracy or 0)
+    turned = swapped(POOL[1])
+    assert turned.candidates == POOL[1].candidates[::-1] and {POOL[1].preference, turned.preference} == {"A", "B"}
+    assert swapped(replace(POOL[1], preference=TIE)).preference == TIE
 
 
 def test_the_paper_prunes_all_at_once(tmp_path: Path) -> None:
@@ -273,11 +233,3 @@ def test_the_paper_prunes_all_at_once(tmp_path: Path) -> None:
     gate = len(schedule.watched(POOL))
     assert [entry.name for entry in state.library.entries] == ["cats"]
     assert evaluator.spent.judgments == gate + 2 * 2 * (len(POOL) - gate) + (2 + 2) * gate
-
-
-def test_a_pair_the_other_way_round_has_its_label_turned() -> None:
-    pair = POOL[1]
-    other = swapped(pair)
-    assert other.candidates == pair.candidates[::-1] and other.id != pair.id
-    assert {pair.preference, other.preference} == {"A", "B"}
-    assert swapped(replace(pair, preference=TIE)).preference == TIE

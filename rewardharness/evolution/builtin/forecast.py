@@ -7,20 +7,23 @@ exact except for the limits of `make_measured_scores`; for a model it is a guess
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from rewardharness.errors import HarnessError
-from rewardharness.evolution.analyzer import chain_grades, request_of
-from rewardharness.evolution.proposal import Outcome, View, name_of
-from rewardharness.evolution.shape import is_general
+from rewardharness.evolution.analyzer import chain_grades, is_general, request_of
+from rewardharness.evolution.proposal import Observe, Outcome, View, name_of
+from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.criteria import make_scores
+from rewardharness.judging.readings import SLOW, Loaded, measure
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion
 from rewardharness.library.store import Change, RemoveEntry
-from rewardharness.measure.table import MEASURES
-from rewardharness.schema import EditRequest
+from rewardharness.measure.table import MEASURES, known_measures
+from rewardharness.schema import EditRequest, Example
+from rewardharness.task import IMAGE_EDIT, task_of
 
 SHARPNESS = 0.25
 """Lead in log reward with a probability of about 0.75. Edits are compared by the sum of these probabilities, because
@@ -266,5 +269,34 @@ def _probability(lead: float | None) -> float:
     return 0.5 if lead is None else 0.5 * (1 + math.tanh(lead / (2 * SHARPNESS)))
 
 
-def _name(change: Change) -> str:
-    return change.name if isinstance(change, RemoveEntry) else change.entry.name
+def observer(cache: JudgmentCache | None) -> Observe:
+    """Return a function that measures examples, each once.
+
+    Args:
+        cache: Persistent cache of measurements, shared with the pixel-based judge.
+    """
+    seen: dict[str, Mapping[str, Mapping[str, float]]] = {}
+
+    def observe(example: Example) -> Mapping[str, Mapping[str, float]]:
+        if example.id not in seen:
+            seen[example.id] = _measured(example, cache)
+        return seen[example.id]
+
+    return observe
+
+
+def _measured(example: Example, cache: JudgmentCache | None) -> Mapping[str, Mapping[str, float]]:
+    """Return the grades of all measures by candidate; none if an image cannot be read, or it is no image edit."""
+    if task_of(example) is not IMAGE_EDIT:
+        return {}
+    request, grades = request_of(example), dict[str, Mapping[str, float]]()
+    # Reading text is slow, and done only if the instruction mentions text.
+    slow = {"text_match"} if request.texts or request.removed_texts else set()
+    wanted = tuple(name for name in known_measures() if name not in SLOW or name in slow)
+    with suppress(HarnessError):
+        source = Loaded.of(example.source_image)
+        for label, image in zip(example.labels, example.candidate_images, strict=True):
+            readings = measure(source, Loaded.of(image), request, wanted, cache).readings
+            grades[label] = {name: item.grade for name, item in readings.items() if item.grade is not None}
+        return grades
+    return {}

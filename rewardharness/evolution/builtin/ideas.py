@@ -6,12 +6,12 @@ Each is a proposal whose `idea` identifies it, without the examples that it cite
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations, count
 
+from rewardharness.evolution.analyzer import is_general, overlap
 from rewardharness.evolution.builtin import phrasing
 from rewardharness.evolution.builtin.forecast import Agreement, Forecast, ForecastCase
-from rewardharness.evolution.proposal import Operator, Proposal
-from rewardharness.evolution.shape import is_general, overlap
+from rewardharness.evolution.proposal import Operator, Proposal, criteria_of
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
@@ -48,10 +48,10 @@ def new_criteria(forecast: Forecast) -> Iterator[Proposal]:
     for kind, cases in forecast.kinds.items():
         home = forecast.homes[kind]
         for measure in forecast.measures:
-            if not any(each.measure == measure and kind in (each.applies or (kind,)) for each in _criteria(home)):
+            if not any(each.measure == measure and kind in (each.applies or (kind,)) for each in criteria_of(home)):
                 yield from _new_criterion(forecast, home, measure, cases, kind)
     general = [entry for entry in forecast.view.library.skills if is_general(entry) and entry.rubric]
-    used = {each.measure for entry in general for each in _criteria(entry) if not each.applies}
+    used = {each.measure for entry in general for each in criteria_of(entry) if not each.applies}
     for measure in forecast.measures:
         if measure not in used:
             yield from _new_criterion(forecast, _general_home(general, measure), measure, forecast.cases)
@@ -72,17 +72,15 @@ def _new_criterion(
     elif kind:
         says, key = f"Edits of kind {kind} get a Skill of their own, with a criterion", ("skill", kind)
     says = f"{says}: {phrasing.title(measure).lower()}. {why}"
-    name = free_id(home, f"{kind or 'every'}-{_dashed(measure)}")
-    dimension, applies = MEASURES[measure].dimension, (kind,) if kind else ()
-    for weight in WEIGHTS:
-        criterion = Criterion(
-            name, phrasing.criterion_text(measure), weight, dimension=dimension, measure=measure, applies=applies
-        )
+    name, text = free_id(home, f"{kind or 'every'}-{_dashed(measure)}"), phrasing.criterion_text(measure)
+    first = Criterion(
+        name, text, 1, dimension=MEASURES[measure].dimension, measure=measure, applies=(kind,) * bool(kind)
+    )
+    for criterion in (replace(first, weight=weight) for weight in WEIGHTS):
+        change: Change = AddEntry(_new_skill(forecast.view.library, kind, criterion, why), says)
         if home is not None:
-            change: Change = ReplaceEntry(with_criterion(home, criterion, why), says)
-        else:
-            change = AddEntry(_new_skill(forecast.view.library, kind, criterion, why), says)
-        yield _proposal("add", (change,), (*key, measure, f"{weight:g}"), says)
+            change = ReplaceEntry(with_criterion(home, criterion, why), says)
+        yield _proposal("add", (change,), (*key, measure, f"{criterion.weight:g}"), says)
 
 
 def _new_skill(library: Library, kind: str, criterion: Criterion, why: str) -> Entry:
@@ -138,7 +136,7 @@ def wider_triggers(forecast: Forecast) -> Iterator[Proposal]:
     """Triggers for Skills that are not consulted on all instructions of their kind."""
     for kind, cases in forecast.kinds.items():
         for entry in forecast.view.library.skills:
-            if is_general(entry) or not (entry == forecast.homes[kind] or _is_for(entry, kind)):
+            if is_general(entry) or not _is_for(forecast, entry, kind):
                 continue
             reached = {case.id for case in forecast.reach(entry)}
             passed = [case for case in cases if case.id not in reached and case.outcome.credit < 1]
@@ -167,7 +165,7 @@ def fewer_triggers(forecast: Forecast) -> Iterator[Proposal]:
             if len(matching) == 1:
                 alone.setdefault(matching[0], []).append(case)
         for trigger, cases in alone.items():
-            at_home = any(entry == forecast.homes[case.kind] or _is_for(entry, case.kind) for case in cases)
+            at_home = any(_is_for(forecast, entry, case.kind) for case in cases)
             if at_home or all(case.outcome.credit == 1 for case in cases):
                 continue
             says = (
@@ -224,7 +222,8 @@ def _offered_tool(tool: Entry, entry: Entry, why: str) -> Proposal:
 
 def merged_skills(forecast: Forecast) -> Iterator[Proposal]:
     """Small Skills that are always consulted together and overlap."""
-    small = [entry for entry in forecast.view.library.skills if _is_small(entry)]
+    skills = [entry for entry in forecast.view.library.skills if len(entry.body) <= SMALL_BODY]
+    small = [entry for entry in skills if len(criteria_of(entry)) <= SMALL_RUBRIC]
     reach = {entry.name: frozenset(case.id for case in forecast.reach(entry)) for entry in small}
     for first, second in combinations(small, 2):
         together = reach[first.name] == reach[second.name] != frozenset()
@@ -244,8 +243,8 @@ def merged_skills(forecast: Forecast) -> Iterator[Proposal]:
         yield _proposal("merge", changes, ("merge", first.name, second.name), says)
 
 
-def _is_for(entry: Entry, kind: str) -> bool:
-    return any(kind in each.applies for each in _criteria(entry))
+def _is_for(forecast: Forecast, entry: Entry, kind: str) -> bool:
+    return entry == forecast.homes[kind] or any(kind in each.applies for each in criteria_of(entry))
 
 
 def _telling_words(passed: Sequence[ForecastCase], kind: str, cases: Sequence[ForecastCase]) -> list[str]:
@@ -275,10 +274,6 @@ def _own_words(entry: Entry, reached: Sequence[ForecastCase]) -> list[str]:
     return [word for word in words if word in asked and word not in _COMMON]
 
 
-def _is_small(entry: Entry) -> bool:
-    return len(entry.body) <= SMALL_BODY and len(_criteria(entry)) <= SMALL_RUBRIC
-
-
 def _both_triggers(first: Entry, second: Entry) -> dict[str, str]:
     if not first.triggers or not second.triggers:
         return {}
@@ -289,31 +284,32 @@ def _both_triggers(first: Entry, second: Entry) -> dict[str, str]:
 def _both_rubrics(first: Entry, second: Entry) -> Rubric | None:
     if first.rubric is None or second.rubric is None:
         return first.rubric or second.rubric
-    criteria: list[Criterion] = list(first.rubric.criteria)
-    known = {(one.measure, one.applies) for one in criteria if one.measure is not None}
+    known = {(one.measure, one.applies) for one in first.rubric.criteria if one.measure is not None}
+    extra = {**second.rubric.extra, **first.rubric.extra}
     for each in second.rubric.criteria:
-        if (each.measure, each.applies) in known:
-            continue
-        criteria.append(replace(each, id=free_id(replace(first, rubric=Rubric(tuple(criteria))), each.id)))
-    return Rubric(tuple(criteria), {**second.rubric.extra, **first.rubric.extra})
+        if (each.measure, each.applies) not in known:
+            first = replace(first, rubric=Rubric((*criteria_of(first), replace(each, id=free_id(first, each.id)))))
+    return Rubric(criteria_of(first), extra)
 
 
 def free_name(library: Library, name: str) -> str:
     """Return a name that no entry has."""
-    names = [name, *(f"{name}-{number}" for number in range(2, len(library) + 3))]
-    return next(each for each in names if each not in library)
+    return next(each for each in _numbered(name) if each not in library)
 
 
 def free_id(entry: Entry | None, name: str) -> str:
     """Return an id that no criterion of a Skill has."""
-    taken = {each.id for each in _criteria(entry)}
-    names = [name, *(f"{name}-{number}" for number in range(2, len(taken) + 3))]
-    return next(each for each in names if each not in taken)
+    taken = {each.id for each in criteria_of(entry)}
+    return next(each for each in _numbered(name) if each not in taken)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return chain([name], (f"{name}-{number}" for number in count(2)))
 
 
 def with_criterion(entry: Entry, criterion: Criterion, why: str) -> Entry:
     """Give a Skill one more criterion, in its rubric and in its body."""
-    rubric = Rubric((*_criteria(entry), criterion), entry.rubric.extra if entry.rubric else {})
+    rubric = Rubric((*criteria_of(entry), criterion), entry.rubric.extra if entry.rubric else {})
     return replace(entry, rubric=rubric, body=phrasing.with_note(entry.body, phrasing.note(criterion, why)))
 
 
@@ -335,11 +331,8 @@ def without_criterion(entry: Entry, criterion: Criterion) -> Entry:
 def _general_home(general: Sequence[Entry], measure: str) -> Entry | None:
     """Return the Skill for every edit with the most criteria in the dimension of a measure."""
     dimension = MEASURES[measure].dimension
-
-    def rank(entry: Entry) -> tuple[int, str]:
-        return -sum(each.dimension == dimension for each in _criteria(entry)), entry.name
-
-    return min(general, key=rank, default=None)
+    sizes = {entry.name: sum(each.dimension == dimension for each in criteria_of(entry)) for entry in general}
+    return min(general, key=lambda entry: (-sizes[entry.name], entry.name), default=None)
 
 
 def _agreement(forecast: Forecast, entry: Entry, criterion: Criterion) -> Agreement:
@@ -347,9 +340,8 @@ def _agreement(forecast: Forecast, entry: Entry, criterion: Criterion) -> Agreem
 
 
 def _why(forecast: Forecast, entry: Entry, criterion: Criterion) -> str:
-    return phrasing.evidence(
-        str(criterion.measure), _agreement(forecast, entry, criterion), "pairs to which it applies"
-    )
+    agreement = _agreement(forecast, entry, criterion)
+    return phrasing.evidence(str(criterion.measure), agreement, "pairs to which it applies")
 
 
 def _proposal(operator: Operator, changes: tuple[Change, ...], key: tuple[str, ...], says: str) -> Proposal:
@@ -358,10 +350,6 @@ def _proposal(operator: Operator, changes: tuple[Change, ...], key: tuple[str, .
 
 def _changed(operator: Operator, after: Entry, key: tuple[str, ...], says: str) -> Proposal:
     return _proposal(operator, (ReplaceEntry(after, says),), key, says)
-
-
-def _criteria(entry: Entry | None) -> tuple[Criterion, ...]:
-    return entry.rubric.criteria if entry is not None and entry.rubric else ()
 
 
 def _dashed(measure: str) -> str:

@@ -12,9 +12,9 @@ from rewardharness.evolution.analyzer import analyze
 from rewardharness.evolution.builtin.forecast import Effect, Forecast
 from rewardharness.evolution.builtin.ideas import IDEAS, NAME, measured_tools, merged_skills
 from rewardharness.evolution.operators import condition_problem
-from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Proposal, View
+from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Proposal, View, name_of
 from rewardharness.files import content_id
-from rewardharness.library.store import AddEntry, Library, ReplaceEntry
+from rewardharness.library.store import Library
 from rewardharness.schema import Usage
 
 _Ranked = tuple[float, Proposal, Effect | None]
@@ -99,10 +99,5 @@ def _apart(ranked: Iterable[tuple[Proposal, Effect | None]], limit: int) -> list
 
 def _changes_text(proposal: Proposal, library: Library) -> bool:
     """Return whether a proposal changes a text or when it is read, and not only numbers."""
-    for change in proposal.changes:
-        if not isinstance(change, AddEntry | ReplaceEntry):
-            return True
-        old = library.get(change.entry.name)
-        if old is None or (old.body, old.metadata) != (change.entry.body, change.entry.metadata):
-            return True
-    return False
+    pairs = ((library.get(name_of(one)), getattr(one, "entry", None)) for one in proposal.changes)
+    return any(not old or not new or (old.body, old.metadata) != (new.body, new.metadata) for old, new in pairs)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -13,8 +14,9 @@ from rewardharness.bulk.config import ShardsConfig
 from rewardharness.cli.main import main
 from rewardharness.codec import READS, SENDS, TEXT, WRITES, named
 from rewardharness.evolution.config import EvolveConfig
-from rewardharness.jobs import JOBS, OUTPUT_JOB, sent_to
+from rewardharness.jobs import JOBS, OUTPUT_JOB, JobType, sent_to
 from rewardharness.remote.config import RemoteConfig
+from rewardharness.runs.job import Job
 
 
 def is_free(kind: Any) -> bool:
@@ -36,6 +38,14 @@ def unmarked(kind: type) -> Iterator[str]:
 @pytest.mark.parametrize("kind", [*(row.config for row in (*JOBS.values(), OUTPUT_JOB)), RemoteConfig])
 def test_every_field_that_can_name_something_is_marked(kind: type) -> None:
     assert not list(unmarked(kind))
+
+
+@pytest.mark.parametrize("row", [*JOBS.values(), OUTPUT_JOB], ids=lambda row: row.job)
+def test_every_job_has_the_same_shape(row: JobType) -> None:
+    module, _, name = row.job.partition(":")
+    kind = getattr(import_module(f"rewardharness.{module}"), name)
+    fixed = {"config", "folder"} & {field.name for field in fields(kind)}
+    assert {name for name in vars(Job) if not name.startswith("_")} <= {*dir(kind), *fixed}
 
 
 def test_a_field_without_a_mark_is_found() -> None:

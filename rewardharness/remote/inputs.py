@@ -149,13 +149,8 @@ def requirements() -> list[str]:
     except metadata.PackageNotFoundError:
         step = "Install the checkout with pip install -e ."
         raise InputError("This package is not installed, so its requirements are unknown.", next_step=step) from None
-    found = []
-    for line in listed:
-        requirement, _, marker = line.partition(";")
-        extra = re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", marker)
-        if extra is None or extra[1] in EXTRAS:
-            found.append(requirement.strip())
-    return sorted(set(found))
+    extras = [(line, re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", line)) for line in listed]
+    return sorted({line.partition(";")[0].strip() for line, extra in extras if not extra or extra[1] in EXTRAS})
 
 
 def with_server(config: JobConfig, model: str, judge: str) -> JobConfig:

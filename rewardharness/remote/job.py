@@ -331,8 +331,7 @@ class _Copy:
 
     def __init__(self, folder: Path, run: RemoteRun, access: Access) -> None:
         self._folder, self._prefix = folder, f"{run.path}/run/"
-        self._repo = Repo(run.repo, access, "dataset")
-        self._commit = ""
+        self._repo, self._commit = Repo(run.repo, access, "dataset"), ""
 
     def update(self) -> None:
         """Copy what has changed."""
@@ -340,23 +339,20 @@ class _Copy:
         if head == self._commit:
             return
         tree = self._repo.tree(head)
-        places = {path: self._place(path) for path in tree if path.startswith(self._prefix)}
-        wanted = [path for path, place in places.items() if place and not tree[path].matches(place)]
+        places = {path: place for path in tree if (place := self._place(path)) is not None}
+        wanted = [path for path, place in places.items() if not tree[path].matches(place)]
         for path, file in self._repo.fetch(head, wanted, tree).items():
-            place = places[path]
-            assert place is not None
-            write_bytes(place, file.read_bytes())
-        if places:
-            there = {*places.values()}
-            for file in [each for each in self._folder.rglob("*") if each.is_file()]:
-                if file not in there and file.name not in _OWN:
-                    file.unlink()
+            write_bytes(places[path], file.read_bytes())
+        kept = {*places.values()}
+        for file in [each for each in self._folder.rglob("*") if each.is_file()] if kept else ():
+            if file not in kept and file.name not in _OWN:
+                file.unlink()
         self._commit = head
 
     def _place(self, path: str) -> Path | None:
         """Return the local file of a path in the repository; None for one that is not copied."""
         parts = path.removeprefix(self._prefix).split("/")
-        if ".." in parts or "" in parts or parts[0] in _OWN:
+        if not path.startswith(self._prefix) or ".." in parts or "" in parts or parts[0] in _OWN:
             return None
         return self._folder.joinpath(*parts)
 
@@ -367,8 +363,8 @@ def _held(folder: Path) -> Iterator[None]:
     try:
         lock = hold(folder / LOCK)
     except BlockingIOError:
-        step = "Follow it with: rh runs follow"
-        raise RunError(f"Another process follows the job of {folder}.", next_step=step) from None
+        problem = f"Another process follows the job of {folder}."
+        raise RunError(problem, next_step="Follow it with: rh runs follow") from None
     try:
         yield
     finally:

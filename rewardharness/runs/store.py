@@ -10,9 +10,8 @@ Some kinds of runs store additional files. Opening a folder again with the same 
 
 import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -207,10 +206,17 @@ def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
         folder: The folder to search.
         below: Search the folder itself and all levels below it. Folders inside a run are not searched.
     """
-    levels = sys.maxsize if below else 0
-    places = [str(folder)] if below else [entry.path for entry in _entries(str(folder)) if entry.is_dir()]
-    found = [run for place in places for run in _runs_below(place, levels)]
-    return [Path(place) for _, place in sorted(found, key=lambda run: (-run[0], run[1]))]
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        if MANIFEST in files and (below or here != folder):
+            found.append(here)
+        else:  # links are not followed further, as they may form cycles
+            links = [here / name for name in folders if (here / name).is_symlink()]
+            found += [link for link in links if (link / MANIFEST).is_file()]
+        if here in found or not (below or here == folder):
+            folders.clear()
+    return sorted(found, key=lambda run: (-_changed(run), str(run)))
 
 
 def note_elsewhere(run: Path, home: Path) -> None:
@@ -247,31 +253,13 @@ def remove_run(run: Path) -> None:
     shutil.rmtree(run)
 
 
-def _runs_below(folder: str, levels: int) -> Iterator[tuple[float, str]]:
-    """Yield the time of the last change and the path of a run folder, or of those below a folder."""
-    entries = _entries(folder)
-    if any(entry.name == MANIFEST for entry in entries):
-        yield max(map(_changed, entries)), folder
-    elif levels:
-        for entry in entries:
-            if entry.is_dir():
-                yield from _runs_below(entry.path, 0 if entry.is_symlink() else levels - 1)  # links may form cycles
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return the content of a folder; nothing if it cannot be read."""
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
-
-
-def _changed(entry: os.DirEntry[str]) -> float:
-    try:
-        return entry.stat().st_mtime
-    except OSError:  # removed in the meantime, or a link to nothing
-        return 0.0
+def _changed(run: Path) -> float:
+    """Return when a file of a run folder was last changed."""
+    times = [0.0]
+    for entry in os.scandir(run):
+        with suppress(OSError):  # removed in the meantime, or a link to nothing
+            times.append(entry.stat().st_mtime)
+    return max(times)
 
 
 def is_running(path: Path) -> bool:
@@ -302,23 +290,19 @@ def _rename_old(path: Path) -> None:
         os.replace(file, old)
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path, tries: int = _TRIES) -> int:
     """Lock the folder until the lock is released or the process ends."""
     try:
-        for _ in range(_TRIES - 1):
-            try:
-                return hold(path / LOCK)
-            except BlockingIOError:  # `is_running` may hold the lock for a moment
-                time.sleep(_PAUSE)
         return hold(path / LOCK)
     except BlockingIOError:
-        raise RunError(
-            f"Another process is writing to {path}.", next_step="Wait for it, stop it, or choose another folder."
-        ) from None
+        if tries > 1:  # `is_running` may hold the lock for a moment
+            time.sleep(_PAUSE)
+            return _lock(path, tries - 1)
+        step = "Wait for it, stop it, or choose another folder."
+        raise RunError(f"Another process is writing to {path}.", next_step=step) from None
     except OSError as error:
-        raise RunError(
-            f"{path} cannot be used: {error.strerror}.", next_step="Choose a folder that you can write to."
-        ) from error
+        step = "Choose a folder that you can write to."
+        raise RunError(f"{path} cannot be used: {error.strerror}.", next_step=step) from error
 
 
 def results_of(folder: Path) -> "Results":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rewardharness.errors import HarnessError, InputError, MissingPackageError, shown
 
@@ -50,6 +50,13 @@ class Tracker(Protocol):
 
     def finish(self) -> None:
         """Send what is left, and close the run."""
+
+
+class Opened(NamedTuple):
+    """See `Tracker`."""
+
+    log: Callable[[Numbers, int], None]
+    finish: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -96,79 +103,47 @@ def check_packages(specs: Iterable[TrackerSpec]) -> None:
             raise MissingPackageError(package, extra, f"logging to {spec.name}")
 
 
-class _Trackio:
-    def __init__(self, project: str, run: TrackedRun) -> None:
-        import trackio
+def _trackio(project: str, run: TrackedRun) -> Tracker:
+    import trackio
 
-        for name, module in list(sys.modules.items()):  # it prints on standard output, which belongs to the command
-            if name.partition(".")[0] == "trackio":
-                vars(module)["print"] = _quiet
-        self._run = trackio.init(
-            project,
-            name=run.id,
-            config=dict(run.config),
-            resume="allow",
-            embed=False,
-            auto_log_gpu=False,
-            auto_log_cpu=False,
-        )
-
-    def log(self, numbers: Numbers, step: int) -> None:
-        self._run.log(dict(numbers), step=step)
-
-    def finish(self) -> None:
-        self._run.finish()
+    for name, module in list(sys.modules.items()):  # it prints on standard output, which belongs to the command
+        if name.partition(".")[0] == "trackio":
+            vars(module)["print"] = _quiet
+    how = {"resume": "allow", "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+    opened = trackio.init(project, name=run.id, config=dict(run.config), **how)
+    return Opened(lambda numbers, step: opened.log(dict(numbers), step=step), opened.finish)
 
 
-class _Wandb:
-    def __init__(self, project: str, run: TrackedRun) -> None:
-        import wandb
+def _wandb(project: str, run: TrackedRun) -> Tracker:
+    import wandb
 
-        settings = wandb.Settings(
-            console="off",
-            silent=True,
-            disable_code=True,
-            disable_git=True,
-            save_code=False,
-            host="",
-            x_disable_meta=True,
-            x_disable_machine_info=True,
-            x_disable_stats=True,
-            x_save_requirements=False,
-            init_timeout=WANDB_TIMEOUT,
-        )
-        mode = wandb.setup(settings).settings.mode
-        if mode not in {"offline", "disabled"} and not wandb.login(prompt=False, verify=False):
-            raise HarnessError("you are not logged in; use `wandb login`, or set WANDB_MODE=offline")
-        self._run = wandb.init(
-            project=project, id=run.id, name=run.id, config=dict(run.config), resume="allow", settings=settings
-        )
-
-    def log(self, numbers: Numbers, step: int) -> None:
-        self._run.log(dict(numbers), step=step)
-
-    def finish(self) -> None:
-        self._run.finish()
+    on = dict.fromkeys(("silent", "disable_code", "disable_git", "x_disable_meta", "x_disable_machine_info"), True)
+    off = dict.fromkeys(("save_code", "x_save_requirements"), False)
+    settings = wandb.Settings(console="off", host="", x_disable_stats=True, init_timeout=WANDB_TIMEOUT, **on, **off)
+    mode = wandb.setup(settings).settings.mode
+    if mode not in {"offline", "disabled"} and not wandb.login(prompt=False, verify=False):
+        raise HarnessError("you are not logged in; use `wandb login`, or set WANDB_MODE=offline")
+    opened = wandb.init(
+        project=project, id=run.id, name=run.id, config=dict(run.config), resume="allow", settings=settings
+    )
+    return Opened(lambda numbers, step: opened.log(dict(numbers), step=step), opened.finish)
 
 
-class _TensorBoard:
-    def __init__(self, project: str, run: TrackedRun) -> None:
-        from tensorboardX import SummaryWriter
+def _tensorboard(project: str, run: TrackedRun) -> Tracker:
+    from tensorboardX import SummaryWriter
 
-        folder = run.folder / "tensorboard" / project / run.id
-        # Names of files count seconds: a run that is resumed within one would overwrite its first file.
-        suffix = f".{sum(1 for _ in folder.glob('*'))}"
-        self._writer = SummaryWriter(str(folder), filename_suffix=suffix)
-        lines = "\n".join(f"| {name} | {value} |" for name, value in run.config.items())
-        self._writer.add_text("config", f"| name | value |\n|---|---|\n{lines}")
+    folder = run.folder / "tensorboard" / project / run.id
+    # Names of files count seconds: a run that is resumed within one would overwrite its first file.
+    writer = SummaryWriter(str(folder), filename_suffix=f".{sum(1 for _ in folder.glob('*'))}")
+    lines = "\n".join(f"| {name} | {value} |" for name, value in run.config.items())
+    writer.add_text("config", f"| name | value |\n|---|---|\n{lines}")
 
-    def log(self, numbers: Numbers, step: int) -> None:
+    def log_numbers(numbers: Numbers, step: int) -> None:
         for name, value in numbers.items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()
+            writer.add_scalar(name, value, step)
+        writer.flush()
 
-    def finish(self) -> None:
-        self._writer.close()
+    return Opened(log_numbers, writer.close)
 
 
 def _quiet(*values: Any, **options: Any) -> None:
@@ -176,7 +151,7 @@ def _quiet(*values: Any, **options: Any) -> None:
 
 
 _OPENERS: Mapping[str, Callable[[str, TrackedRun], Tracker]] = {
-    "trackio": _Trackio,
-    "wandb": _Wandb,
-    "tensorboard": _TensorBoard,
+    "trackio": _trackio,
+    "wandb": _wandb,
+    "tensorboard": _tensorboard,
 }

@@ -3,9 +3,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import Rh
 from model_server import ModelServer
 
-from rewardharness.cli.main import main
 from rewardharness.schema import Json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bulk"))
@@ -14,20 +14,13 @@ from bulk_parts import INSTRUCTION, folders, picture, table
 SCORES = ("--judge", "measured", "--quiet")
 
 
-def output(capsys, *words: object, status: int = 0) -> str:
-    assert main([str(word) for word in words]) == status, capsys.readouterr().err
-    return capsys.readouterr().out
-
-
-def told(capsys, *words: object, status: int = 0) -> Json:
-    return json.loads(output(capsys, *words, "--json", status=status))
-
-
 @pytest.mark.parametrize(("method", "of"), [("score", 1), ("win_rate", 4)])
-def test_best_of_n(tmp_path, capsys, method, of):
+def test_best_of_n(tmp_path: Path, rh: Rh, method: str, of: int) -> None:
     samples = folders(tmp_path / "samples", edits=2, candidates=5)
     copies = tmp_path / "best"
-    said = told(capsys, "data", "rank", samples, "--method", method, "--copy-best", copies, *SCORES)
+    plan = rh("data", "rank", samples, "--method", method, "--dry-run").out
+    assert f"2 edits of samples: {10 if of == 1 else 20} judgments by" in plan and "Nothing was judged" in plan
+    said = rh("data", "rank", samples, "--method", method, "--copy-best", copies, *SCORES, "--json").json
     assert said["not_judged"] == 0 and len(said["edits"]) == 2
     for edit in said["edits"]:
         rewards = [each["reward"] for each in edit["candidates"]]
@@ -39,44 +32,38 @@ def test_best_of_n(tmp_path, capsys, method, of):
     assert [json.loads(line) for line in lines] == said["edits"]
 
 
-def test_one_edit_in_a_folder(tmp_path, capsys):
+def test_one_edit_in_a_folder(tmp_path: Path, rh: Rh) -> None:
     source = picture(tmp_path / "source.png", 0)
     for number in range(3):
         picture(tmp_path / f"{number}.png", 80 * number)
     words = ("data", "rank", tmp_path, "--source", source, *SCORES)
-    assert len(told(capsys, *words, "--instruction", INSTRUCTION)["edits"][0]["candidates"]) == 3
-    assert main([str(word) for word in words]) == 1
-    assert "belong together" in capsys.readouterr().err
+    assert len(rh(*words, "--instruction", INSTRUCTION, "--json").json["edits"][0]["candidates"]) == 3
+    assert "belong together" in rh(*words, status=1).err
 
 
-def test_an_image_that_cannot_be_read_has_no_reward(tmp_path, capsys):
+def test_an_image_that_cannot_be_read_has_no_reward(tmp_path: Path, rh: Rh) -> None:
     samples = folders(tmp_path / "samples", edits=1, candidates=3)
     (samples / "edit-0" / "c1.png").write_bytes(b"no image")
-    said = told(capsys, "data", "rank", samples, *SCORES, status=3)
+    said = rh("data", "rank", samples, *SCORES, "--json", status=3).json
     last = said["edits"][0]["candidates"][-1]
     assert said["not_judged"] == 1 and last["name"] == "c1.png" and last["reward"] is None
     assert last["reason"].startswith("image: ")
-
-
-def test_a_dry_run_tells_what_it_would_take(tmp_path, capsys):
-    samples = folders(tmp_path / "samples", edits=2, candidates=4)
-    said = output(capsys, "data", "rank", samples, "--method", "win_rate", "--dry-run")
-    assert "2 edits" in said and "12 judgments" in said and "Nothing was judged" in said
-    one = folders(tmp_path / "one", edits=1, candidates=1)
-    assert "1 edit of one: 1 judgment by" in output(capsys, "data", "rank", one, "--dry-run")
+    shown = rh("data", "rank", samples, *SCORES, status=3).out
+    assert "2 of 3 candidates judged. Not judged, such as c1.png of edit-0: image: " in shown
+    assert "Judge: measured (no VLM), protocol measured; Library " in shown and "rewards by score" in shown
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_filtering_says_of_every_row_why(tmp_path, capsys, ending):
+def test_filtering_says_of_every_row_why(tmp_path: Path, rh: Rh, ending: str) -> None:
     pytest.importorskip("datasets")
     samples, kept = table(tmp_path / "samples"), tmp_path / "out" / f"kept.{ending}"
     words = ("data", "filter", samples, "--single", "--min-reward", "0.5", "-o", kept, *SCORES)
-    said = told(capsys, *words, "--everything")
+    said = rh(*words, "--everything", "--json").json
     assert said["n"] == 6 == sum(said["reasons"].values()) and said["kept"] == said["reasons"].get("kept", 0)
     rows = read(kept, tmp_path)
     assert len(rows) == 6 and all(row["keep"] == (row["reward"] >= 0.5) for row in rows)
     assert all(row["reason"] and row["judge"] == "measured (no VLM)" for row in rows)
-    told(capsys, *words)
+    rh(*words)
     assert len(read(kept, tmp_path)) == said["kept"]
 
 
@@ -99,12 +86,11 @@ def read(path: Path, scratch: Path) -> list[Json]:
         (("--min-reward", "0.5", "-o", "x.jsonl", "--field", "nothing"), "cannot be read", 1),
     ],
 )
-def test_wrong_words(tmp_path, capsys, words, said, status):
-    assert main(["data", "filter", str(table(tmp_path)), "--single", *words, *SCORES]) == status
-    assert said in capsys.readouterr().err
+def test_wrong_words(tmp_path: Path, rh: Rh, words: tuple[str, ...], said: str, status: int) -> None:
+    assert said in rh("data", "filter", table(tmp_path), "--single", *words, *SCORES, status=status).err
 
 
-def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_judged(tmp_path, capsys):
+def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_judged(tmp_path: Path, rh: Rh) -> None:
     samples, run, file = folders(tmp_path / "samples", edits=1), tmp_path / "run", tmp_path / "file"
     file.write_text("x", encoding="utf-8")
     (tmp_path / "a.jsonl").mkdir()
@@ -116,19 +102,18 @@ def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_judged(tmp
         (("data", "filter", samples, "--single", "--min-reward", "0", "-o", file / "x.jsonl"), "is not a folder"),
         (("data", "filter", samples, "--single", "--min-reward", "0", "-o", tmp_path / "a.jsonl"), "is a folder"),
     ):
-        assert main([*map(str, words), "--run", str(run), *SCORES]) == 1
-        shown = capsys.readouterr()
+        shown = rh(*words, "--run", run, *SCORES, status=1)
         assert said in shown.err and "Next: " in shown.err and not shown.out
         assert not run.exists(), "nothing was judged"
 
 
-def test_samples_that_are_filtered_as_pairs_are_told_apart(tmp_path, capsys):
+def test_samples_that_are_filtered_as_pairs_are_told_apart(tmp_path: Path, rh: Rh) -> None:
     samples = folders(tmp_path / "samples", edits=1)
-    assert main(["data", "filter", str(samples), "--agree", "-o", str(tmp_path / "x.jsonl"), *SCORES]) == 1
-    assert "Next: Add --single" in capsys.readouterr().err
+    words = ("data", "filter", samples, "--agree", "-o", tmp_path / "x.jsonl", *SCORES)
+    assert "Next: Add --single" in rh(*words, status=1).err
 
 
-def test_a_candidate_out_of_a_table_is_called_by_its_place(tmp_path, capsys):
+def test_a_candidate_out_of_a_table_is_called_by_its_place(tmp_path: Path, rh: Rh) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     from pyarrow import table as arrow
 
@@ -136,29 +121,22 @@ def test_a_candidate_out_of_a_table_is_called_by_its_place(tmp_path, capsys):
     source, candidates = {"bytes": before, "path": None}, [{"bytes": each, "path": None} for each in edits]
     rows = {"source": [source], "instruction": [INSTRUCTION], "candidates": [candidates]}
     parquet.write_table(arrow(rows), tmp_path / "t.parquet")
-    shown = output(capsys, "data", "rank", tmp_path / "t.parquet", *SCORES)
-    [edit] = told(capsys, "data", "rank", tmp_path / "t.parquet", *SCORES)["edits"]
+    shown = rh("data", "rank", tmp_path / "t.parquet", *SCORES).out
+    [edit] = rh("data", "rank", tmp_path / "t.parquet", *SCORES, "--json").json["edits"]
     assert edit["candidates"][0]["index"] == 1 and "number 2" in shown and ".png" not in shown
 
 
-def test_rankings_say_who_judged_and_why_something_was_not(tmp_path, capsys):
-    samples = folders(tmp_path / "samples", edits=1, candidates=3)
-    (samples / "edit-0" / "c1.png").write_bytes(b"no image")
-    shown = output(capsys, "data", "rank", samples, *SCORES, status=3)
-    assert "2 of 3 candidates judged. Not judged, such as c1.png of edit-0: image: " in shown
-    assert "Judge: measured (no VLM), protocol measured; Library " in shown and "rewards by score" in shown
-
-
-def test_preference_data_of_a_judge_that_is_steady(tmp_path, capsys):
+def test_preference_data_of_a_judge_that_is_steady(tmp_path: Path, rh: Rh) -> None:
     pytest.importorskip("datasets")
     samples, out = folders(tmp_path / "samples", edits=4), tmp_path / "out"
-    said = told(capsys, "data", "pairs", samples, "-o", out, "--margin", "0.001", "--holdout", "0.25", *SCORES)
+    words = ("--margin", "0.001", "--holdout", "0.25", *SCORES)
+    said = rh("data", "pairs", samples, "-o", out, *words, "--json").json
     assert said["rules"]["repeats"] == 1 and "no spread is known" in said["gate"]
     assert said["pairs"]["train"] > 0 and said["pairs"]["holdout"] > 0
     assert (out / "README.md").read_text(encoding="utf-8").startswith("---\ntags:")
 
 
-def test_preference_data_of_a_model_that_varies(tmp_path, capsys):
+def test_preference_data_of_a_model_that_varies(tmp_path: Path, rh: Rh) -> None:
     """Each repeat is another draw: the server is asked anew, at a temperature, and the spread is what it said."""
     pytest.importorskip("datasets")
     drawn: dict[str, set[int]] = {}
@@ -173,37 +151,38 @@ def test_preference_data_of_a_model_that_varies(tmp_path, capsys):
     samples, out = folders(tmp_path / "samples", edits=1, candidates=2), tmp_path / "out"
     with ModelServer(grade) as server:
         words = ("--judge", f"vllm:judge@{server.url}", "--protocol", "pointwise", "--repeats", "3", "--quiet")
-        said = told(capsys, "data", "pairs", samples, "-o", out, "--margin", "0.01", *words, "--spread", "0")
+        said = rh("data", "pairs", samples, "-o", out, "--margin", 0.01, *words, "--spread", 0, "--json").json
     assert said["rules"]["repeats"] == 3 and said["candidates_judged"] == 2
     assert [len(seeds) for seeds in drawn.values()] == [3, 3]
     scores = [json.loads(line) for line in (out / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
     assert all(len(set(each["rewards"])) == 2 for each in scores)
 
 
-def test_a_native_folder_is_ranked_filtered_and_paired_and_results_name_the_original_files(tmp_path, capsys):
+def test_a_native_folder_is_ranked_and_filtered_and_results_name_the_original_files(tmp_path: Path, rh: Rh) -> None:
     from rewardharness.demo.dataset import make_demo
 
     make_demo(tmp_path / "data", pairs=2, groups=0)
     lines = (tmp_path / "data" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [{**json.loads(line), "id": number} for number, line in enumerate(lines)]  # ids are numbers
     (tmp_path / "data" / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
-    data, ungraded = str(tmp_path / "data"), "--allow-ungradable"
+    data, ungraded = tmp_path / "data", "--allow-ungradable"
     best, kept = tmp_path / "best", tmp_path / "kept.jsonl"
-    assert main(["data", "rank", data, "-o", str(best), "--run", str(tmp_path / "a"), ungraded]) == 0
+    rh("data", "rank", data, "-o", best, "--run", tmp_path / "a", ungraded)
     known = json.loads((best / "best.json").read_text(encoding="utf-8"))["best"]
     assert {each["edit"] for each in known.values()} == {"0", "1"}
     originals = [Path(each["original"]) for each in known.values()]
-    assert all(path.is_file() and path.is_relative_to(tmp_path / "data") for path in originals)
+    assert all(path.is_file() and path.is_relative_to(data) for path in originals)
     assert all(0 <= each["reward"] <= 1 for each in known.values())
-    words = ["data", "filter", data, "--single", "--min-reward", "0", "-o", str(kept), "--run", str(tmp_path / "b")]
-    assert main([*words, ungraded]) == 0
+    rh("data", "filter", data, "--single", "--min-reward", 0, "-o", kept, "--run", tmp_path / "b", ungraded)
     made = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
     assert [row["candidate_files"] for row in made[:2]] == [[rows[0]["candidate_a"]], [rows[0]["candidate_b"]]]
-    assert main(["runs", "list", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
+    listed = rh("runs", "list", "--json").json["runs"]
     assert {run["folder"] for run in listed} >= {str(tmp_path / "a"), str(tmp_path / "b")}  # elsewhere than in RH_HOME
     assert all(run["bytes"] > 0 and run["changed"] > 0 for run in listed)
-    assert main(["runs", "rm", str(tmp_path / "a"), "nowhere"]) == 1 and (tmp_path / "a").is_dir()
-    assert main(["runs", "rm", str(tmp_path / "a")]) == 0 and not (tmp_path / "a").exists()
-    assert main(["runs", "rm", "--older-than", "0"]) == 0 and (tmp_path / "b").is_dir()
-    assert main(["runs", "rm", "--older-than", "0", "--yes"]) == 0 and not (tmp_path / "b").exists()
+    rh("runs", "rm", tmp_path / "a", "nowhere", status=1)
+    assert (tmp_path / "a").is_dir()
+    rh("runs", "rm", tmp_path / "a")
+    rh("runs", "rm", "--older-than", 0)
+    assert not (tmp_path / "a").exists() and (tmp_path / "b").is_dir()
+    rh("runs", "rm", "--older-than", 0, "--yes")
+    assert not (tmp_path / "b").exists()

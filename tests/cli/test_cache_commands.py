@@ -1,9 +1,7 @@
-import json
 from pathlib import Path
 
-import pytest
+from commands import Rh
 
-from rewardharness.cli.main import main
 from rewardharness.judging.cache import FILE, JudgmentCache
 
 
@@ -15,48 +13,31 @@ def remember(home: Path) -> None:
     cache.close()
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
-    assert main(["cache", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_stats_say_what_is_there_and_make_nothing(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    empty = run(capsys, "stats")
+def test_stats_say_what_is_there_and_make_nothing(rh: Rh, own_home: Path) -> None:
+    empty = rh("cache", "stats", "--json").json
     assert (empty["judgments"], empty["bytes"], empty["by_judge"]) == (0, 0, {})
-    assert not (own_home / "cache").exists()
+    assert rh("cache", "clear", "--json").json == {"deleted": 0} and not (own_home / "cache").exists()
     remember(own_home)
-    held = run(capsys, "stats")
-    assert held["by_judge"] == {"vllm:first": 3, "vllm:second": 1}
-    assert held["judgments"] == 4
-    assert held["bytes"] > 0
-    assert held["path"] == str(own_home / "cache" / FILE)
-    assert main(["cache", "stats"]) == 0
-    shown = capsys.readouterr().out
-    assert "vllm:second" in shown
-    assert "4 answers" in shown
+    held = rh("cache", "stats", "--json").json
+    assert held.pop("bytes") > 0
+    by_judge = {"vllm:first": 3, "vllm:second": 1}
+    assert held == {"path": str(own_home / "cache" / FILE), "judgments": 4, "by_judge": by_judge}
+    shown = rh("cache", "stats").out
+    assert "vllm:second" in shown and "4 answers" in shown
 
 
-def test_clear_forgets_one_judge_or_all(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "clear") == {"deleted": 0}
-    assert not (own_home / "cache").exists()
+def test_clear_forgets_one_judge_or_all(rh: Rh, own_home: Path) -> None:
     remember(own_home)
-    assert run(capsys, "clear", "--judge", "vllm:first") == {"deleted": 3}
-    assert run(capsys, "stats")["by_judge"] == {"vllm:second": 1}
-    assert main(["cache", "clear", "--judge", "vllm:first"]) == 1
-    assert "vllm:second" in capsys.readouterr().err
-    assert main(["cache", "clear"]) == 0
-    assert "1 answers deleted" in capsys.readouterr().out
-    assert run(capsys, "stats")["judgments"] == 0
+    assert rh("cache", "clear", "--judge", "vllm:first", "--json").json == {"deleted": 3}
+    assert rh("cache", "stats", "--json").json["by_judge"] == {"vllm:second": 1}
+    assert "vllm:second" in rh("cache", "clear", "--judge", "vllm:first", status=1).err
+    assert "1 answers deleted" in rh("cache", "clear").out
+    assert rh("cache", "stats", "--json").json["judgments"] == 0
 
 
-def test_prune_deletes_the_oldest_answers(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prune_deletes_the_oldest_answers(rh: Rh, own_home: Path) -> None:
     remember(own_home)
-    for words, said in (
-        (("--older-than", "1"), "0 answers"),
-        (("--max-mb", "1"), "0 answers"),
-        (("--max-mb", "0"), "4"),
-    ):
-        assert main(["cache", "prune", *words]) == 0
-        assert said in capsys.readouterr().out
-    assert run(capsys, "stats")["judgments"] == 0
-    assert main(["cache", "prune"]) == 2
+    for option, value, said in (("--older-than", 1, "0 answers"), ("--max-mb", 1, "0 answers"), ("--max-mb", 0, "4")):
+        assert said in rh("cache", "prune", option, value).out
+    assert rh("cache", "stats", "--json").json["judgments"] == 0
+    rh("cache", "prune", status=2)

@@ -1,138 +1,101 @@
 """`rh doctor --judge`: what an endpoint can do, and what to do about what it cannot."""
 
-import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from commands import Rh
 from model_server import Fault, ModelServer, refused_url
 
-from rewardharness.cli.main import main
 from rewardharness.models.local import find_local_servers as find
 
 KEY = "sk-" + "never-shown"
 
 
-def doctor(capsys: pytest.CaptureFixture[str], judge: str) -> tuple[int, dict[str, dict[str, str]], str]:
-    status = main(["doctor", "--judge", judge, "--json"])
-    shown = capsys.readouterr()
-    checks = json.loads(shown.out)["checks"]
-    return status, {check["name"]: check for check in checks}, shown.out + shown.err
+def doctor(rh: Rh, judge: str, status: int = 0) -> dict[str, dict[str, str]]:
+    shown = rh("doctor", "--judge", judge, "--json", status=status)
+    assert KEY not in shown.out + shown.err
+    return {check["name"]: check for check in shown.json["checks"]}
 
 
-def test_a_server_that_can_do_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_can_do_everything(rh: Rh) -> None:
     with ModelServer() as server:
-        status, checks, _ = doctor(capsys, f"vllm:judge@{server.url}")
+        checks = doctor(rh, f"vllm:judge@{server.url}")
     at = f"127.0.0.1:{server.port}"
-    assert status == 0
-    assert checks["judge"]["detail"] == "vllm:judge"
-    assert "not set" in checks["key"]["detail"]
-    assert "serves judge" in checks[at]["detail"]
-    assert "local-1" in checks[at]["detail"]
+    assert {"python", "numpy", "state folder", "library"} <= checks.keys()
+    assert checks["judge"]["detail"] == "vllm:judge" and "not set" in checks["key"]["detail"]
+    assert "serves judge" in checks[at]["detail"] and "local-1" in checks[at]["detail"]
     for what in ("vision", "requests", "structured output", "logprobs", "image cache"):
-        assert checks[f"{at} {what}"]["status"] == "ok"
-        assert checks[f"{at} {what}"]["next_step"] == ""
-    assert "8192" in checks[f"{at} length"]["detail"]
-    assert "--max-model-len" in checks[f"{at} length"]["next_step"]
+        assert (checks[f"{at} {what}"]["status"], checks[f"{at} {what}"]["next_step"]) == ("ok", "")
+    assert "8192" in checks[f"{at} length"]["detail"] and "--max-model-len" in checks[f"{at} length"]["next_step"]
+
+
+def blind(call: Any) -> Any:
+    return Fault("bad_image") if call.images else None
+
+
+def crowded(call: Any) -> Any:
+    return Fault("too_many_images") if len(call.images) > 2 else None
 
 
 @pytest.mark.parametrize(
-    ("options", "what", "status", "step"),
+    ("options", "what", "status", "said"),
     [
-        ({"drops": ("response_format",)}, "structured output", 0, "--structured-outputs-config"),
-        ({"rejects": ("response_format",)}, "structured output", 0, "--structured-outputs-config"),
-        ({"drops": ("logprobs",)}, "logprobs", 0, "another protocol"),
-        ({"rejects": ("uuid",)}, "image cache", 0, "vLLM"),
+        ({"drops": ("response_format",)}, "structured output", "missing", "--structured-outputs-config"),
+        ({"rejects": ("response_format",)}, "structured output", "missing", "--structured-outputs-config"),
+        ({"drops": ("logprobs",)}, "logprobs", "missing", "another protocol"),
+        ({"rejects": ("uuid",)}, "image cache", "missing", "vLLM"),
+        ({"rejects": ("seed", "stop")}, "requests", "ok", "without seed, stop"),
+        ({"respond": crowded}, "requests", "problem", "more images"),
+        ({"respond": blind}, "vision", "problem", "vision-language model"),
     ],
 )
 def test_what_a_server_lacks_has_a_next_step(
-    capsys: pytest.CaptureFixture[str], options: dict[str, tuple[str, ...]], what: str, status: int, step: str
+    rh: Rh, options: dict[str, Any], what: str, status: str, said: str
 ) -> None:
-    with ModelServer(**options) as server:
-        found, checks, _ = doctor(capsys, f"vllm:judge@{server.url}")
-    assert found == status
-    lacking = checks[f"127.0.0.1:{server.port} {what}"]
-    assert lacking["status"] == "missing"
-    assert step in lacking["next_step"]
+    respond = options.pop("respond", None)
+    with ModelServer(*filter(None, [respond]), **options) as server:
+        found = doctor(rh, f"openai:judge@{server.url}", int(status == "problem"))[f"127.0.0.1:{server.port} {what}"]
+    assert found["status"] == status and said in found["detail"] + found["next_step"]
 
 
-def test_refused_fields_and_refused_requests(capsys: pytest.CaptureFixture[str]) -> None:
-    with ModelServer(rejects=("seed", "stop")) as server:
-        status, checks, _ = doctor(capsys, f"openai:judge@{server.url}")
-    assert status == 0 and "without seed, stop" in checks[f"127.0.0.1:{server.port} requests"]["detail"]
-    with ModelServer(lambda call: Fault("too_many_images") if len(call.images) > 2 else None) as server:
-        status, checks, _ = doctor(capsys, f"openai:judge@{server.url}")
-    assert status == 1 and "more images" in checks[f"127.0.0.1:{server.port} requests"]["detail"]
-
-
-def test_a_server_that_drops_images_cannot_judge(capsys: pytest.CaptureFixture[str]) -> None:
-    def blind(call):
-        return Fault("bad_image") if call.images else None
-
-    with ModelServer(blind) as server:
-        status, checks, _ = doctor(capsys, f"vllm:judge@{server.url}")
-    assert status == 1
-    vision = checks[f"127.0.0.1:{server.port} vision"]
-    assert vision["status"] == "problem"
-    assert "vision-language model" in vision["next_step"]
-
-
-def test_a_wrong_key_and_a_wrong_name_and_nobody_there(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_key_and_a_wrong_name_and_nobody_there(rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RH_API_KEY", KEY)
     with ModelServer(key="another") as server:
-        status, checks, shown = doctor(capsys, f"vllm:judge@{server.url}")
+        checks = doctor(rh, f"vllm:judge@{server.url}", 1)
         at = f"127.0.0.1:{server.port}"
-        assert (status, checks[at]["status"]) == (1, "problem")
-        assert "RH_API_KEY" in checks[at]["next_step"]
-        assert KEY not in shown
+        assert checks[at]["status"] == "problem" and "RH_API_KEY" in checks[at]["next_step"]
         assert "is set" in checks["key"]["detail"]
     with ModelServer(key=KEY) as server:
-        status, checks, shown = doctor(capsys, f"vllm:juge@{server.url}")
         at = f"127.0.0.1:{server.port}"
-        assert status == 1
-        assert "'judge'" in checks[at]["detail"]
-        assert "a name that it serves" in checks[at]["next_step"]
-        status, checks, shown = doctor(capsys, f"vllm:judge@{server.url},{refused_url()}")
-        assert status == 1
-        assert checks[f"127.0.0.1:{server.port}"]["status"] == "ok"
+        checks = doctor(rh, f"vllm:juge@{server.url}", 1)
+        assert "'judge'" in checks[at]["detail"] and "a name that it serves" in checks[at]["next_step"]
+        checks = doctor(rh, f"vllm:judge@{server.url},{refused_url()}", 1)
+        assert checks[at]["status"] == "ok"
         (gone,) = [check for check in checks.values() if "cannot be reached" in check["detail"]]
         assert "Check the address" in gone["next_step"]
-        assert KEY not in shown
 
 
-def test_judges_of_other_kinds(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
-    status, checks, _ = doctor(capsys, "measured")
-    assert (status, checks["judge"]["status"]) == (0, "ok")
-    assert "no server" in checks["judge"]["detail"]
+def test_judges_of_other_kinds(rh: Rh, tmp_path: Path) -> None:
+    assert "no server" in doctor(rh, "measured")["judge"]["detail"]
     script = tmp_path / "replies.jsonl"
-    script.write_text('{"text": "yes"}\n', encoding="utf-8")
-    status, checks, _ = doctor(capsys, f"scripted:{script}")
-    assert (status, checks["judge"]["status"]) == (0, "ok")
-    script.write_text('{"error": "unauthorized"}\n', encoding="utf-8")
-    status, checks, _ = doctor(capsys, f"scripted:{script}")
-    assert (status, checks["judge"]["status"]) == (1, "problem")
-    status, checks, _ = doctor(capsys, "vlm:judge")
-    assert status == 1
-    assert "vllm:NAME@URL" in checks["judge"]["next_step"]
+    for text, status in (('{"text": "yes"}', "ok"), ('{"error": "unauthorized"}', "problem")):
+        script.write_text(f"{text}\n", encoding="utf-8")
+        assert doctor(rh, f"scripted:{script}", int(status != "ok"))["judge"]["status"] == status
+    assert "vllm:NAME@URL" in doctor(rh, "vlm:judge", 1)["judge"]["next_step"]
 
 
-def test_for_people_the_next_steps_follow_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--judge", f"vllm:judge@{refused_url()}"]) == 1
-    shown = capsys.readouterr().out
-    assert "PROBLEM" in shown
-    assert "Check the address and that the server is running." in shown
+def test_for_people_the_next_steps_follow_the_table(rh: Rh) -> None:
+    shown = rh("doctor", "--judge", f"vllm:judge@{refused_url()}", status=1).out
+    assert "PROBLEM" in shown and "Check the address and that the server is running." in shown
     assert shown.rstrip().endswith("There are problems; see above.")
 
 
-def test_local_servers_are_listed_with_the_judge_to_use(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_servers_are_listed_with_the_judge_to_use(rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as server:
         monkeypatch.setattr("rewardharness.models.local.find_local_servers", lambda: find({"vLLM": server.port}))
-        _, checks, _ = doctor(capsys, "measured")
-        line = checks[f"local server at {server.url}"]
+        line = doctor(rh, "measured")[f"local server at {server.url}"]
         assert line["status"] == "ok" and "judge (does not say if it accepts images)" in line["detail"]
         assert line["next_step"] == f"Judge with it: --judge vllm:judge@{server.url}"
         monkeypatch.setenv("SYSTEM", "spaces")
-        _, checks, _ = doctor(capsys, "measured")
-        assert not any(name.startswith("local") for name in checks), "a Space looks at no ports"
+        assert not any(name.startswith("local") for name in doctor(rh, "measured")), "a Space looks at no ports"

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import Rh
 from PIL import Image
 
-from rewardharness.cli.main import main
 from rewardharness.library.store import Library
 
 
@@ -32,115 +32,78 @@ def score(images: list[str], *more: str) -> list[str]:
     return ["score", "--source", source, *named, "--instruction", "make the box red", *more]
 
 
-def test_score_prints_one_object_with_the_agreed_shape(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(score(images, "--json")) == 0
-    record = json.loads(capsys.readouterr().out)
-    assert record["preference"] == "A"
-    assert record["ranking"] == [["A"], ["B"]]
+def test_score_prints_one_object_with_the_agreed_shape(images: list[str], rh: Rh) -> None:
+    record = rh(*score(images, "--json")).json
+    assert (record["preference"], record["ranking"], record["failure"]) == ("A", [["A"], ["B"]], None)
     assert set(record["scores"]["A"]) == {"reward", "instruction", "quality", "variance"}
     wanted = "preference ranking margin confidence scores judge protocol library_id entries steps usage failure"
     assert set(wanted.split()) <= set(record)
-    assert record["failure"] is None
 
 
-def test_critiques_are_printed_and_kept_in_results(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(score(images, "--critique")) == 0
-    shown = capsys.readouterr().out
+def test_critiques_are_printed_and_kept_in_results(images: list[str], tmp_path: Path, rh: Rh) -> None:
+    shown = rh(*score(images, "--critique")).out
     assert "B: Hardly anything was changed. " in shown
     assert "B, next instruction: make the box red. The change must be clearly visible." in shown
-    assert main(score(images, "--critique", "--json")) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = rh(*score(images, "--critique", "--json")).json
     assert record["critiques"]["B"]["problems"][0].startswith("Hardly anything was changed.")
-    assert main(score(images, "--critique", "--judge", "random")) == 1
-    assert "random (baseline) writes no critiques" in capsys.readouterr().err
+    refused = rh(*score(images, "--critique", "--judge", "random"), status=1)
+    assert "random (baseline) writes no critiques" in refused.err
     make_folder(tmp_path / "data", images)
-    command = ["score", str(tmp_path / "data"), "--limit", "1", "--json", "--critique", "--run", str(tmp_path / "run")]
-    assert main(command) == 0
+    command = ["score", tmp_path / "data", "--limit", "1", "--run", tmp_path / "run"]
+    rh(*command, "--critique")
     [line] = (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines()
     assert set(json.loads(line)["critiques"]) == {"A", "B"}
-    assert main([word for word in command if word != "--critique"]) == 1  # another run
-    assert "critique" in capsys.readouterr().err
+    assert "critique" in rh(*command, status=1).err  # another run
 
 
-def test_greedy_is_the_default_schedule_and_a_limit_uses_the_first_examples(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main("evolve demo --schedule greedy --limit 40 --dry-run".split()) == 0
-    said = capsys.readouterr().err
-    assert "30 training examples, 10 held out" in said and "schedule default" in said
-
-
-def test_contradicting_answers_are_headlined_as_inconsistent(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_contradicting_answers_are_headlined_as_inconsistent(images: list[str], tmp_path: Path, rh: Rh) -> None:
     reply = json.dumps({"text": '<answer>{"preference": "A"}</answer>'})
     (tmp_path / "first.jsonl").write_text("\n".join([reply] * 8), encoding="utf-8")
     judge = ["--judge", f"scripted:{tmp_path / 'first.jsonl'}", "--no-cache"]
-    assert main(score(images, *judge)) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("The judge was inconsistent: ")
-    assert "A tie" not in shown and "A = B" not in shown
-    assert main(score(images, *judge, "--json")) == 0
-    record = json.loads(capsys.readouterr().out)
+    shown = rh(*score(images, *judge)).out
+    assert shown.startswith("The judge was inconsistent: ") and "A tie" not in shown and "A = B" not in shown
+    record = rh(*score(images, *judge, "--json")).json
     assert (record["preference"], record["inconsistent"]) == (None, True)
 
 
 def test_replies_that_cannot_be_read_are_shown(
-    images: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    images: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("said.jsonl").write_text('{"text": "As an <answer>expert"}\n' * 99, encoding="utf-8")
     judge = ["--judge", "scripted:said.jsonl", "--no-cache", "--library", "empty"]
-    assert main(score(images, *judge)) == 3
-    assert "--show-chain" in capsys.readouterr().out
-    assert main(score(images, *judge, "--show-chain")) == 3
-    assert "<reply>As an ‹answer>expert</reply>" in capsys.readouterr().out
+    assert "--show-chain" in rh(*score(images, *judge), status=3).out
+    assert "<reply>As an ‹answer>expert</reply>" in rh(*score(images, *judge, "--show-chain"), status=3).out
     make_folder(tmp_path / "data", images)
-    assert main(["score", "data", *judge, "--run", "run", "--quiet"]) == 3
-    capsys.readouterr()
-    assert main(["runs", "show", "run", "--failed"]) == 0
-    shown = capsys.readouterr().out
+    rh("score", "data", *judge, "--run", "run", "--quiet", status=3)
+    shown = rh("runs", "show", "run", "--failed").out
     assert "no_answer: " in shown and "reply, A, B: As an ‹answer>expert" in shown and "were not judged" in shown
-    assert main(["runs", "show", "run", "--failed", "--json"]) == 0
-    failed = json.loads(capsys.readouterr().out)["failed"]
+    failed = rh("runs", "show", "run", "--failed", "--json").json["failed"]
     assert any(step["kind"] == "reply" for each in failed for step in each["steps"])
 
 
-def test_a_library_without_triggers_is_reported_and_gets_a_proposal(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_library_without_triggers_is_reported_and_gets_a_proposal(images: list[str], tmp_path: Path, rh: Rh) -> None:
     folder = str(tmp_path / "mine")
-    assert main(["library", "new", folder]) == 0
+    rh("library", "new", folder)
     for name, about in (("text-reader", "Check the spelling of text in images."), ("seams", "Look for artifacts.")):
-        assert main(["library", "new", folder, "--skill", name, "--description", about]) == 0
-    capsys.readouterr()
-    assert main(["library", "check", folder]) == 0
-    assert "2 of 2 entries have no triggers: seams, text-reader" in capsys.readouterr().out
-    assert main(["library", "show", folder, "--for", "add a hat"]) == 0
-    assert "decides itself on entries without triggers: seams, text-reader" in capsys.readouterr().out.replace(
-        "\n", " "
-    )
-    assert main(score(images, "--library", folder)) == 3
-    assert "cannot use 2 of 2 entries" in capsys.readouterr().out
+        rh("library", "new", folder, "--skill", name, "--description", about)
+    assert "2 of 2 entries have no triggers: seams, text-reader" in rh("library", "check", folder).out
+    shown = rh("library", "show", folder, "--for", "add a hat").text
+    assert "decides itself on entries without triggers: seams, text-reader" in shown
+    assert "cannot use 2 of 2 entries" in rh(*score(images, "--library", folder), status=3).out
     make_folder(tmp_path / "data", images)
-    run = ["--run", str(tmp_path / "run"), "--quiet"]
-    assert main(["score", str(tmp_path / "data"), "--library", folder, *run]) == 3
-    assert "Warning: 0 of 2 entries of the Library were consulted in" in capsys.readouterr().out
-    assert main(["library", "triggers", folder]) == 0
-    shown = capsys.readouterr().out
+    run = ["--run", tmp_path / "run", "--quiet"]
+    shown = rh("score", tmp_path / "data", "--library", folder, *run, status=3).out
+    assert "Warning: 0 of 2 entries of the Library were consulted in" in shown
+    shown = rh("library", "triggers", folder).out
     assert "+  triggers: always" in shown and "Nothing was written" in shown
-    assert main(["library", "triggers", folder, "-o", f"{folder}-2", "--json"]) == 0
-    assert {each["name"] for each in json.loads(capsys.readouterr().out)["changed"]} == {"seams", "text-reader"}
-    assert main(["library", "triggers", folder, "--write"]) == 0
-    assert main(["library", "show", f"{folder}-2", "--for", "add a 'Sale' sign", "--json"]) == 0
-    capsys.readouterr()
-    assert main(["library", "triggers", folder]) == 0
-    assert "All entries have triggers." in capsys.readouterr().out
-    assert main(["library", "show", folder, "--for", "add a 'Sale' sign"]) == 0
-    assert "text-reader" in capsys.readouterr().out
-    assert main(["library", "triggers", "builtin", "--write"]) == 1
+    changed = rh("library", "triggers", folder, "-o", f"{folder}-2", "--json").json["changed"]
+    assert {each["name"] for each in changed} == {"seams", "text-reader"}
+    rh("library", "triggers", folder, "--write")
+    rh("library", "show", f"{folder}-2", "--for", "add a 'Sale' sign", "--json")
+    assert "All entries have triggers." in rh("library", "triggers", folder).out
+    assert "text-reader" in rh("library", "show", folder, "--for", "add a 'Sale' sign").out
+    rh("library", "triggers", "builtin", "--write", status=1)
 
 
 def make_folder(folder: Path, images: list[str]) -> None:
@@ -154,53 +117,45 @@ def make_folder(folder: Path, images: list[str]) -> None:
 
 
 @pytest.mark.parametrize("where", ["one", "deep/below/one"])
-def test_a_run_folder_inside_the_data_folder_is_no_data(
-    where: str, images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_folder_inside_the_data_folder_is_no_data(where: str, images: list[str], tmp_path: Path, rh: Rh) -> None:
     data = tmp_path / "data"
     make_folder(data, images)
     for run in (where, where, "two"):
-        assert main(["score", str(data), "--run", str(data / run), "--json"]) == 3
-        report = json.loads(capsys.readouterr().out.splitlines()[-1])
+        report = rh("score", data, "--run", data / run, "--json", status=3).json
         assert (report["n"], report["judged"]) == (4, 3)
     (data / "pairs.csv").unlink()
-    rows = [{"source": "s.png", "candidate_a": "edit.png", "candidate_b": "same.png", "instruction": "make it red"}]
-    (data / "table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert main(["score", str(data), "--run", str(data / "three"), "--json"]) == 0
-    assert main(["score", str(data), "--run", str(data / "four"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 1
+    row = {"source": "s.png", "candidate_a": "edit.png", "candidate_b": "same.png", "instruction": "make it red"}
+    (data / "table.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    for run in ("three", "four"):
+        assert rh("score", data, "--run", data / run, "--json").json["n"] == 1
 
 
-def test_a_library_can_be_begun_in_a_folder_with_underscores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["library", "new", str(tmp_path / "My_library")]) == 0
+def test_a_library_can_be_begun_in_a_folder_with_underscores(tmp_path: Path, rh: Rh) -> None:
+    rh("library", "new", tmp_path / "My_library")
     assert Library.load(tmp_path / "My_library").meta["id"] == "my-library"
-    assert main(["library", "show", str(tmp_path / "none")]) == 1
-    assert "create one: rh library new" in capsys.readouterr().err
+    assert "create one: rh library new" in rh("library", "show", tmp_path / "none", status=1).err
 
 
 @pytest.mark.parametrize("spelling", ["{}/lamps", "{}/skills/lamps", "{}/skills/lamps/SKILL.md", "lamps"])
 def test_an_entry_written_by_hand_is_added(
-    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
 ) -> None:
-    library = tmp_path / "lib"
+    library, named = tmp_path / "lib", spelling.format(tmp_path / "lib")
     monkeypatch.setenv("RH_LIBRARY", str(library))
-    assert main(["library", "new", str(library)]) == 0
+    rh("library", "new", library)
     place = library / "skills" / "lamps" / "SKILL.md"
-    assert main(["library", "add", spelling.format(library)]) == 1
-    assert "neither skills/lamps/SKILL.md nor tools" in capsys.readouterr().err.replace(" and ", " nor ")
+    said = rh("library", "add", named, status=1).err.replace(" and ", " nor ")
+    assert "neither skills/lamps/SKILL.md nor tools" in said
     place.parent.mkdir(parents=True)
     text = "--- \nname: lamps\nkind: skill\ndescription: How to judge lamps.\n---\n\nLook at the light.\n"
     place.write_text(text)
     (place.parent / "notes.txt").write_text("mine")
-    assert main(["library", "add", spelling.format(library)]) == 0
+    rh("library", "add", named)
     loaded = Library.load(library).get("lamps")
     assert loaded is not None and loaded.description == "How to judge lamps."
     assert place.read_text() == text and (place.parent / "notes.txt").read_text() == "mine"
-    assert main(["library", "add", spelling.format(library)]) == 1
-    assert "already exists" in capsys.readouterr().err
-    assert main(["library", "remove", spelling.format(library).removesuffix("/SKILL.md")]) == 0
+    assert "already exists" in rh("library", "add", named, status=1).err
+    rh("library", "remove", named.removesuffix("/SKILL.md"))
     assert "lamps" not in Library.load(library) and not place.exists()
 
 
@@ -212,24 +167,23 @@ def test_an_entry_written_by_hand_is_added(
     ],
 )
 def test_score_says_which_parts_of_the_instruction_were_graded(
-    images: list[str], instruction: str, status: int, parts: list[object], capsys: pytest.CaptureFixture[str]
+    images: list[str], instruction: str, status: int, parts: list[object], rh: Rh
 ) -> None:
     source, _, same = images
-    assert main(["score", "--source", source, "--candidate", same, "--instruction", instruction, "--json"]) == status
-    record = json.loads(capsys.readouterr().out)
+    words = ["score", "--source", source, "--candidate", same, "--instruction", instruction, "--json"]
+    record = rh(*words, status=status).json
     assert record["parts"] == parts
     reward = record["scores"]["A"]["reward"]
     assert (reward is None) if status else reward < 0.4
 
 
-def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(score(images, "--show-chain", "--save-overlays", str(tmp_path / "overlays"))) == 0
-    shown = capsys.readouterr().out
+def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, rh: Rh) -> None:
+    shown = rh(*score(images, "--show-chain", "--save-overlays", str(tmp_path / "overlays"))).out
     assert "A is preferred" in shown and "<answer>" in shown
     assert (tmp_path / "overlays" / "A-change-map.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_library_commands(tmp_path: Path, rh: Rh) -> None:
     library = str(tmp_path / "lib")
     for words, status, said in (
         (["new", library, "--copy", "builtin"], 0, ""),
@@ -245,25 +199,20 @@ def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["diff", "builtin", library], 0, "are equal"),
         (["check", "builtin"], 0, ""),
     ):
-        assert main(["library", *words]) == status, words
-        shown = capsys.readouterr()
+        shown = rh("library", *words, status=status)
         assert said in shown.out + shown.err and "folder does not exist" not in shown.out
-    assert main(["library", "show", "--for", "remove the hat", "--json"]) == 0
-    consulted = [each["name"] for each in json.loads(capsys.readouterr().out)["entries"] if each["consulted"]]
+    entries = rh("library", "show", "--for", "remove the hat", "--json").json["entries"]
+    consulted = [each["name"] for each in entries if each["consulted"]]
     assert "following-removals" in consulted and "style-and-tone-changes" not in consulted
 
 
-def test_score_folder_resumes_and_reports(
-    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_score_folder_resumes_and_reports(images: list[str], tmp_path: Path, rh: Rh) -> None:
     make_folder(tmp_path / "data", images)
-    command = ["score", str(tmp_path / "data"), "--run", str(tmp_path / "run")]
-    assert main([*command, "--json", "--limit", "2"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 2
-    assert main([*command, "--json"]) == 3
-    shown = capsys.readouterr()
+    command = ["score", tmp_path / "data", "--run", tmp_path / "run"]
+    assert rh(*command, "--json", "--limit", "2").json["n"] == 2
+    shown = rh(*command, "--json", status=3)
+    report = shown.json
     assert "2 of 4 are judged already" in shown.err
-    report = json.loads(shown.out.splitlines()[-1])
     assert (report["n"], report["judged"], report["coverage"]) == (4, 3, 0.75)
     assert report["by_label_kind"]["made"]["accuracy"] == 1.0 == report["position_consistency"]
     assert report["groups"] == {"n": 0, "judged": 0, "best_accuracy": None, "interval": None}
@@ -271,28 +220,24 @@ def test_score_folder_resumes_and_reports(
     by_id = {line["id"]: line for line in lines}
     assert sorted(by_id) == ["e0", "e1", "e2", "e3"] and {"margin", "scores", "failure"} <= by_id["e0"].keys()
     assert by_id["e3"]["preference"] is None and "gone.png" in by_id["e3"]["failure"]["message"]
-    assert main([*command, "--quiet"]) == 3
-    shown_text = capsys.readouterr().out
-    assert "Judge: measured (no VLM), protocol measured; Library " in shown_text
-    assert "Not judged: image 1\nSuch as e3: image: " in shown_text and "gone.png" in shown_text
-    assert main([*command, "--quiet", "--library", "empty"]) == 1 and "library_id" in capsys.readouterr().err
-    assert main([*command, "--quiet", "--library", "empty", "--restart"]) == 3
+    said = rh(*command, "--quiet", status=3).out
+    assert "Judge: measured (no VLM), protocol measured; Library " in said
+    assert "Not judged: image 1\nSuch as e3: image: " in said and "gone.png" in said
+    assert "library_id" in rh(*command, "--quiet", "--library", "empty", status=1).err
+    rh(*command, "--quiet", "--library", "empty", "--restart", status=3)
     (tmp_path / "run" / "run.json").write_text('{"command": "evolve", "seed": 1}', encoding="utf-8")
-    assert main(command) == 1 and "holds a run of evolve; this is score" in capsys.readouterr().err
+    assert "holds a run of evolve; this is score" in rh(*command, status=1).err
 
 
 @pytest.mark.parametrize(("more", "said"), [([], "No preference (A = B)"), (["--ties"], "A tie (A = B)")])
 def test_equal_scores_are_a_tie_only_where_ties_are_offered(
-    images: list[str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    images: list[str], more: list[str], said: str, rh: Rh
 ) -> None:
-    assert main(score([images[0], images[1], images[1]], *more)) == 0
-    assert capsys.readouterr().out.startswith(said)
+    assert rh(*score([images[0], images[1], images[1]], *more)).out.startswith(said)
 
 
-def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "runs", "rm"]) == 0
-    assert "--older-than" in capsys.readouterr().out
-    assert main(["help"]) == 0 and "130 interrupted" in capsys.readouterr().out
+def test_help_of_a_command(rh: Rh) -> None:
+    assert "--older-than" in rh("help", "runs", "rm").out and "130 interrupted" in rh("help").out
 
 
 @pytest.mark.parametrize(
@@ -311,14 +256,13 @@ def test_a_wrong_setting_is_said(
     images: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    rh: Rh,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lib").mkdir()
     monkeypatch.setenv(*variable.split("="))
-    assert main(words if words == ["doctor"] else score(images, *words)) == 1
-    shown = capsys.readouterr()
-    assert said in shown.err and not shown.out and "Traceback" not in shown.err
+    shown = rh(*(words if words == ["doctor"] else score(images, *words)), status=1)
+    assert said in shown.err and not shown.out
     assert ("RH_JUDGE" in shown.err) == (said.startswith("RH_JUDGE"))
 
 
@@ -357,15 +301,11 @@ def test_a_wrong_setting_is_said(
         ("benchmark pairs --nothing", 2, "Unknown option: --nothing"),
     ],
 )
-def test_a_wrong_command_line_is_said_as_text_and_as_json(
-    command: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_line_is_said_as_text_and_as_json(command: str, status: int, said: str, rh: Rh) -> None:
     words = command.split()
-    assert main(words) == status
-    shown = capsys.readouterr()
+    shown = rh(*words, status=status)
     assert not shown.out and said in shown.err
     assert status == 1 or f"Help: rh {words[0]} " in shown.err
     if "push-library" not in command and "library search" not in command and "--gpus" not in command:
-        assert main([*words, "--json"]) == status
-        error = json.loads(capsys.readouterr().out)["error"]
+        error = rh(*words, "--json", status=status).json["error"]
         assert said in error["detail"] and (error["title"] == "Wrong arguments") == (status == 2)

@@ -8,29 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import Rh
 from model_server import Call, ModelServer
 from PIL import Image
 
 from app.score.model_views import about_release
-from rewardharness.cli.main import main
 from rewardharness.files import content_id
 from rewardharness.judging.release_card import UNVERIFIED
 from rewardharness.judging.release_file import load_release
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: object) -> tuple[int, str, str]:
-        status = main([str(word) for word in words])
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.err
-        return status, shown.out, shown.err
-
-    return call
 
 
 @pytest.fixture
@@ -64,285 +51,238 @@ def empty(tmp_path: Path) -> Path:
     return tmp_path / "empty"
 
 
+def create(rh: Rh, library: object, file: Path, *more: object) -> Any:
+    """Make a release, and return what is said of it."""
+    return rh("release", "create", "--library", library, "-o", file, "--json", *more).json
+
+
 def score_words(folder: Path, *more: object) -> list[object]:
     names = ["--source", folder / "source.png", "--candidate", folder / "red.png", "--candidate", folder / "pale.png"]
     return ["score", *names, "--instruction", "make the box red", "--json", *more]
 
 
-def told(run: Run, *words: object, status: int = 0) -> dict[str, Any]:
-    code, out, err = run(*words)
-    assert code == status, err
-    value = json.loads(out)
-    assert isinstance(value, dict)
-    return value
-
-
-def test_make_verify_and_show(run: Run, tmp_path: Path) -> None:
+def test_make_verify_and_show(rh: Rh, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    made = told(run, "release", "create", "--library", "builtin", "--judge", "measured", "--ties", "-o", file, "--json")
-    assert made == {
-        "id": load_release(file).id,
-        "library_id": open_library("builtin").id,
-        "file": str(file),
-        "written": True,
-    }
-    card = {"id": load_release(file).card_id, "reported": [], "unverified": []}
+    made = create(rh, "builtin", file, "--judge", "measured", "--ties")
+    release = load_release(file)
+    assert made == {"id": release.id, "library_id": open_library("builtin").id, "file": str(file), "written": True}
+    card = {"id": release.card_id, "reported": [], "unverified": []}
     expected = {"id": made["id"], "remarks": [], "endpoints": [], "card": card}
-    assert told(run, "release", "verify", file, "--json") == expected
-    shown = told(run, "release", "show", file, "--json")
+    assert rh("release", "verify", file, "--json").json == expected
+    shown = rh("release", "show", file, "--json").json
     assert shown["settings"] == {"ties": True, "ocr": shown["settings"]["ocr"]}
     assert set(shown["library"]["entries"]) == {each.name for each in open_library("builtin").entries}
-    status, _, err = run("release", "verify", file, "--judge", "closer")
-    assert (status, "Next: Leave it out, or make another release." in err) == (1, True), err
-    for words, says in (
-        (("verify", file), "Judge, settings and Library are unmodified"),
-        (("show", file), "Made with numpy"),
-    ):
-        status, out, _ = run("release", *words)
-        assert (status, made["id"][:12] in out, says in out) == (0, True, True)
+    refused = rh("release", "verify", file, "--judge", "closer", status=1)
+    assert "Next: Leave it out, or make another release." in refused.err
+    for word, says in (("verify", "Judge, settings and Library are unmodified"), ("show", "Made with numpy")):
+        out = rh("release", word, file).out
+        assert made["id"][:12] in out and says in out
 
 
-def test_a_release_that_is_there_is_not_lost(run: Run, empty: Path, tmp_path: Path) -> None:
+def test_a_release_that_is_there_is_not_lost(rh: Rh, empty: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    told(run, "release", "create", "--library", empty, "-o", file, "--json")
+    create(rh, empty, file)
     before = file.read_bytes()
-    assert told(run, "release", "create", "--library", empty, "-o", file, "--json")["written"], (
-        "the same again is no loss"
-    )
-    status, _, err = run("release", "create", "--library", empty, "--ties", "-o", file)
-    assert (status, "exists" in err, file.read_bytes()) == (1, True, before)
-    assert not told(run, "release", "create", "--library", empty, "--ties", "-o", file, "--dry-run", "--json")[
-        "written"
-    ]
-    assert not told(run, "release", "create", "--library", empty, "--dry-run", "--json")["written"]
+    assert create(rh, empty, file)["written"], "the same again is no loss"
+    assert "exists" in rh("release", "create", "--library", empty, "--ties", "-o", file, status=1).err
+    assert not create(rh, empty, file, "--ties", "--dry-run")["written"]
+    assert not rh("release", "create", "--library", empty, "--dry-run", "--json").json["written"]
     assert file.read_bytes() == before
-    assert told(run, "release", "create", "--library", empty, "--ties", "-o", file, "--yes", "--json")["written"]
-    assert file.read_bytes() != before
+    assert create(rh, empty, file, "--ties", "--yes")["written"] and file.read_bytes() != before
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "status", "says"),
     [
-        (["create"], "-o release.json"),
-        (["verify", "nowhere.json"], "cannot be read"),
-        (["show", "deployed:nothing"], "Nothing is deployed"),
-        (["create", "--judge", "random", "-o", "x"], "cannot be released"),
-        (["create", "--judge", "vllm:/data/x@http://h/v1", "-o", "x"], "is a place"),
-        (["create", "--library", "no/such/folder", "-o", "x"], "no/such/folder"),
+        ("create", 1, "-o release.json"),
+        ("verify nowhere.json", 1, "cannot be read"),
+        ("show deployed:nothing", 1, "Nothing is deployed"),
+        ("create --judge random -o x", 1, "cannot be released"),
+        ("create --judge vllm:/data/x@http://h/v1 -o x", 1, "is a place"),
+        ("create --library no/such/folder -o x", 1, "no/such/folder"),
+        ("deploy --target prod", 2, "needs a release and a target"),
+        ("deploy nowhere.json --target prod", 1, "cannot be read"),
+        ("deploy nowhere.json --list", 2, "--target NAME"),
+        ("deploy r.json", 2, "--target"),
+        ("deploy --show prod", 1, "Nothing is deployed as 'prod'"),
+        ("deploy --show ../x", 1, "cannot be the name"),
+        ("rollback prod", 1, "Nothing is deployed as 'prod'"),
     ],
 )
-def test_a_wrong_command_is_one_error_with_a_remedy(run: Run, words: list[str], says: str, tmp_path: Path) -> None:
-    status, out, err = run("release", *(str(tmp_path / word) if word == "x" else word for word in words))
-    assert (status, out) == (1, "")
-    assert says in err
-    assert "Next:" in err
+def test_a_wrong_command_is_one_error_with_a_remedy(
+    rh: Rh, words: str, status: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = rh("release", *words.split(), status=status)
+    assert says in shown.err and "Next:" in shown.err and not shown.out
     assert not (tmp_path / "x").exists()
 
 
-def test_scores_by_a_release_are_those_without_it(run: Run, pictures: Path, small: Path, tmp_path: Path) -> None:
-    file = tmp_path / "r.json"
-    made = told(run, "release", "create", "--library", small, "-o", file, "--json")
-    plain = told(run, *score_words(pictures, "--no-cache", "--library", small))
-    told(run, "release", "deploy", file, "--target", "prod", "--json")
+def test_scores_by_a_release_are_those_without_it(rh: Rh, pictures: Path, small: Path, tmp_path: Path) -> None:
+    file, card = tmp_path / "r.json", tmp_path / "report.json"
+    made = create(rh, small, file)
+    plain = rh(*score_words(pictures, "--no-cache", "--library", small)).json
+    rh("release", "deploy", file, "--target", "prod")
     for release in (file, "deployed:prod"):
-        by_release = told(run, *score_words(pictures, "--no-cache", "--release", release))
+        by_release = rh(*score_words(pictures, "--no-cache", "--release", release)).json
         assert by_release.pop("release") == made["id"]
         assert {**by_release, "usage": 0} == {**plain, "usage": 0}
-    report = told(run, "score", pictures, "--release", file, "--quiet", "--json")
+    report = rh("score", pictures, "--release", file, "--quiet", "--json").json
     assert (report["release"], report["library_id"], report["judged"]) == (made["id"], made["library_id"], 2)
-    card = tmp_path / "report.json"
     card.write_text(json.dumps(report), encoding="utf-8")
-    again = told(
-        run, "release", "create", "--library", small, "--card", card, "-o", tmp_path / "with-card.json", "--json"
-    )
-    assert again["id"] == made["id"]
-    status, out, _ = run("release", "show", tmp_path / "with-card.json")
-    assert status == 0 and "pairs, labels: made" in out and "1.000" in out
+    assert create(rh, small, tmp_path / "with-card.json", "--card", card)["id"] == made["id"]
+    out = rh("release", "show", tmp_path / "with-card.json").out
+    assert "pairs, labels: made" in out and "1.000" in out
+
+
+@pytest.fixture
+def carded(rh: Rh, pictures: Path, small: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A release, and the report that its card shows."""
+    report, file = tmp_path / "report.json", tmp_path / "r.json"
+    report.write_text(json.dumps(rh("score", pictures, "--library", small, "--quiet", "--json").json))
+    create(rh, small, file, "--card", report)
+    return file, report
+
+
+def forge(file: Path, change: Callable[[list[Any]], object]) -> None:
+    """Change the figures on a card, and its hash with them."""
+    document = json.loads(file.read_text("utf-8"))
+    change(document["card"]["evaluation"])
+    document["card_id"] = content_id(document["card"])
+    file.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
 
 
 @pytest.mark.parametrize(
-    ("forge", "problem"),
-    [(lambda figures: [], "lacks the figure"), (lambda figures: figures * 2, "repeats a figure")],
+    ("change", "problem"),
+    [(list.clear, "lacks the figure"), (lambda figures: figures.extend(list(figures)), "repeats a figure")],
 )
 def test_a_card_has_exactly_the_figures_of_its_reports(
-    forge: Callable[[list[Any]], list[Any]], problem: str, run: Run, pictures: Path, small: Path, tmp_path: Path
+    change: Callable[[list[Any]], object], problem: str, rh: Rh, carded: tuple[Path, Path]
 ) -> None:
-    report, file = tmp_path / "report.json", tmp_path / "r.json"
-    report.write_text(json.dumps(told(run, "score", pictures, "--library", small, "--quiet", "--json")))
-    told(run, "release", "create", "--library", small, "--card", report, "-o", file, "--json")
-    document = json.loads(file.read_text())
-    document["card"]["evaluation"] = forge(document["card"]["evaluation"])
-    document["card_id"] = content_id(document["card"])
-    file.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    status, _, err = run("release", "verify", file, "--card", report)
-    assert status == 1 and problem in err, err
+    file, report = carded
+    forge(file, change)
+    assert problem in rh("release", "verify", file, "--card", report, status=1).err
 
 
-def test_forged_figures_are_never_shown_as_verified(run: Run, pictures: Path, small: Path, tmp_path: Path) -> None:
-    report, file = tmp_path / "report.json", tmp_path / "r.json"
-    report.write_text(json.dumps(told(run, "score", pictures, "--library", small, "--quiet", "--json")))
-    told(run, "release", "create", "--library", small, "--card", report, "-o", file, "--json")
-    [name] = told(run, "release", "verify", file, "--card", report, "--json")["card"]["reported"]
-    document = json.loads(file.read_text())
-    document["card"]["evaluation"][0]["n"] = document["card"]["evaluation"][0]["judged"] = 900
-    document["card_id"] = content_id(document["card"])
-    file.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+def test_forged_figures_are_never_shown_as_verified(rh: Rh, carded: tuple[Path, Path]) -> None:
+    file, report = carded
+    [name] = rh("release", "verify", file, "--card", report, "--json").json["card"]["reported"]
+    forge(file, lambda figures: figures[0].update(n=900, judged=900))
     assert load_release(file).figures[0].n == 900, "the hashes fit"
-    assert told(run, "release", "verify", file, "--json")["card"]["unverified"] == [name]
-    assert told(run, "release", "show", file, "--json")["card_status"].startswith("Not verified")
-    for words in (("verify", file), ("show", file)):
-        status, out, _ = run("release", *words)
-        assert status == 0 and UNVERIFIED in out and "file is" not in out.casefold()
+    assert rh("release", "verify", file, "--json").json["card"]["unverified"] == [name]
+    assert rh("release", "show", file, "--json").json["card_status"].startswith("Not verified")
+    for word in ("verify", "show"):
+        out = rh("release", word, file).out
+        assert UNVERIFIED in out and "file is" not in out.casefold()
     assert UNVERIFIED in html.unescape(about_release(load_release(file)))
-    status, out, err = run("release", "verify", file, "--card", report)
-    assert (status, out) == (1, "") and f"The card's figure {name!r} is not in the reports." in err
-    document["card"]["evaluation"][0]["library_id"] = "0" * 64  # figures of a better Library
-    document["card_id"] = content_id(document["card"])
-    file.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    status, _, err = run("release", "verify", file)
-    assert status == 1 and "is of another Library" in err
+    refused = rh("release", "verify", file, "--card", report, status=1)
+    assert not refused.out and f"The card's figure {name!r} is not in the reports." in refused.err
+    forge(file, lambda figures: figures[0].update(library_id="0" * 64))  # figures of a better Library
+    assert "is of another Library" in rh("release", "verify", file, status=1).err
+
+
+def respond(call: Call) -> str | None:
+    return '{"instruction": 3, "quality": 2}' if len(call.images) == 2 else None
 
 
 def test_a_release_of_a_model_is_told_where_it_is_served(
-    run: Run, pictures: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rh: Rh, pictures: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "r.json"
-    told(
-        run,
-        "release",
-        "create",
-        "--library",
-        small,
-        "--judge",
-        "vllm:judge",
-        "--protocol",
-        "pointwise",
-        "-o",
-        file,
-        "--json",
-    )
-
-    def respond(call: Call) -> str | None:
-        return '{"instruction": 3, "quality": 2}' if len(call.images) == 2 else None
-
+    file, how = tmp_path / "r.json", ("--protocol", "pointwise")
+    create(rh, small, file, "--judge", "vllm:judge", *how)
     with ModelServer(respond) as server:
         spec = f"vllm:judge@{server.url}"
-        plain = told(run, *score_words(pictures, "--judge", spec, "--protocol", "pointwise", "--library", small))
+        plain = rh(*score_words(pictures, "--judge", spec, *how, "--library", small)).json["scores"]
         for where in (server.url, spec):
-            scored = told(run, *score_words(pictures, "--release", file, "--judge", where, "--no-cache"))
-            assert scored["scores"] == plain["scores"]
-        verified = told(run, "release", "verify", file, "--judge", server.url, "--json")
+            scored = rh(*score_words(pictures, "--release", file, "--judge", where, "--no-cache")).json
+            assert scored["scores"] == plain
+        verified = rh("release", "verify", file, "--judge", server.url, "--json").json
         assert [each["problem"] for each in verified["endpoints"]] == [""]
         with monkeypatch.context() as environment:
             environment.setenv("RH_JUDGE", spec)
-            assert told(run, *score_words(pictures, "--release", file))["scores"] == plain["scores"]
-            assert told(run, "release", "verify", file, "--json")["endpoints"]
+            assert rh(*score_words(pictures, "--release", file)).json["scores"] == plain
+            assert rh("release", "verify", file, "--json").json["endpoints"]
     with ModelServer(respond, model="another") as server:
-        verified = told(run, "release", "verify", file, "--judge", server.url, "--json", status=1)
+        verified = rh("release", "verify", file, "--judge", server.url, "--json", status=1).json
         assert "does not serve 'judge'" in verified["endpoints"][0]["problem"]
     for more, says in (
         ([], "nothing says where it is served"),
         (["--judge", "vllm:other@http://127.0.0.1:9/v1"], "vllm:other"),
         (["--judge", "random"], "random"),
     ):
-        status, out, err = run(*score_words(pictures, "--release", file, *more))
-        assert (status, says in json.loads(out)["error"]["detail"] + err) == (1, True)
+        shown = rh(*score_words(pictures, "--release", file, *more), status=1)
+        assert says in shown.json["error"]["detail"] + shown.err
 
 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--protocol", "chain"], "--protocol chain"),
-        (["--samples", "3"], "--samples 3"),
-        (["--one-order"], "--one-order"),
-        (["--ties"], "--ties"),
-        (["--groups", "all", "--max-pixels", "9999"], "--groups all, --max-pixels 9999"),
-        (["--tool-calls", "1"], "--tool-calls 1"),
-        (["--router", "vllm:x@http://127.0.0.1:9/v1"], "--router"),
-        (["--library", "builtin"], "--library builtin"),
-        ([], ""),
-        (["--protocol", "direct", "--samples", "1", "--library", "SAME"], ""),
+        ("--protocol chain", "--protocol chain"),
+        ("--samples 3", "--samples 3"),
+        ("--one-order", "--one-order"),
+        ("--ties", "--ties"),
+        ("--groups all --max-pixels 9999", "--groups all, --max-pixels 9999"),
+        ("--tool-calls 1", "--tool-calls 1"),
+        ("--router vllm:x@http://127.0.0.1:9/v1", "--router"),
+        ("--library builtin", "--library builtin"),
+        ("", ""),
+        ("--protocol direct --samples 1 --library SAME", ""),
     ],
 )
 def test_what_a_release_fixes_cannot_be_said_otherwise(
-    run: Run, pictures: Path, empty: Path, tmp_path: Path, more: list[str], says: str
+    rh: Rh, pictures: Path, empty: Path, tmp_path: Path, more: str, says: str
 ) -> None:
     (tmp_path / "script.jsonl").write_text('{"error": "timeout"}\n' * 2, encoding="utf-8")
-    how = ["--judge", "scripted:script.jsonl", "--protocol", "direct"]
-    told(run, "release", "create", "--library", empty, *how, "-o", tmp_path / "r", "--json")
-    words = [str(empty) if word == "SAME" else word for word in more]
+    create(rh, empty, tmp_path / "r", "--judge", "scripted:script.jsonl", "--protocol", "direct")
+    words = more.replace("SAME", str(empty)).split()
     judge = ["--judge", f"scripted:{tmp_path / 'script.jsonl'}", "--no-cache"]
-    status, _, err = run(*score_words(pictures, "--release", tmp_path / "r", *judge, *words))
-    assert status == (1 if says else 3)
-    assert says in err
-    assert ("contradicts" in err) == bool(says)
+    err = rh(*score_words(pictures, "--release", tmp_path / "r", *judge, *words), status=1 if says else 3).err
+    assert says in err and ("contradicts" in err) == bool(says)
 
 
-def test_a_run_does_not_go_on_with_another_release(run: Run, pictures: Path, empty: Path, tmp_path: Path) -> None:
-    told(run, "release", "create", "--library", empty, "-o", tmp_path / "one", "--json")
-    told(run, "release", "create", "--library", empty, "--ties", "-o", tmp_path / "two", "--json")
-    words = ["score", pictures, "--run", tmp_path / "run", "--quiet", "--json", "--release"]
-    told(run, *words, tmp_path / "one", status=3)  # an empty Library measures nothing
-    status, _, err = run(*words, tmp_path / "two")
-    assert status == 1 and "release" in err
+def test_a_run_does_not_go_on_with_another_release(rh: Rh, pictures: Path, empty: Path, tmp_path: Path) -> None:
+    create(rh, empty, tmp_path / "one")
+    create(rh, empty, tmp_path / "two", "--ties")
+    words = ["score", pictures, "--run", tmp_path / "run", "--quiet", "--release"]
+    rh(*words, tmp_path / "one", status=3)  # an empty Library measures nothing
+    assert "release" in rh(*words, tmp_path / "two", status=1).err
 
 
-def test_deploy_list_show_and_roll_back(run: Run, empty: Path, tmp_path: Path) -> None:
-    assert told(run, "release", "deploy", "--list", "--json") == {"targets": {}}
-    assert "No release is deployed." in run("release", "deploy", "--list")[1]
+def test_deploy_list_show_and_roll_back(rh: Rh, empty: Path, tmp_path: Path) -> None:
+    assert rh("release", "deploy", "--list", "--json").json == {"targets": {}}
+    assert "No release is deployed." in rh("release", "deploy", "--list").out
     ids = []
-    for number, more in enumerate(([], ["--ties"])):
-        ids.append(
-            told(run, "release", "create", "--library", empty, *more, "-o", tmp_path / str(number), "--json")["id"]
-        )
-        dry = told(run, "release", "deploy", tmp_path / str(number), "--target", "prod", "--dry-run", "--json")
+    for number, more in enumerate(((), ("--ties",))):
+        file = tmp_path / str(number)
+        ids.append(create(rh, empty, file, *more)["id"])
+        words = ["release", "deploy", file, "--target", "prod"]
+        dry = rh(*words, "--dry-run", "--json").json
         assert (dry["release"], dry["changed"]) == (ids[-1], False)
-        words = run("release", "deploy", tmp_path / str(number), "--target", "prod", "--dry-run")[1]
-        assert words.endswith("It can be deployed as prod. Nothing was deployed.\n")
-        record = told(run, "release", "deploy", tmp_path / str(number), "--target", "prod", "--json")
+        assert rh(*words, "--dry-run").out.endswith("It can be deployed as prod. Nothing was deployed.\n")
+        record = rh(*words, "--json").json
         assert (record["release"], record["changed"], record["number"]) == (ids[-1], True, number + 1)
-    assert not told(run, "release", "deploy", "deployed:prod", "--target", "prod", "--json")["changed"]
-    assert told(run, "release", "deploy", "--list", "--json")["targets"]["prod"]["release"] == ids[1]
-    assert told(run, "release", "rollback", "prod", "--json")["release"] == ids[0]
-    assert told(run, "release", "rollback", "prod", "--to", ids[1][:10], "--json")["release"] == ids[1]
-    shown = told(run, "release", "deploy", "--show", "prod", "--json")
+    assert not rh("release", "deploy", "deployed:prod", "--target", "prod", "--json").json["changed"]
+    assert rh("release", "deploy", "--list", "--json").json["targets"]["prod"]["release"] == ids[1]
+    assert rh("release", "rollback", "prod", "--json").json["release"] == ids[0]
+    assert rh("release", "rollback", "prod", "--to", ids[1][:10], "--json").json["release"] == ids[1]
+    shown = rh("release", "deploy", "--show", "prod", "--json").json
     assert shown["active"]["release"] == ids[1]
     assert [each["action"] for each in shown["history"]] == ["deploy", "deploy", "rollback", "rollback"]
-    status, out, _ = run("release", "deploy", "--show", "prod")
-    assert status == 0 and ids[1][:12] in out and "rollback" in out
-    assert ids[1][:12] in run("release", "deploy", "--list")[1]
-    assert "active as prod again" in run("release", "rollback", "prod")[1]
+    out = rh("release", "deploy", "--show", "prod").out
+    assert ids[1][:12] in out and "rollback" in out and ids[1][:12] in rh("release", "deploy", "--list").out
+    assert "active as prod again" in rh("release", "rollback", "prod").out
 
 
-@pytest.mark.parametrize(
-    ("words", "expected", "says"),
-    [
-        (["release", "deploy", "--target", "prod"], 2, "needs a release and a target"),
-        (["release", "deploy", "nowhere.json", "--target", "prod"], 1, "cannot be read"),
-        (["release", "deploy", "nowhere.json", "--list"], 2, "--target NAME"),
-        (["release", "deploy", "r.json"], 2, "--target"),
-        (["release", "deploy", "--show", "prod"], 1, "Nothing is deployed as 'prod'"),
-        (["release", "deploy", "--show", "../x"], 1, "cannot be the name"),
-        (["release", "rollback", "prod"], 1, "Nothing is deployed as 'prod'"),
-    ],
-)
-def test_wrong_deployments_are_one_error_with_a_remedy(run: Run, words: list[str], expected: int, says: str) -> None:
-    status, out, err = run(*words)
-    assert (status, out) == (expected, "")
-    assert says in err
-    assert "Next:" in err
-
-
-def test_a_changed_release_is_not_used(run: Run, pictures: Path, small: Path, tmp_path: Path) -> None:
+def test_a_changed_release_is_not_used(rh: Rh, pictures: Path, small: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    told(run, "release", "create", "--library", small, "-o", file, "--json")
+    create(rh, small, file)
     file.write_text(file.read_text("utf-8").replace('"ties": false', '"ties": true'), encoding="utf-8")
+    deploy = ["release", "deploy", file, "--target", "prod"]
     for words in (
         ["release", "verify", file],
         ["release", "show", file],
-        ["release", "deploy", file, "--target", "prod"],
+        deploy,
         score_words(pictures, "--release", file),
     ):
-        status, out, err = run(*words)
-        assert status == 1 and "Traceback" not in out + err
+        err = rh(*words, status=1).err
         assert "`settings`" in err and "was changed after it was made" in err

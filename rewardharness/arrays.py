@@ -58,9 +58,8 @@ def picture(image: Any, what: str) -> bytes:
         try:
             image.save(buffer, "PNG")
         except (OSError, ValueError) as error:
-            raise ImageError(
-                f"{what} cannot be encoded as PNG: {error}.", next_step='Convert it first: image.convert("RGB").'
-            ) from None
+            step = 'Convert it first: image.convert("RGB").'
+            raise ImageError(f"{what} cannot be encoded as PNG: {error}.", next_step=step) from None
         return buffer.getvalue()
     return _encode(_rows(_numbers(image, what), what))
 
@@ -73,10 +72,8 @@ def _numbers(image: Any, what: str) -> "np.ndarray[Any, Any]":
         image = image.detach().cpu()
         image = image.float().numpy() if image.is_floating_point() else image.numpy()
     if not isinstance(image, np.ndarray):
-        raise ImageError(
-            f"{what} is of type {type(image).__name__}, which is no image.",
-            next_step="Give an array or a tensor, a picture of Pillow, or the bytes or the path of an image file.",
-        )
+        step = "Give an array or a tensor, a picture of Pillow, or the bytes or the path of an image file."
+        raise ImageError(f"{what} is of type {type(image).__name__}, which is no image.", next_step=step)
     return image
 
 
@@ -88,25 +85,20 @@ def _rows(image: "np.ndarray[Any, Any]", what: str) -> "np.ndarray[Any, Any]":
         raise ImageError(f"{what} has the shape {image.shape}; an image has three dimensions.", next_step=_SHAPE)
     first, last = image.shape[0] in _CHANNELS, image.shape[2] in _CHANNELS
     if not first and not last:
-        raise ImageError(
-            f"{what} has the shape {image.shape}; neither end is a number of channels (1, 3 or 4).", next_step=_SHAPE
-        )
+        message = f"{what} has the shape {image.shape}; neither end is a number of channels (1, 3 or 4)."
+        raise ImageError(message, next_step=_SHAPE)
     # Of an image of three rows or columns both ends could be channels; trainers put them first in floats.
     if first and (not last or np.issubdtype(image.dtype, np.floating)):
         image = np.moveaxis(image, 0, 2)
     if image.dtype == np.uint8:
         return image
     if not np.issubdtype(image.dtype, np.floating):
-        raise ImageError(
-            f"{what} has numbers of type {image.dtype}; an image has floats in [0, 1] or uint8.",
-            next_step="Convert them: image.astype(numpy.uint8).",
-        )
+        message = f"{what} has numbers of type {image.dtype}; an image has floats in [0, 1] or uint8."
+        raise ImageError(message, next_step="Convert them: image.astype(numpy.uint8).")
     if not np.isfinite(image).all() or image.min() < -_TOLERANCE or image.max() > 1 + _TOLERANCE:
-        low, high = float(image.min()), float(image.max())
-        raise ImageError(
-            f"{what} has floats from {low:g} to {high:g}; they belong in [0, 1].",
-            next_step="Undo the normalisation of the model first, as in images / 2 + 0.5.",
-        )
+        message = f"{what} has floats from {image.min():g} to {image.max():g}; they belong in [0, 1]."
+        step = "Undo the normalisation of the model first, as in images / 2 + 0.5."
+        raise ImageError(message, next_step=step)
     eight: np.ndarray[Any, Any] = np.rint(image.clip(0, 1) * 255).astype(np.uint8)
     return eight
 

@@ -1,7 +1,7 @@
 """The values that travel through RewardHarness: frozen, and independent of files, models and how a judgment is made."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,10 +65,8 @@ class ImageInput:
             return
         given: Any = self.data if self.path is None else self.path
         if given is None or (self.data is not None and self.path is not None):
-            raise ImageError(
-                f"{self.name!r} is the name of an image, without the image itself.",
-                next_step='Give one path, bytes, Pillow image or array: ImageInput("source", image).',
-            )
+            step = 'Give one path, bytes, Pillow image or array: ImageInput("source", image).'
+            raise ImageError(f"{self.name!r} is the name of an image, without the image itself.", next_step=step)
         if isinstance(given, str) and given:
             given = Path(given)
         on_disk = isinstance(given, Path)
@@ -315,12 +313,7 @@ class Usage:
     """Wall time."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.seconds + other.seconds,
-        )
+        return Usage(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True)

@@ -75,17 +75,15 @@ class JudgmentCache:
         """
         try:
             rows = self._run("SELECT value FROM judgment WHERE key = ?", (key,))
-        except sqlite3.Error as error:
-            self._complain(f"it cannot be read ({error})", _ELSEWHERE)
-            return None
-        try:
-            value = json.loads(rows[0][0]) if rows else None
+            value: dict[str, Any] | None = json.loads(rows[0][0]) if rows else None
             if value is not None:
                 check({**value})
+            return value
+        except sqlite3.Error as error:
+            self._complain(f"it cannot be read ({error})", _ELSEWHERE)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             self._complain("an answer in it cannot be read and is asked for again")
-            return None
-        return value
+        return None
 
     def put(self, key: str, value: dict[str, Any], judge: str) -> None:
         """Remember an answer. When this returns, the answer survives the end of the process."""

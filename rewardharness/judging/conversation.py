@@ -62,7 +62,7 @@ class Conversation:
             if isinstance(outcome, Answer) and (not outcome.problem or reminded):
                 return self._answered(outcome)
             self._note(raw(reply.text))
-            problem = _problem(outcome, limit)
+            problem = problem_of(outcome, limit)
             if reminded:
                 return self._failed(no_answer(reply, problem))
             reminded = True
@@ -159,7 +159,8 @@ def make(instruction: float, quality: float) -> Scores:
     return Scores(instruction, quality, (instruction + quality - 2 * low) / (2 * (high - low)))
 
 
-def _problem(outcome: ToolRequest | Answer | ReplyProblem, limit: int) -> str:
+def problem_of(outcome: ToolRequest | Answer | ReplyProblem, limit: int) -> str:
+    """Return what is wrong with a reply, where at most `limit` Tool calls are allowed."""
     if isinstance(outcome, ReplyProblem):
         return outcome.message
     if isinstance(outcome, Answer):

@@ -33,14 +33,10 @@ class Applied:
 
 def applicable(route: Route, request: EditRequest) -> tuple[Applied, ...]:
     """Return the criteria of the routed Skills that apply to the requested kinds of edit."""
-    found: list[Applied] = []
-    for skill in route.skills:
-        if skill.rubric is None:
-            continue
-        for criterion in skill.rubric.criteria:
-            if criterion.weight > 0 and (not criterion.applies or set(criterion.applies) & set(request.kinds)):
-                found.append(Applied(skill.name, criterion))
-    return tuple(found)
+    named = ((skill.name, each) for skill in route.skills if skill.rubric for each in skill.rubric.criteria)
+    weighed = ((name, each) for name, each in named if each.weight > 0)
+    kinds = set(request.kinds)
+    return tuple(Applied(name, each) for name, each in weighed if not each.applies or set(each.applies) & kinds)
 
 
 def combine(graded: Iterable[tuple[float, float]]) -> float | None:
@@ -153,11 +149,8 @@ def _part(graded: Sequence[tuple[Criterion, float]], dimension: Dimension) -> fl
 
 def _reward(instruction: float | None, quality: float | None) -> float | None:
     """Return the weighted geometric mean of the dimensions that were graded; None when none was."""
-    known = [
-        (share, part)
-        for share, part in ((INSTRUCTION_SHARE, instruction), (1 - INSTRUCTION_SHARE, quality))
-        if part is not None
-    ]
+    shares = ((INSTRUCTION_SHARE, instruction), (1 - INSTRUCTION_SHARE, quality))
+    known = [(share, part) for share, part in shares if part is not None]
     total = sum(share for share, _ in known)
     return math.prod(part ** (share / total) for share, part in known) if known else None
 

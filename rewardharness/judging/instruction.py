@@ -28,155 +28,96 @@ _SHADE = (
 )
 _COLOR = rf"(?P<color>{_SHADE}(?:{_COLOR_WORDS}))(?:ish)?"
 
-_ANIMATE = (
-    r"(?:wo)?m[ae]n|boys?|girls?|person|people|child(?:ren)?|kids?|baby|lady|guys?|players?|dogs?|cats?|horses?|birds?"
-    r"|animals?|cows?|sheep|bears?|elephants?|monkeys?"
-)
-_NOT_VERBS = r"(?:an?|the|to|into|in|on|at|of|with|from|all|be|have|wear|and|or|look|bigger|smaller|larger|more|less)\b"
-_SOME = r"an?|some|several|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}"
+_WORDS = {
+    "color_words": _COLOR_WORDS,
+    "animate": r"(?:wo)?m[ae]n|boys?|girls?|person|people|child(?:ren)?|kids?|baby|lady|guys?|players?|dogs?|cats?"
+    r"|horses?|birds?|animals?|cows?|sheep|bears?|elephants?|monkeys?",
+    "not_verbs": r"(?:an?|the|to|into|in|on|at|of|with|from|all|be|have|wear|and|or|look|bigger|smaller|larger|more"
+    r"|less)\b",
+    "some": r"an?|some|several|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}",
+}
+"""Parts of the following patterns."""
 
-# (kind, weight, pattern). The weights only order kinds when several match: a verb that names the operation
+
+def _patterns(table: str) -> list[list[str]]:
+    """Read a table of patterns: two words and a pattern per line. Indented lines continue the line before them."""
+    for name, words in _WORDS.items():
+        table = table.replace(f"{{{name}}}", words)
+    return [row.split(" ", 2) for row in table.strip().replace("\n    ", "").split("\n")]
+
+
+# Kind, weight and pattern. The weights only order kinds when several match: a verb that names the operation
 # outweighs a noun that merely occurs in it. "Remove the red slippers" is a removal, not a recolouring. Words of one
 # request are at most 200 characters apart, so that the time is proportional to the length of the instruction.
-_RULES: tuple[tuple[str, float, str], ...] = (
-    (
-        "remove",
-        4.0,
-        r"\b(?:remov(?:e|es|ed|ing|al)|delet(?:e|ed|ing)|eras(?:e|ed|ing)|get(?:ting)? rid of|eliminat(?:e|ed|ing)"
-        r"|tak(?:e|ing) (?:\w+ ){0,4}(?:away|out|off)|no longer (?:be )?(?:there|visible)|cut out|wipe (?:out|away)"
-        r"|clear(?:ed)? (?:away|of)|disappear|vanish|exclud(?:e|ed)|omit(?:ted)?|discard(?:ed)?|free (?:of|from)|rid of"
-        r"|should be gone|strip (?:away|off)|absen(?:t|ce of)|banish(?:ed)?|expunge[ds]?|eradicate[ds]?"
-        r"|expel(?:led)?|purge[ds]?"
-        r"|rid (?:of|the)|(?:there(?:'s|’s| is| are| should be| be)|have|show|contain|feature)s? no|not feature)\b",
-    ),
-    ("remove", 1.5, r"\bwithout\b|\bno more\b|\b(?:be|is) (?:empty|blank)\b|\bclear\b"),
-    (
-        "replace",
-        4.0,
-        r"\b(?:replac(?:e|es|ed|ing)|substitut(?:e|ed|ing)|exchang(?:e|ed|ing)"
-        r"|swap(?:ped|ping)? .{0,200}\b(?:for|with)\b|instead of)\b",
-    ),
-    (
-        "replace",
-        3.5,
-        r"\b(?:turn(?:s|ed|ing)?|transform(?:s|ed)?|convert(?:s|ed)?|morph) .{0,200}\binto\b|\bbecom(?:e|es|ing)\b",
-    ),
-    ("replace", 3.0, r"\b(?:chang(?:e|es|ed|ing)|switch|make) .{0,200}\b(?:to|into|be) (?:an?|the|some)\b"),
-    (
-        "add",
-        3.5,
-        r"\b(?:add(?:s|ed|ing)?|insert(?:ed)?|includ(?:e|ing)|introduc(?:e|ing)|attach|let there be(?! no)"
-        r"|have there be(?! no)"
-        r"|(?:there|it) should be(?! no)|draw an?|plant|add(?:ition)? of|append|incorporat(?:e|ing)|embed"
-        r"|integrat(?:e|ing)|overlay"
-        r"|perch|nestle|scatter|sprinkle|let an? \w+ (?:join|appear|enter))\b",
-    ),
-    ("add", 3.0, rf"\b(?:position|arrange|invite|bring|enrich|enliven|adorn|grace|fill)\b.{{0,200}}\b(?:{_SOME})\b"),
-    ("add", 2.5, r"\b(?:put|puts|putting|place|set|hang|give|dress|equip|decorate|cover)\b(?! down)"),
-    ("add", 2.0, r"\b(?:wear(?:ing|s)?|hold(?:ing|s)?|us(?:e|ing|es) an?|carry(?:ing)?|with an?)\b"),
-    ("color", 3.0, r"\b(?:colou?r(?:s|ed|ing)? of|recolou?r|in colou?r|dye|repaint)\b"),
-    ("color", 3.6, r"\b(?:hue|tints?|tinge|shade of|pigment|dyed)\b"),
-    (
-        "material",
-        2.5,
-        r"\b(?:made (?:out )?of|material|texture|wooden|wood|metal(?:lic)?|glass|leather|marble|stone|brick|plastic"
-        r"|silk|velvet|furry|knitted|crystal|ceramic|porcelain|concrete|chrome|rusty|denim|paper|clay|ice"
-        r"|shiny|glossy|matte|transparent|translucent|reflective|rough|smooth)\b",
-    ),
-    ("background", 4.5, r"\b(?:background|backdrop|scenery|surroundings|environment)\b"),
-    (
-        "background",
-        4.2,
-        r"(?<!sun )\bsetting\b(?! sun)|\b(?:ambiance|ambience|vista)\b"
-        r"|\b(?:turn|transform|convert|chang)\w*\b.{0,200} (?:in)?to an?"
-        r" (?:[\w-]+ ){0,3}(?:scene|landscape|location)\b",
-    ),
-    (
-        "background",
-        2.0,
-        r"\b(?:scene|setting|sky|landscape|weather|season|winter|summer|autumn|spring|snow(?:y|ing)?|rain(?:y|ing)?"
-        r"|foggy|stormy|night(?:time)?|day(?:time)?|sunset|sunrise|dawn|dusk)\b",
-    ),
-    (
-        "style",
-        4.5,
-        r"\b(?:style|styli[sz]ed?|watercolou?r|oil painting|pencil drawing|(?:pencil )?sketch|cartoon(?:ish)?"
-        r"|anime|manga"
-        r"|pixel art|pop art|line art|comic|charcoal drawing|van gogh|picasso|monet|impressionis\w+|cubis\w+|low poly"
-        r"|3d render(?:ing)?|mosaic|illustration|cyberpunk|ghibli|ukiyo-e|claymation|vintage|retro|photorealistic"
-        r"|(?:conceptual|digital|abstract|folk) art|(?:painted|drawn) (?:by|in|with)|inspired by"
-        r"|painted it|painted the image"
-        r"|(?:a|an) (?:\w+ )?(?:painting|drawing))\b",
-    ),
-    ("text", 4.0, r"\b(?:text|word(?:s|ing)?|letter(?:s|ing)?|caption|slogan|spell(?:ing)?|font|title|typo|writing)\b"),
-    ("text", 3.0, r"\b(?:writ(?:e|es|ten)|say(?:s|ing)?|read(?:s|ing)? [\"'“‘]|label(?:led|ed)?|inscription)\b"),
-    (
-        "count",
-        2.5,
-        r"\b(?:number of|another|one more|(?:two|three|four|five|six|seven|eight|nine|ten|\d{1,2})"
-        r"(?: more| additional)?"
-        r" [a-z]+s\b|double the|multiple|several|a few more|pair of)",
-    ),
-    (
-        "position",
-        4.0,
-        r"\b(?:mov(?:e|es|ed|ing)|shift(?:ed)?|relocat(?:e|ed)|reposition|swap the (?:position|place)s?|rearrange"
-        r"|cent(?:er|re) the)\b",
-    ),
-    (
-        "position",
-        3.0,
-        r"\b(?:make|turn|let|get)\b.{0,200} (?:bigger|larger|smaller|taller|shorter|wider|narrower|longer|thinner"
-        r"|thicker|big|small"
-        r"|tall|tiny|huge|large)\b|\b(?:enlarge|shrink|resize|zoom|scale (?:up|down)|outpaint"
-        r"|swap (?:the )?positions?)\b",
-    ),
-    (
-        "position",
-        1.0,
-        r"\b(?:(?:to|on|at) the (?:left|right|top|bottom|cent(?:er|re))|left of|right of|above|below|behind"
-        r"|in front of|next to|closer|further|farther|corner)\b",
-    ),
-    (
-        "pose",
-        2.5,
-        r"\b(?:pose|smil(?:e|es|ing)|laugh(?:ing)?|frown|sit(?:ting)?|stand(?:ing)?|jump(?:ing)?|run(?:ning)?"
-        r"|walk(?:ing)?|rais(?:e|ing)|look(?:ing)? (?:at|to|up|down|away)|open(?:ed)?|clos(?:e|ed|ing)|lick(?:ing)?"
-        r"|fac(?:e|es|ing) (?:the|to|left|right|away)|expression|sleep(?:ing)?|fly(?:ing)?|wav(?:e|ing)|danc(?:e|ing)"
-        r"|bend(?:ing)?|lean(?:ing)?|rotat(?:e|ed|ing)|flip(?:ped)?|tilt(?:ed)?|fall(?:ing)?|turn(?:ed)? around"
-        r"|upside down|put down|kneel(?:ing)?|cry(?:ing)?|kiss(?:ing)?|hug(?:ging)?|lift|grab|pick|pour|push"
-        r"|pull|rub|tear|rip"
-        r"|fold|unfold|twist|(?:un)?plug|squeeze|press|catch|throw|kick|bite|eat|drink|feed|lower|spread|stretch|crouch"
-        r"|climb|shake|tip|drop|turn (?:on|off|forward|facing|to face)|face (?:towards?|forward))\b",
-    ),
-    (
-        "pose",
-        2.0,
-        rf"\b(?:make|let|have|get) (?:him|her|them|(?:the|an?|his|her"
-        rf"|their) (?:\w+ )?(?:{_ANIMATE})) (?!{_NOT_VERBS})[a-z]",
-    ),
-)
-
-_TONES: tuple[tuple[str, str, str], ...] = (
-    (
-        "brighter",
-        "darker",
-        r"\b(?:bright(?:er|en|ened|ness)|lighter|lighten|more light|overexpose|exposure|day(?:time)?|(?:less|too) dark"
-        rf"|well[- ]lit)\b|\bbright\b(?! (?:{_COLOR_WORDS}|lime))",
-    ),
-    ("darker", "brighter", r"\b(?:dark(?:er|en|ened)|dimmer|dim|night(?:time)?|gloomy|moody)\b"),
-    ("warmer", "cooler", r"\b(?:warm(?:er|th)?|golden hour|sunset|sunrise)\b"),
-    ("cooler", "warmer", r"\b(?:cool(?:er)?|colder|bluish|icy)\b"),
-    ("less_contrast", "more_contrast", r"\bfaded\b|\bwashed[- ]out\b"),
-    ("more_contrast", "less_contrast", r"\bcontrast\b|\bdramatic light\w*\b"),
-    ("less_saturated", "more_saturated", r"\b(?:desaturat\w+|muted)\b"),
-    ("more_saturated", "less_saturated", r"\b(?:saturat(?:e|ed|ion)|vibran\w+|vivid|(?<=more |less )colou?rful)\b"),
-    ("grayscale", "more_saturated", r"\b(?:black[- ]and[- ]white|gr[ae]y[- ]?scale|monochrom\w*|b ?& ?w)\b"),
-    ("sepia", "", r"\bsepia\b"),
-    ("sharper", "blurrier", r"\b(?:sharp(?:er|en|ness)|deblur|unblur|crisper|higher resolution)\b"),
-    ("blurrier", "sharper", r"(?<!un)(?<!de)\bblur(?:red|ry|rier)?\b|\bout of focus\b|\bbokeh\b"),
-)
-"""A direction of light or color, its opposite, and the words for it."""
+_RULES = _patterns(r"""
+remove 4 \b(?:remov(?:e|es|ed|ing|al)|delet(?:e|ed|ing)|eras(?:e|ed|ing)|get(?:ting)? rid of|eliminat(?:e|ed|ing)
+    |tak(?:e|ing) (?:\w+ ){0,4}(?:away|out|off)|no longer (?:be )?(?:there|visible)|cut out|wipe (?:out|away)
+    |clear(?:ed)? (?:away|of)|disappear|vanish|exclud(?:e|ed)|omit(?:ted)?|discard(?:ed)?|free (?:of|from)|rid of
+    |should be gone|strip (?:away|off)|absen(?:t|ce of)|banish(?:ed)?|expunge[ds]?|eradicate[ds]?|expel(?:led)?
+    |purge[ds]?|rid (?:of|the)|(?:there(?:'s|’s| is| are| should be| be)|have|show|contain|feature)s? no
+    |not feature)\b
+remove 1.5 \bwithout\b|\bno more\b|\b(?:be|is) (?:empty|blank)\b|\bclear\b
+replace 4 \b(?:replac(?:e|es|ed|ing)|substitut(?:e|ed|ing)|exchang(?:e|ed|ing)|swap(?:ped|ping)? .{0,200}\b(?:for
+    |with)\b|instead of)\b
+replace 3.5 \b(?:turn(?:s|ed|ing)?|transform(?:s|ed)?|convert(?:s|ed)?|morph) .{0,200}\binto\b|\bbecom(?:e|es|ing)\b
+replace 3 \b(?:chang(?:e|es|ed|ing)|switch|make) .{0,200}\b(?:to|into|be) (?:an?|the|some)\b
+add 3.5 \b(?:add(?:s|ed|ing)?|insert(?:ed)?|includ(?:e|ing)|introduc(?:e|ing)|attach|let there be(?! no)
+    |have there be(?! no)|(?:there|it) should be(?! no)|draw an?|plant|add(?:ition)? of|append|incorporat(?:e|ing)
+    |embed|integrat(?:e|ing)|overlay|perch|nestle|scatter|sprinkle|let an? \w+ (?:join|appear|enter))\b
+add 3 \b(?:position|arrange|invite|bring|enrich|enliven|adorn|grace|fill)\b.{0,200}\b(?:{some})\b
+add 2.5 \b(?:put|puts|putting|place|set|hang|give|dress|equip|decorate|cover)\b(?! down)
+add 2 \b(?:wear(?:ing|s)?|hold(?:ing|s)?|us(?:e|ing|es) an?|carry(?:ing)?|with an?)\b
+color 3 \b(?:colou?r(?:s|ed|ing)? of|recolou?r|in colou?r|dye|repaint)\b
+color 3.6 \b(?:hue|tints?|tinge|shade of|pigment|dyed)\b
+material 2.5 \b(?:made (?:out )?of|material|texture|wooden|wood|metal(?:lic)?|glass|leather|marble|stone|brick
+    |plastic|silk|velvet|furry|knitted|crystal|ceramic|porcelain|concrete|chrome|rusty|denim|paper|clay|ice|shiny
+    |glossy|matte|transparent|translucent|reflective|rough|smooth)\b
+background 4.5 \b(?:background|backdrop|scenery|surroundings|environment)\b
+background 4.2 (?<!sun )\bsetting\b(?! sun)|\b(?:ambiance|ambience|vista)\b|\b(?:turn|transform|convert
+    |chang)\w*\b.{0,200} (?:in)?to an? (?:[\w-]+ ){0,3}(?:scene|landscape|location)\b
+background 2 \b(?:scene|setting|sky|landscape|weather|season|winter|summer|autumn|spring|snow(?:y|ing)?|rain(?:y
+    |ing)?|foggy|stormy|night(?:time)?|day(?:time)?|sunset|sunrise|dawn|dusk)\b
+style 4.5 \b(?:style|styli[sz]ed?|watercolou?r|oil painting|pencil drawing|(?:pencil )?sketch|cartoon(?:ish)?|anime
+    |manga|pixel art|pop art|line art|comic|charcoal drawing|van gogh|picasso|monet|impressionis\w+|cubis\w+|low poly
+    |3d render(?:ing)?|mosaic|illustration|cyberpunk|ghibli|ukiyo-e|claymation|vintage|retro|photorealistic
+    |(?:conceptual|digital|abstract|folk) art|(?:painted|drawn) (?:by|in|with)|inspired by|painted it
+    |painted the image|(?:a|an) (?:\w+ )?(?:painting|drawing))\b
+text 4 \b(?:text|word(?:s|ing)?|letter(?:s|ing)?|caption|slogan|spell(?:ing)?|font|title|typo|writing)\b
+text 3 \b(?:writ(?:e|es|ten)|say(?:s|ing)?|read(?:s|ing)? [\"'“‘]|label(?:led|ed)?|inscription)\b
+count 2.5 \b(?:number of|another|one more|(?:two|three|four|five|six|seven|eight|nine|ten|\d{1,2})(?: more
+    | additional)? [a-z]+s\b|double the|multiple|several|a few more|pair of)
+position 4 \b(?:mov(?:e|es|ed|ing)|shift(?:ed)?|relocat(?:e|ed)|reposition|swap the (?:position|place)s?|rearrange
+    |cent(?:er|re) the)\b
+position 3 \b(?:make|turn|let|get)\b.{0,200} (?:bigger|larger|smaller|taller|shorter|wider|narrower|longer|thinner
+    |thicker|big|small|tall|tiny|huge|large)\b|\b(?:enlarge|shrink|resize|zoom|scale (?:up|down)|outpaint
+    |swap (?:the )?positions?)\b
+position 1 \b(?:(?:to|on|at) the (?:left|right|top|bottom|cent(?:er|re))|left of|right of|above|below|behind
+    |in front of|next to|closer|further|farther|corner)\b
+pose 2.5 \b(?:pose|smil(?:e|es|ing)|laugh(?:ing)?|frown|sit(?:ting)?|stand(?:ing)?|jump(?:ing)?|run(?:ning)?
+    |walk(?:ing)?|rais(?:e|ing)|look(?:ing)? (?:at|to|up|down|away)|open(?:ed)?|clos(?:e|ed|ing)|lick(?:ing)?|fac(?:e
+    |es|ing) (?:the|to|left|right|away)|expression|sleep(?:ing)?|fly(?:ing)?|wav(?:e|ing)|danc(?:e|ing)|bend(?:ing)?
+    |lean(?:ing)?|rotat(?:e|ed|ing)|flip(?:ped)?|tilt(?:ed)?|fall(?:ing)?|turn(?:ed)? around|upside down|put down
+    |kneel(?:ing)?|cry(?:ing)?|kiss(?:ing)?|hug(?:ging)?|lift|grab|pick|pour|push|pull|rub|tear|rip|fold|unfold|twist
+    |(?:un)?plug|squeeze|press|catch|throw|kick|bite|eat|drink|feed|lower|spread|stretch|crouch|climb|shake|tip|drop
+    |turn (?:on|off|forward|facing|to face)|face (?:towards?|forward))\b
+pose 2 \b(?:make|let|have|get) (?:him|her|them|(?:the|an?|his|her|their) (?:\w+ )?(?:{animate})) (?!{not_verbs})[a-z]
+""")
+_TONES = _patterns(r"""
+brighter darker \b(?:bright(?:er|en|ened|ness)|lighter|lighten|more light|overexpose|exposure|day(?:time)?|(?:less
+    |too) dark|well[- ]lit)\b|\bbright\b(?! (?:{color_words}|lime))
+darker brighter \b(?:dark(?:er|en|ened)|dimmer|dim|night(?:time)?|gloomy|moody)\b
+warmer cooler \b(?:warm(?:er|th)?|golden hour|sunset|sunrise)\b
+cooler warmer \b(?:cool(?:er)?|colder|bluish|icy)\b
+less_contrast more_contrast \bfaded\b|\bwashed[- ]out\b
+more_contrast less_contrast \bcontrast\b|\bdramatic light\w*\b
+less_saturated more_saturated \b(?:desaturat\w+|muted)\b
+more_saturated less_saturated \b(?:saturat(?:e|ed|ion)|vibran\w+|vivid|(?<=more |less )colou?rful)\b
+grayscale more_saturated \b(?:black[- ]and[- ]white|gr[ae]y[- ]?scale|monochrom\w*|b ?& ?w)\b
+sepia - \bsepia\b
+sharper blurrier \b(?:sharp(?:er|en|ness)|deblur|unblur|crisper|higher resolution)\b
+blurrier sharper (?<!un)(?<!de)\bblur(?:red|ry|rier)?\b|\bout of focus\b|\bbokeh\b
+""")
+"""A direction of light or color, its opposite (- for none), and the words for it."""
 _AMOUNTS = frozenset({"brightness", "exposure", "contrast", "saturation", "vibrance", "vibrancy", "sharpness"})
 """Words that name a direction only after a word of more or less, at most 80 characters before them."""
 _BEFORE_AMOUNT = r"(?: (?:of|in|the|its|this|an?|some|all|much|overall|image|photo|colou?r)){0,6} "
@@ -230,20 +171,14 @@ _MOVED = re.compile(
     r"|ed|ting|ing)?"
     r" (?:the|his|her|its|their))\b(?P<where>.*)"
 )
-_DIRECTIONS: tuple[tuple[str, str], ...] = (
-    (
-        "left",
-        r"\b(?:to|towards?) (?:the |its |his |her )?(?:far )?left\b|\b(?:further|more) (?:to the )?left\b|\bleft of\b",
-    ),
-    (
-        "right",
-        r"\b(?:to|towards?) (?:the |its |his |her )?(?:far )?right\b|\b(?:further|more) (?:to the )?right\b|\bright of",
-    ),
-    ("left", r"\b(?:on|at) the left (?:hand |side )?of\b|\bleftwards?\b"),
-    ("right", r"\b(?:on|at) the right (?:hand |side )?of\b|\brightwards?\b"),
-    ("up", r"\b(?:behind|above|on top of|upwards?|higher)\b"),
-    ("down", r"\b(?:in front of|below|under(?:neath)?|beneath|downwards?|lower)\b"),
-)
+_DIRECTIONS = _patterns(r"""
+left of \b(?:to|towards?) (?:the |its |his |her )?(?:far )?left\b|\b(?:further|more) (?:to the )?left\b|\bleft of\b
+right of \b(?:to|towards?) (?:the |its |his |her )?(?:far )?right\b|\b(?:further|more) (?:to the )?right\b|\bright of
+left of \b(?:on|at) the left (?:hand |side )?of\b|\bleftwards?\b
+right of \b(?:on|at) the right (?:hand |side )?of\b|\brightwards?\b
+up of \b(?:behind|above|on top of|upwards?|higher)\b
+down of \b(?:in front of|below|under(?:neath)?|beneath|downwards?|lower)\b
+""")
 """Directions in the image of places that are named relative to others. Farther things stand higher in an image."""
 _PART = re.compile(r"\b(?:in|from|of|on|to|into) (?:the|this) (?:image|photo|picture|scene)\b")
 _QUOTED = re.compile(r"[\"“”]([^\"“”]{1,120})[\"“”]|(?<!\w)['‘]([^'’‘]{1,120})['’](?!\w)")
@@ -312,12 +247,9 @@ def read_instruction(instruction: str) -> EditRequest:
         weights["text"] = max(weights["text"], 3.8)
     if tones:
         weights["tone"] = 3.6 if _is_whole(lower) else 2.2
-    if (
-        weights["background"] <= 2.0 < max(weights["color"], weights["tone"])
-        and _scope(_strongest(weights), lower) == "local"
-    ):
+    if weights["background"] <= 2.0 < max(weights["color"], weights["tone"]):
         # "Make the sky darker" names the sky as the object of the edit.
-        weights["background"] = 0.0
+        weights["background"] *= _scope(_strongest(weights), lower) != "local"
     kinds = _strongest(weights)
     return EditRequest(
         instruction=instruction,
@@ -353,10 +285,8 @@ def _described(instruction: str, caption: Caption) -> EditRequest:
     if tones:
         weights["tone"] = 2.2
     kinds = _strongest(weights)
-    scope = _scope(kinds, asked)
-    return EditRequest(
-        instruction, kinds, "global" if scope == "global" else "unknown", colors, texts=texts, tones=tones
-    )
+    scope: Literal["global", "unknown"] = "global" if _scope(kinds, asked) == "global" else "unknown"
+    return EditRequest(instruction, kinds, scope, colors, texts=texts, tones=tones)
 
 
 def _weights(asked: str) -> dict[str, float]:
@@ -364,7 +294,7 @@ def _weights(asked: str) -> dict[str, float]:
     weights = dict.fromkeys(EDIT_KINDS, 0.0)
     for kind, weight, pattern in _RULES:
         if re.search(pattern, asked):
-            weights[kind] = max(weights[kind], weight)
+            weights[kind] = max(weights[kind], float(weight))
     return weights
 
 
@@ -380,7 +310,7 @@ def _tones(lower: str) -> tuple[str, ...]:
             before = lower[max(0, match.start() - 80) : match.start()]
             if _LESS.search(before) or match[0] not in _AMOUNTS or _MORE.search(before):
                 found[opposite if _LESS.search(before) else name] = None
-    return tuple(filter(None, found))
+    return tuple(name for name in found if name != "-")
 
 
 def _imperative(lower: str) -> str:
@@ -396,7 +326,7 @@ def _imperative(lower: str) -> str:
 def _directions(lower: str) -> tuple[str, ...]:
     """Return the direction in which something is to be moved, if one is named."""
     moved = _MOVED.search(lower)
-    return tuple(name for name, pattern in _DIRECTIONS if moved and re.search(pattern, moved["where"]))[:1]
+    return tuple(name for name, _, pattern in _DIRECTIONS if moved and re.search(pattern, moved["where"]))[:1]
 
 
 def _is_keep(lower: str) -> bool:
@@ -424,7 +354,7 @@ def _target_colors(lower: str) -> tuple[str, ...]:
     """Return target colors, without colors that identify an object."""
     found, followed = list[tuple[int, str]](), set[int]()
     for pattern in (_TO_COLOR, _END_COLOR, _COLOR_NOUN, _COLOR_FIRST):
-        for match in pattern.finditer(lower):
+        for match in re.finditer(pattern, lower):
             if re.match(r"[- ]and[- ]white", lower[match.end("color") :]):
                 continue
             found.append((match.start("color"), match.group("color")))

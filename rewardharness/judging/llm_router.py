@@ -20,12 +20,12 @@ from rewardharness.judging.chain import neutral
 from rewardharness.judging.context import object_schema
 from rewardharness.judging.presentation import PresentationResult
 from rewardharness.judging.protocols import ask_twice
-from rewardharness.judging.router import Route, fires
+from rewardharness.judging.router import Route, fires, make_route
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, Message, Model, Reply
 from rewardharness.prompts import load, version
-from rewardharness.schema import Failure, RoutedEntry, Usage
+from rewardharness.schema import Failure, Usage
 
 PROMPTS = ("route", "format_route", "reminder")
 BATCH = 100
@@ -80,9 +80,8 @@ class LLMRouter:
             answers |= said
             usage += cost
         words = {name: f"{self.model.id} says that it is of use" for name, of_use in answers.items() if of_use}
-        reasons = [(each, fires(each, instruction) if each.triggers else words.get(each.name)) for each in entries]
-        routed = tuple(RoutedEntry(each.name, each.kind, why) for each, why in reasons if why is not None)
-        return Route(tuple(each for each, why in reasons if why is not None), routed, usage)
+        reasons = ((each, fires(each, instruction) if each.triggers else words.get(each.name)) for each in entries)
+        return make_route(reasons, usage)
 
     def _key(self, entry: Entry, instruction: str) -> str:
         parts = [self.model.id, version(*PROMPTS), entry.kind, entry.name, entry.description, instruction]

@@ -32,14 +32,7 @@ from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import route
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
-from rewardharness.schema import (
-    TIE,
-    Example,
-    Failure,
-    Judgment,
-    Scores,
-    Usage,
-)
+from rewardharness.schema import TIE, Example, Failure, Judgment, Scores, Usage
 
 NAME = "measured (no VLM)"
 """Name of this judge."""
@@ -55,6 +48,8 @@ better than chance); below .01 it is 71 of 108 (.56 to .74). A smaller value giv
 """
 
 
+_DIGITS = {"instruction": 2, "quality": 2, "reward": 4}
+"""Digits after the point of scores in the answer of the chain."""
 MAX_NAMED = 5
 """Maximum number of entries that a message names."""
 
@@ -138,20 +133,16 @@ class MeasuredJudge(Judge):
             return unjudged(example, self, library, failure)
         try:
             source = Loaded.of(example.source_image)
-            candidates = {
-                label: Loaded.of(image) for label, image in zip(example.labels, example.candidate_images, strict=True)
-            }
+            images = zip(example.labels, example.candidate_images, strict=True)
+            candidates = {label: Loaded.of(image) for label, image in images}
             request = read_instruction(example.instruction)
             chosen = route(library, example.instruction)
             criteria = applicable(chosen, request)
             wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
             names = tuple(name for name in MEASURES if name in wanted)
-            readings = {
-                label: measure(source, candidate, request, names, self._cache)
-                for label, candidate in candidates.items()
-            }
+            taken = {label: measure(source, each, request, names, self._cache) for label, each in candidates.items()}
             references = bool(example.references)
-            measured = {label: grade(taken, request, criteria, references) for label, taken in readings.items()}
+            measured = {label: grade(each, request, criteria, references) for label, each in taken.items()}
         except HarnessError as error:
             return unjudged(example, self, library, failure_of(error), _usage(started))
         if any(each.scores is None for each in measured.values()):
@@ -216,17 +207,12 @@ class MeasuredJudge(Judge):
 
 def _unmeasured(library: Library) -> str:
     """Return which entries this judge cannot use, as a sentence; empty if it can use all."""
-    criteria = {entry.name: entry.rubric.criteria if entry.rubric else () for entry in library.entries}
-    measures = {
-        entry.name: [entry.measure, *(each.measure for each in criteria[entry.name])] for entry in library.entries
-    }
-    names = [name for name, named in measures.items() if not any(named)]
+    rubrics = ((entry, entry.rubric.criteria if entry.rubric else ()) for entry in library.entries)
+    names = [entry.name for entry, criteria in rubrics if not any(each.measure for each in (entry, *criteria))]
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    count = f"{len(names)} of {len(library)} entries"
     listed = f"{', '.join(names[:MAX_NAMED])}{more}"
-    words = (
-        f"The pixel-based judge cannot use {len(names)} of {len(library)} entries, which have no measure: {listed}. "
-    )
-    return words if names else ""
+    return f"The pixel-based judge cannot use {count}, which have no measure: {listed}. " if names else ""
 
 
 @lru_cache(maxsize=1)
@@ -270,8 +256,5 @@ def _usage(started: float) -> Usage:
 
 
 def _score_json(scores: Scores) -> dict[str, float | None]:
-    return {
-        "instruction": None if scores.instruction is None else round(scores.instruction, 2),
-        "quality": None if scores.quality is None else round(scores.quality, 2),
-        "reward": None if scores.reward is None else round(scores.reward, 4),
-    }
+    values = {name: (getattr(scores, name), digits) for name, digits in _DIGITS.items()}
+    return {name: None if value is None else round(value, digits) for name, (value, digits) in values.items()}

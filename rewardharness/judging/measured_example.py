@@ -86,11 +86,8 @@ class MeasuredExample:
         A general measure that does not apply to this kind of edit, such as the visibility of an edit if none is
         requested, is not counted.
         """
-        return [
-            each
-            for each in self.criteria
-            if not self._graded(each) and (each.criterion.measure is None or each.specific)
-        ]
+        left = (each for each in self.criteria if not self._graded(each))
+        return [each for each in left if each.criterion.measure is None or each.specific]
 
     def evidence(self) -> float:
         """Return the graded share of the criteria, by weight; low if the request could not be measured."""
@@ -104,13 +101,10 @@ class MeasuredExample:
         graded = {each.criterion.measure for each in self.criteria if self._graded(each)} if not self.references else ()
         wanted = self.request
         asked = {"color": wanted.colors, "position": wanted.directions, "text": wanted.texts, "tone": wanted.tones}
+        measures = {name: measure.kinds for name, measure in MEASURES.items() if name in graded}
         return tuple(
-            InstructionPart(
-                kind,
-                asked.get(kind, ()),
-                tuple(name for name, measure in MEASURES.items() if name in graded and kind in measure.kinds),
-            )
-            for kind in self.request.kinds
+            InstructionPart(kind, asked.get(kind, ()), tuple(name for name, kinds in measures.items() if kind in kinds))
+            for kind in wanted.kinds
         )
 
     def text_unread(self) -> bool:
@@ -190,11 +184,15 @@ class MeasuredExample:
 
     def _opening(self) -> str:
         request = self.request
-        details = [f"kind of edit: {', '.join(request.kinds)}", f"scope: {request.scope}"]
-        details += [f"colours: {', '.join(request.colors)}"] if request.colors else []
-        details += [f"text wanted: {', '.join(map(repr, request.texts))}"] if request.texts else []
-        details += [f"text to be gone: {', '.join(map(repr, request.removed_texts))}"] if request.removed_texts else []
-        details += [f"light and colour: {', '.join(request.tones)}"] if request.tones else []
+        named = {
+            "kind of edit": request.kinds,
+            "scope": [request.scope],
+            "colours": request.colors,
+            "text wanted": map(repr, request.texts),
+            "text to be gone": map(repr, request.removed_texts),
+            "light and colour": request.tones,
+        }
+        details = [f"{name}: {words}" for name, parts in named.items() if (words := ", ".join(parts))]
         return f"The instruction is {request.instruction!r}. Read by rules as: {'; '.join(details)}."
 
     def _consulted(self) -> str:
@@ -204,12 +202,11 @@ class MeasuredExample:
 
     def _weighing(self, label: str) -> str:
         each = self.measured[label]
-        parts = []
-        for applied in self.criteria:
-            if applied.key in each.grades:
-                low, high = applied.criterion.scale
-                grade = low + each.grades[applied.key] * (high - low)
-                parts.append(f"{applied.criterion.id} {grade:.2f} of {high:g} (weight {applied.criterion.weight:g})")
+        graded = ((a.criterion, *a.criterion.scale, each.grades[a.key]) for a in self.criteria if a.key in each.grades)
+        parts = [
+            f"{criterion.id} {low + grade * (high - low):.2f} of {high:g} (weight {criterion.weight:g})"
+            for criterion, low, high, grade in graded
+        ]
         assert each.scores is not None
         return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
 

@@ -70,16 +70,12 @@ class ImageFiles:
     @classmethod
     def of(cls, example: Example) -> "ImageFiles":
         """Look up the files of an example."""
+        images = [image for media in (*example.sources, *example.candidates) for _, image in _seen(media)]
         found: dict[Path, os.stat_result] = {}
-        loaded = 0
-        for media in (*example.sources, *example.candidates):
-            for _, image in _seen(media):
-                if image.data is not None:
-                    loaded += len(image.data)
-                elif image.path is not None and image.path not in found:
-                    with suppress(OSError, ValueError):
-                        found[image.path] = os.stat(image.path)
-        return cls(found, loaded)
+        for path in {image.path for image in images if image.path is not None}:
+            with suppress(OSError, ValueError):
+                found[path] = os.stat(path)
+        return cls(found, sum(len(image.data or b"") for image in images))
 
     @property
     def size(self) -> int:

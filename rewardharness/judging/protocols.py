@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from rewardharness.judging.answers import Answer, ReplyProblem, conclusion, read_last, read_number, read_turn
 from rewardharness.judging.chain import neutral, raw, think
 from rewardharness.judging.context import SCORES, Asking, answer_form, answer_schema, judge_system, notes, object_schema
-from rewardharness.judging.conversation import make, shown_as, translate
+from rewardharness.judging.conversation import make, problem_of, shown_as, translate
 from rewardharness.judging.criteria import Applied, applicable, make_scores
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
 from rewardharness.library.rubric import Criterion
@@ -40,8 +40,7 @@ async def ask_direct(asking: Asking) -> PresentationResult:
         outcome = read_turn(reply.text, labels, ties=ties, cut_off=reply.cut_off, blocks=False).outcome
         if isinstance(outcome, Answer) and (last or not outcome.problem):
             return outcome, reply.text
-        problem = outcome.message if isinstance(outcome, ReplyProblem) else getattr(outcome, "problem", "")
-        return ReplyProblem(problem or "There are no tools.")
+        return ReplyProblem(problem_of(outcome, 0))
 
     answered, result = await ask_twice(asking.model, asking.chat(system, asking.question(), schema), read, form)
     if answered is None:

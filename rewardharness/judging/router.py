@@ -5,6 +5,7 @@ relies on this to judge only these examples again.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -69,15 +70,15 @@ def route(library: Library, instruction: str) -> Route:
     Returns:
         The matching entries, each with the reason.
     """
-    chosen: list[Entry] = []
-    reasons: list[RoutedEntry] = []
     instruction = without_appeals(instruction)
-    for entry in (*library.skills, *library.tools):
-        reason = fires(entry, instruction)
-        if reason is not None:
-            chosen.append(entry)
-            reasons.append(RoutedEntry(entry.name, entry.kind, reason))
-    return Route(tuple(chosen), tuple(reasons))
+    return make_route((entry, fires(entry, instruction)) for entry in (*library.skills, *library.tools))
+
+
+def make_route(reasons: Iterable[tuple[Entry, str | None]], usage: Usage = Usage()) -> Route:
+    """Return the route of the entries that have a reason."""
+    chosen = [(entry, reason) for entry, reason in reasons if reason is not None]
+    routed = tuple(RoutedEntry(entry.name, entry.kind, reason) for entry, reason in chosen)
+    return Route(tuple(entry for entry, _ in chosen), routed, usage)
 
 
 def fires(entry: Entry, instruction: str) -> str | None:

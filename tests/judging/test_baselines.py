@@ -1,15 +1,12 @@
 """Baselines answer by what they say they answer by, and get what chance gets where they know nothing."""
 
-import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from judge_parts import code, judge_one
 
-from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES, Baseline, BaselineJudge
 from rewardharness.judging.evaluate import evaluate
@@ -119,16 +116,3 @@ def test_a_misspelt_baseline_is_told_the_right_ones() -> None:
     with pytest.raises(InputError) as caught:
         open_judge("randon", Settings.from_env())
     assert all(kind in caught.value.next_step for kind in BASELINES)
-
-
-def test_rh_score_folder_with_a_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for level, each in IMAGES.items():
-        (tmp_path / f"{level}.png").write_bytes(each.data or b"")
-    names = ("id", "source", "candidate_a", "candidate_b", "preference")
-    rows = [("p1", "0.png", "5.png", "60.png", "A"), ("p2", "0.png", "120.png", "20.png", "A")]
-    text = "".join(json.dumps({**dict(zip(names, row, strict=True)), "instruction": "x"}) + "\n" for row in rows)
-    (tmp_path / "pairs.jsonl").write_text(text, encoding="utf-8")
-    assert main(["score", str(tmp_path), "--judge", "closer", "--json", "--quiet"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["by_label_kind"]["unnamed"]["accuracy"] == 0.5
-    assert report["protocol"] == "baseline:closer"

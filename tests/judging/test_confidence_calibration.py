@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judge_parts import judge_one
 
-from rewardharness.arrays import picture
-from rewardharness.benchmark.calibrating import (
-    cross_validate,
-    fit_calibration,
-    fit_curves,
-    measure_error,
-)
+from rewardharness.benchmark.calibrating import cross_validate, fit_calibration, fit_curves, measure_error
 from rewardharness.benchmark.calibration import GradedJudgment
 from rewardharness.errors import DataError, InputError
 from rewardharness.judging.calibration import (
@@ -30,7 +25,6 @@ from rewardharness.judging.calibration import (
     shipped_calibration,
 )
 from rewardharness.judging.config import MEASURED
-from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import open_judge
@@ -91,27 +85,18 @@ def test_a_calibration_keeps_the_preference_and_says_what_it_rests_on(made: Conf
 
 
 def test_a_reward_keeps_the_low_confidence_of_what_could_not_be_graded() -> None:
-    asked = Example(
-        "x",
-        "make it feel more hopeful",
-        ImageInput("s", data=noise(30)),
-        (ImageInput("A", data=noise(60)), ImageInput("B", data=noise(5))),
-    )
+    noise = [np.random.default_rng(0).normal(128, level, (96, 96, 3)).clip(0, 255) for level in (30, 60, 5)]
+    source, *candidates = (ImageInput.of(pixels.astype(np.uint8)) for pixels in noise)
+    asked = Example("x", "make it feel more hopeful", source, tuple(candidates))
     library = open_library("builtin")
     for allowed in (False, True):
         judge = open_judge(MEASURED, Settings.from_env({}), allow_ungradable=allowed, no_cache=True)
-        [(_, judged)] = evaluate(judge, library, [asked])
+        judged = judge_one(judge, asked, library)
         assert judged.calibration.kind == NOT_GRADABLE
         assert judged.confidence > 0.5
         items = [JudgedEdit(judged).item(place, None, label) for place, label in enumerate("AB")]
         assert all(item.confidence == judged.own_confidence and item.confidence <= 0.25 for item in items)
         assert [item.ok for item in items] == [allowed, allowed]
-
-
-def noise(level: int) -> bytes:
-    """Draw a picture of noise."""
-    pixels = np.random.default_rng(0).normal(128, level, (96, 96, 3)).clip(0, 255).astype(np.uint8)
-    return picture(pixels, "noise")
 
 
 def test_another_library_and_ties_are_not_calibrated(made: ConfidenceCalibration) -> None:

@@ -1,5 +1,6 @@
 from itertools import combinations, permutations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,22 +10,21 @@ LABELS = ("A", "B", "C", "D")
 margins = st.fixed_dictionaries({pair: st.floats(-1, 1, allow_nan=False, width=16) for pair in combinations(LABELS, 2)})
 
 
-def test_transitive_margins_give_their_order() -> None:
-    assert rank(("A", "B", "C"), {("A", "B"): -0.2, ("A", "C"): 0.1, ("B", "C"): 0.3}) == (("B",), ("A",), ("C",))
-
-
-def test_level_candidates_share_a_place() -> None:
-    assert rank(("A", "B"), {("A", "B"): 0.0}) == (("A", "B"),)
-
-
-def test_a_cycle_is_ordered_by_its_margins() -> None:
-    cycle = {("A", "B"): 0.5, ("B", "C"): 0.2, ("A", "C"): -0.1}
-    assert rank(("A", "B", "C"), cycle) == (("A",), ("C",), ("B",))
-
-
-def test_a_missing_pair_counts_for_neither() -> None:
-    assert rank(("A", "B", "C"), {("A", "B"): 0.5}) == (("A",), ("C",), ("B",))
-    assert rank(("A", "B", "C"), {}) == (("A", "B", "C"),)
+@pytest.mark.parametrize(
+    ("labels", "given_margins", "ranking"),
+    [
+        ("ABC", {"AB": -0.2, "AC": 0.1, "BC": 0.3}, "B A C"),
+        ("AB", {"AB": 0.0}, "AB"),
+        ("ABC", {"AB": 0.5, "BC": 0.2, "AC": -0.1}, "A C B"),  # a cycle is ordered by its margins
+        ("ABC", {"AB": 0.5}, "A C B"),  # a missing pair counts for neither
+        ("ABC", {}, "ABC"),
+    ],
+)
+def test_candidates_are_ranked_by_wins_and_then_by_margins(
+    labels: str, given_margins: dict[str, float], ranking: str
+) -> None:
+    found = rank(tuple(labels), {tuple(pair): margin for pair, margin in given_margins.items()})
+    assert found == tuple(map(tuple, ranking.split()))
 
 
 @given(margins)

@@ -58,9 +58,7 @@ def test_a_judgment_is_read_back_as_it_was_written(judgment: Judgment) -> None:
     assert judgment_from_json(record) == judgment
     line = json.loads(json.dumps(result_line(judgment))) | {"item": "x"}
     assert judgment_from_json(line) == judgment
-    assert (
-        judgment_from_json(line, steps=False) == judgment_from_json(record, steps=False) == replace(judgment, steps=())
-    )
+    assert all(judgment_from_json(each, steps=False) == replace(judgment, steps=()) for each in (line, record))
     assert result_line(judgment).keys() == record.keys()
     text = json.dumps(record)
     assert "evidence" not in text and "picture" not in text, "neither is part of a record"
@@ -71,13 +69,10 @@ def test_records_of_both_earlier_forms_are_read() -> None:
     assert read(LINE) == replace(WHOLE, entries=(), steps=(), reasons=())
     lost = read(LINE, preference=None, rewards={}, scores={}, reason="image: gone.png: not there.")
     assert lost.failure == FAILED.failure and not lost.judged
-    assert read(PRINTED, winner=None, reason={"code": "timeout", "message": "late"}).failure == Failure(
-        "timeout", "late"
-    )
-    for torn in (
-        read(PRINTED, winner=None, inconsistent=True, position_consistent=False),
-        read(LINE, preference="tie", position_consistent=False),
-    ):
+    late = read(PRINTED, winner=None, reason={"code": "timeout", "message": "late"})
+    assert late.failure == Failure("timeout", "late")
+    contradicting = read(PRINTED, winner=None, inconsistent=True, position_consistent=False)
+    for torn in (contradicting, read(LINE, preference="tie", position_consistent=False)):
         assert torn.inconsistent and torn.judged and judgment_json(torn)["preference"] is None
     assert judgment_from_json({"id": "e1"}) == Judgment("e1", "", "", "")
 
@@ -95,19 +90,19 @@ def test_a_value_of_another_type_is_named() -> None:
 
 
 def test_a_result_line_holds_the_chain_in_less_space() -> None:
-    steps = tuple(
-        ChainStep("think", f"Step {number} looks at the chair.", subject="B", order=("B", "A"), sample=number)
-        for number in range(50)
-    )
+    said = [f"Step {number} looks at the chair." for number in range(50)]
+    steps = tuple(ChainStep("think", text, None, "B", ("B", "A"), number) for number, text in enumerate(said))
     judgment = replace(WHOLE, steps=steps)
     line = result_line(judgment)
     assert judgment_from_json(line).steps == steps
     assert len(line["steps"]) < len(json.dumps(judgment_json(judgment)["steps"])) / 4
 
 
-@pytest.mark.parametrize(
-    "damaged", ["%", "eJw=", base64.b64encode(zlib.compress(b'[["thought", "", "", [], 0]]')).decode()]
-)
+def packed(rows: object) -> str:
+    return base64.b64encode(zlib.compress(json.dumps(rows).encode())).decode()
+
+
+@pytest.mark.parametrize("damaged", ["%", "eJw=", packed([["thought", "", "", [], 0]])])
 def test_damaged_steps_are_named(damaged: str) -> None:
     with pytest.raises(InputError):
         judgment_from_json(result_line(WHOLE) | {"steps": damaged})
@@ -115,10 +110,9 @@ def test_damaged_steps_are_named(damaged: str) -> None:
 
 
 def test_the_number_of_steps_is_limited() -> None:
-    rows = json.dumps([["think", "", "", [], 0]] * (MAX_STEPS + 1))
-    line = result_line(WHOLE) | {"steps": base64.b64encode(zlib.compress(rows.encode())).decode()}
+    steps = packed([["think", "", "", [], 0]] * (MAX_STEPS + 1))
     with pytest.raises(InputError, match=f"more than {MAX_STEPS}"):
-        judgment_from_json(line)
+        judgment_from_json(result_line(WHOLE) | {"steps": steps})
 
 
 def test_a_lone_surrogate_of_a_model_does_not_prevent_writing() -> None:

@@ -182,23 +182,17 @@ def test_the_record_names_its_grounds(pictures: dict[str, ImageInput], library: 
     record = judgment_json(MeasuredJudge().judge_now(example(pictures, "red", "source"), library))
     assert [record[name] for name in ("judge", "preference", "library_id")] == [NAME, "A", library.id]
     kinds = [step["kind"] for step in record["steps"]]
-    assert kinds[0] == "think" and kinds[-1] == "answer"
-    assert kinds.count("tool") == kinds.count("obs") > 2
+    assert (kinds[0], kinds[-1]) == ("think", "answer") and kinds.count("tool") == kinds.count("obs") > 2
     plain = "B hardly changed anything; A visibly changed the image. Edit presence of A:"
     assert record["reasons"][0].startswith(plain)
     assert "B is the unchanged source." in record["notes"]
     assert any(entry["name"] == "color-and-material-changes" for entry in record["entries"])
 
 
-def test_identical_candidates_are_level_and_said_to_be(pictures: dict[str, ImageInput], library: Library) -> None:
+def test_identical_candidates_and_another_size_are_noted(pictures: dict[str, ImageInput], library: Library) -> None:
     judgment = MeasuredJudge().judge_now(example(pictures, "red", "red"), library)
     assert (judgment.preference, judgment.margin, judgment.confidence) == ("tie", 0.0, 0.0)
     assert "A and B are the same image." in judgment.notes
-
-
-def test_another_size_is_judged_after_an_alignment_that_is_noted(
-    pictures: dict[str, ImageInput], library: Library
-) -> None:
     judgment = MeasuredJudge().judge_now(example(pictures, "small", "blue"), library)
     assert judgment.preference == "A"
     assert any(note.startswith("A: resized from 128 x 128 to 256 x 256") for note in judgment.notes)
@@ -297,8 +291,7 @@ def test_only_what_a_library_requests_is_measured(
     MeasuredJudge(cache=JudgmentCache(tmp_path)).judge_now(asked, library)
     with sqlite3.connect(tmp_path / FILE) as database:
         cached = [set(json.loads(text)["readings"]) for (text,) in database.execute("SELECT value FROM judgment")]
-    assert len(cached) == 2
-    assert cached[0] == cached[1] >= {"color_target", "preservation"}
+    assert len(cached) == 2 and cached[0] == cached[1] >= {"color_target", "preservation"}
     assert not cached[0] & {"fidelity", "moved_region", "background_change"}
 
 
@@ -310,10 +303,6 @@ def test_another_library_weighs_the_remembered_readings(
     MeasuredJudge(cache=cache).judge_now(asked, library)
     smaller = library.apply(RemoveEntry("preserving-the-rest"))
 
-    def unpack(image: ImageInput) -> None:
-        raise AssertionError("an image was decoded again")
-
-    monkeypatch.setattr(readings, "load_picture", unpack)
+    monkeypatch.delattr(readings, "load_picture")  # nothing is decoded again
     judgment = MeasuredJudge(cache=cache).judge_now(asked, smaller)
-    assert judgment.judged
-    assert judgment.library_id == smaller.id
+    assert judgment.judged and judgment.library_id == smaller.id

@@ -18,42 +18,11 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from clocks import PutOnLoop
-
-FAULTS: Mapping[str, str] = {
-    "reset": "the connection is torn in the middle of the reply",
-    "truncated": "the reply ends before its stated length",
-    "hang": "no reply ever comes",
-    "slow_body": "the reply comes a byte at a time, for ever",
-    "huge": "a reply of 64 MB",
-    "garbage": "bytes that are not UTF-8",
-    "empty": "status 200 without a body",
-    "html": "status 200 with a web page",
-    "null": "status 200 with the JSON value null",
-    "no_choices": "a reply with an empty list of choices",
-    "null_content": "a reply whose message has no content",
-    "number_content": "a reply whose message is a number",
-    "refusal": "a reply that carries a refusal",
-    "content_filter": "a reply that a filter has stopped",
-    "length": "a reply that was cut off at the limit of tokens",
-    "context": "status 400, the prompt is too long",
-    "bad_request": "status 400, without a reason that is known",
-    "bad_schema": "status 400, the schema cannot be used",
-    "bad_image": "status 400, an image cannot be read",
-    "too_many_images": "status 400, more images than allowed",
-    "401": "the key is wrong",
-    "403": "the key may not do this",
-    "404": "the model is not served here",
-    "413": "the request is too large",
-    "429": "too many requests, with Retry-After if `retry_after` is given",
-    "500": "a defect in the server",
-    "503": "the server is overloaded, with Retry-After if `retry_after` is given",
-    "redirect": "status 307 to another server",
-}
 
 
 @dataclass(frozen=True)
@@ -64,7 +33,7 @@ class Fault:
     retry_after: str | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in FAULTS:
+        if self.name not in {*FAULTS, *TORN, "hang"}:
             raise ValueError(f"no fault is called {self.name!r}")
 
 
@@ -311,28 +280,17 @@ def completion(
             tops = [{"token": token, "logprob": value, "bytes": None} for token, value in tops]
             rows.append({**tops[0], "top_logprobs": tops})
         logprobs = {"content": rows}
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": text, **message},
-        "logprobs": logprobs,
-        "finish_reason": finish,
-    }
+    said = {"role": "assistant", "content": text, **message}
+    choice = {"index": 0, "message": said, "logprobs": logprobs, "finish_reason": finish}
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": len(words), "prompt_tokens_details": None}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": model,
-        "system_fingerprint": "local-1",
-        "choices": [choice],
-        "usage": usage,
-    }
+    about = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "system_fingerprint": "local-1"}
+    return {**about, "model": model, "choices": [choice], "usage": usage}
 
 
-def error(status: int, message: str, kind: str, **headers: str) -> Answer:
+def error(status: int, message: str, kind: str) -> Answer:
     """An error as vLLM writes it."""
     body = {"error": {"message": message, "type": kind, "param": None, "code": status}}
-    return Answer(json.dumps(body).encode(), status, {name.replace("_", "-"): text for name, text in headers.items()})
+    return Answer(json.dumps(body).encode(), status)
 
 
 def instance(schema: Mapping[str, Any]) -> Any:
@@ -384,44 +342,44 @@ def _held_port(port: int = 0) -> socket.socket:
     return held
 
 
-def _fault(fault: Fault, model: str) -> Answer:
+TORN = frozenset({"reset", "truncated", "slow_body"})
+"""Faults in the middle of a reply: the connection is torn, the reply ends too early, or comes a byte at a time."""
+
+FAULTS: Mapping[str, Callable[[], Any]] = {
+    "huge": lambda: Answer(b" " * (64 << 20)),
+    "garbage": lambda: Answer(b'{"choices": "\xff\xfe\x00"}'),
+    "empty": lambda: Answer(b""),
+    "html": lambda: Answer(b"<html><body>Sign in</body></html>", headers={"Content-Type": "text/html"}),
+    "null": lambda: Answer(b"null"),
+    "no_choices": lambda: completion("x") | {"choices": []},
+    "null_content": lambda: completion(None),
+    "number_content": lambda: completion(None) | {"choices": [{"message": {"role": "assistant", "content": 4}}]},
+    "refusal": lambda: completion(None, refusal="I cannot look at this."),
+    "content_filter": lambda: completion(None, finish="content_filter"),
+    "length": lambda: completion('{"preference": "A", "reas', finish="length"),
+    "context": lambda: error(400, "This model's maximum context length is 8192 tokens.", "BadRequestError"),
+    "bad_request": lambda: error(400, "No such thing: sk-secret data:image/png;base64,AAAA", "BadRequestError"),
+    "bad_schema": lambda: error(400, "Failed to transform json schema into a grammar", "BadRequestError"),
+    "bad_image": lambda: error(400, "cannot identify image file <_io.BytesIO object>", "BadRequestError"),
+    "too_many_images": lambda: error(400, "At most 2 image(s) may be provided in one prompt.", "BadRequestError"),
+    "401": lambda: error(401, "Unauthorized: sk-secret", "AuthenticationError"),
+    "403": lambda: error(403, "Forbidden: sk-secret", "PermissionError"),
+    "404": lambda: error(404, "The model does not exist.", "NotFoundError"),
+    "413": lambda: Answer(b"Request Entity Too Large", 413),
+    "429": lambda: error(429, "Too many requests", "RateLimitError"),
+    "500": lambda: error(500, "Internal server error: sk-secret", "InternalServerError"),
+    "503": lambda: error(503, "Overloaded", "ServiceUnavailableError"),
+    "redirect": lambda: Answer(b"", 307, {"Location": "http://127.0.0.1:9/v1/chat/completions"}),
+}
+"""What a server says, by the name of what goes wrong; with `hang` it says nothing."""
+
+
+def _fault(fault: Fault) -> Answer:
     """The bytes of a fault that consists of bytes."""
-    after = {} if fault.retry_after is None else {"Retry_After": fault.retry_after}
-    bodies: dict[str, Callable[[], Any]] = {
-        "huge": lambda: Answer(b" " * (64 << 20)),
-        "garbage": lambda: Answer(b'{"choices": "\xff\xfe\x00"}'),
-        "empty": lambda: Answer(b""),
-        "html": lambda: Answer(b"<html><body>Sign in</body></html>", headers={"Content-Type": "text/html"}),
-        "null": lambda: Answer(b"null"),
-        "no_choices": lambda: completion("x", model) | {"choices": []},
-        "null_content": lambda: completion(None, model),
-        "number_content": lambda: _number(model),
-        "refusal": lambda: completion(None, model, refusal="I cannot look at this."),
-        "content_filter": lambda: completion(None, model, finish="content_filter"),
-        "length": lambda: completion('{"preference": "A", "reas', model, finish="length"),
-        "context": lambda: error(400, "This model's maximum context length is 8192 tokens.", "BadRequestError"),
-        "bad_request": lambda: error(400, "No such thing: sk-secret data:image/png;base64,AAAA", "BadRequestError"),
-        "bad_schema": lambda: error(400, "Failed to transform json schema into a grammar", "BadRequestError"),
-        "bad_image": lambda: error(400, "cannot identify image file <_io.BytesIO object>", "BadRequestError"),
-        "too_many_images": lambda: error(400, "At most 2 image(s) may be provided in one prompt.", "BadRequestError"),
-        "401": lambda: error(401, "Unauthorized: sk-secret", "AuthenticationError"),
-        "403": lambda: error(403, "Forbidden: sk-secret", "PermissionError"),
-        "404": lambda: error(404, "The model does not exist.", "NotFoundError"),
-        "413": lambda: Answer(b"Request Entity Too Large", 413),
-        "429": lambda: error(429, "Too many requests", "RateLimitError", **after),
-        "500": lambda: error(500, "Internal server error: sk-secret", "InternalServerError"),
-        "503": lambda: error(503, "Overloaded", "ServiceUnavailableError", **after),
-        "redirect": lambda: Answer(b"", 307, {"Location": "http://127.0.0.1:9/v1/chat/completions"}),
-    }
-    body = bodies[fault.name]()
-    return body if isinstance(body, Answer) else Answer(json.dumps(body).encode())
-
-
-def _number(model: str) -> dict[str, Any]:
-    """A completion whose content is a number."""
-    reply = completion("4", model)
-    reply["choices"][0]["message"]["content"] = 4
-    return reply
+    body = FAULTS[fault.name]()
+    answer = body if isinstance(body, Answer) else Answer(json.dumps(body).encode())
+    after = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
+    return replace(answer, headers={**answer.headers, **after})
 
 
 class _Connection(asyncio.BufferedProtocol):
@@ -519,10 +477,10 @@ class _Connection(asyncio.BufferedProtocol):
         if isinstance(reply, Fault):
             if reply.name == "hang":
                 return
-            if reply.name in {"reset", "truncated", "slow_body"}:
+            if reply.name in TORN:
                 self._send_part(reply.name)
                 return
-            reply = _fault(reply, self._server.model)
+            reply = _fault(reply)
         self._done()
         length = len(reply.body) if reply.length is None else reply.length
         headers = {"Content-Type": "application/json", "Content-Length": str(length), **reply.headers}

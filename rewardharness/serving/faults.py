@@ -75,35 +75,32 @@ UNGRADED = Fault(
     "Serve a model as judge, use the preference with its low confidence, or send allow_ungradable.",
 )
 
-_OWN = {fault.code: fault for fault in (DEADLINE, SHUTTING_DOWN, DEFECT)}
-_UPSTREAM = {
-    "timeout": Fault("timeout", "The judge's model did not answer in time.", "Ask again later.", True),
-    "rate_limited": Fault("rate_limited", "The judge's model is overloaded.", "Ask again later.", True),
-    "unreachable": Fault("unreachable", "The judge's model cannot be reached.", "Ask again later.", True),
-    "server_error": Fault("server_error", "The judge's model failed.", "Ask again later.", True),
-    "bad_response": Fault("bad_response", "The judge's model sent a reply that breaks its protocol.", retryable=True),
-    "unauthorized": Fault("unauthorized", "The judge's model refuses the server's key.", "Ask the operator."),
-    "model_not_found": Fault("model_not_found", "The judge's model is not served.", "Ask the operator."),
-    "context_too_long": Fault("context_too_long", "Images and text are too long for the model.", "Send smaller ones."),
-    "refused": Fault("refused", "The judge's model declined to judge this."),
-    "bad_request": Fault("bad_request", "The judge's model does not accept this request.", "Ask the operator."),
-    "wrong_address": Fault("wrong_address", "The judge's model is not at its address.", "Ask the operator."),
-    "not_public": Fault("not_public", "The judge's model cannot be asked from here.", "Ask the operator."),
-}
+_KNOWN = (
+    *(DEADLINE, SHUTTING_DOWN, DEFECT),
+    Fault("timeout", "The judge's model did not answer in time.", "Ask again later.", True),
+    Fault("rate_limited", "The judge's model is overloaded.", "Ask again later.", True),
+    Fault("unreachable", "The judge's model cannot be reached.", "Ask again later.", True),
+    Fault("server_error", "The judge's model failed.", "Ask again later.", True),
+    Fault("bad_response", "The judge's model sent a reply that breaks its protocol.", retryable=True),
+    Fault("unauthorized", "The judge's model refuses the server's key.", "Ask the operator."),
+    Fault("model_not_found", "The judge's model is not served.", "Ask the operator."),
+    Fault("context_too_long", "Images and text are too long for the model.", "Send smaller ones."),
+    Fault("refused", "The judge's model declined to judge this."),
+    Fault("bad_request", "The judge's model does not accept this request.", "Ask the operator."),
+    Fault("wrong_address", "The judge's model is not at its address.", "Ask the operator."),
+    Fault("not_public", "The judge's model cannot be asked from here.", "Ask the operator."),
+)
+"""Faults of this server, and of the judge's model."""
+_LOW = "Serve a model as judge, compare candidates, or send allow_ungradable for a reward of low confidence."
 _OWN_WORDS = {
-    "image": ("Send another image.", False),
-    "input": ("", False),
-    "not_gradable": (
-        "Serve a model as judge, compare candidates, or send allow_ungradable for a reward of low confidence.",
-        False,
-    ),
-    "nothing_to_measure": ("Serve a Library that speaks to this kind of edit, or another judge.", False),
-    "no_criteria": ("Serve a Library that speaks to this kind of edit.", False),
-    "no_answer": ("", False),
-    "truncated": ("", False),
-    "no_logprobs": ("Serve another protocol, or a model that reports log-probabilities.", False),
+    **dict.fromkeys(("input", "no_answer", "truncated"), ""),
+    "image": "Send another image.",
+    "not_gradable": _LOW,
+    "nothing_to_measure": "Serve a Library that speaks to this kind of edit, or another judge.",
+    "no_criteria": "Serve a Library that speaks to this kind of edit.",
+    "no_logprobs": "Serve another protocol, or a model that reports log-probabilities.",
 }
-"""Failures whose message is written by this package about the request."""
+"""Failures whose message is written by this package about the request, each with its remedy."""
 _LONGEST = 300
 
 UPSTREAM_TROUBLE = frozenset({"timeout", "rate_limited", "unreachable", "server_error", "bad_response", "unauthorized"})
@@ -115,12 +112,11 @@ def fault_of(failure: Failure) -> Fault:
 
     Messages that may name the judge's endpoint are replaced; an unknown code is reported without its message.
     """
-    fault = _OWN.get(failure.code) or _UPSTREAM.get(failure.code)
-    if fault is not None:
-        return fault
+    for fault in _KNOWN:
+        if fault.code == failure.code:
+            return fault
     if failure.code in _OWN_WORDS:
-        remedy, retryable = _OWN_WORDS[failure.code]
-        return Fault(failure.code, failure.message[:_LONGEST], remedy, retryable)
+        return Fault(failure.code, failure.message[:_LONGEST], _OWN_WORDS[failure.code])
     return Fault(failure.code, "The judge could not judge this.")
 
 

@@ -79,6 +79,7 @@ class Service:
         self.judge = judge
         self._thread = asyncio.Lock()
         self._turn = asyncio.Lock()
+        self._taken = False
         self.scorer = Scorer(judge, library, limits, self._made)
         self.readiness = Readiness(agent.find_out if (agent := model_judge(judge)) else None)
         self.log: RequestLog | None = None
@@ -212,8 +213,11 @@ class Service:
         if len(body) > _AT_ONCE:
             async with self._thread:
                 return await asyncio.to_thread(read)
-        async with self._turn:  # one in each turn of the event loop, so that many at once do not block it
-            await asyncio.sleep(0)
+        async with self._turn:
+            if self._taken:  # one body in each turn of the event loop, so that many at once do not block it
+                await asyncio.sleep(0)
+            self._taken = True
+            asyncio.get_running_loop().call_soon(setattr, self, "_taken", False)
             return read()
 
     async def end(self) -> None:

@@ -268,9 +268,7 @@ LARGE["JPEG"] = {"progressive": True}
 
 @pytest.mark.usefixtures("tight")
 @pytest.mark.parametrize("kind", LARGE)
-def test_other_large_photographs_are_scaled_down_as_they_are_unpacked(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_large_photographs_are_scaled_down_as_they_are_unpacked(kind, monkeypatch):
     monkeypatch.setattr(images, "_BAND_PIXELS", 5_000)
     large = scene(80, 60).resize((601, 442), Image.Resampling.NEAREST)
     picture = load(encode(large, kind, **LARGE[kind]))
@@ -304,9 +302,7 @@ def test_scaling_down_keeps_transparency_turns_and_depth(monkeypatch: pytest.Mon
         ("JPEG", (1400, 1300), {}, "1.75 megapixels"),
     ],
 )
-def test_what_cannot_be_unpacked_within_bounds_is_refused(
-    kind: str, size: tuple[int, int], options: dict[str, object], says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_unpacked_within_bounds_is_refused(kind, size, options, says, monkeypatch):
     data = encode(Image.new("RGB", size), kind, **options)
     monkeypatch.setattr(ImageFile.ImageFile, "load", lambda _: pytest.fail("it was unpacked"))
     assert says in refused(data)

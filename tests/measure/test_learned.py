@@ -53,9 +53,7 @@ def edit() -> tuple[np.ndarray, np.ndarray]:
     return source, 255 - source
 
 
-def test_learned_measures_are_known_only_where_an_encoder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_learned_measures_are_known_only_where_an_encoder_is_named(tmp_path, monkeypatch):
     assert {name for name, each in MEASURES.items() if each.learned} == set(ROLES)
     assert not set(ROLES) & set(known_measures()) and len(known_measures()) == len(MEASURES) - len(ROLES)
     monkeypatch.setenv("RH_LEARNED_IMAGE", str(write_image_encoder(tmp_path)))
@@ -129,9 +127,7 @@ def example() -> Example:
     return Example("e", REQUEST.instruction, source, (candidate, source))
 
 
-def test_readings_are_cached_per_encoder_and_taken_only_where_they_are_named(
-    named: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readings_are_cached_per_encoder_and_taken_only_where_they_are_named(named, monkeypatch):
     source, candidate = (Loaded.of(image(each)) for each in edit())
     cache = JudgmentCache(named / "cache")
     assert set(measure(source, candidate, REQUEST, ["sharpness"], cache).readings) == {"sharpness"}
@@ -147,9 +143,7 @@ def test_readings_are_cached_per_encoder_and_taken_only_where_they_are_named(
     assert other["subject_identity"] != first["subject_identity"]
 
 
-def test_a_rubric_with_a_learned_measure_is_judged_and_released_with_its_encoder(
-    named: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rubric_with_a_learned_measure_is_judged_and_released_with_its_encoder(named, monkeypatch):
     judged = MeasuredJudge().judge_now(example(), library())
     assert judged.failure is None and "embeddings of source and candidate" in str(judged.steps)
     release = make_release("measured", library())
@@ -162,9 +156,7 @@ def test_a_rubric_with_a_learned_measure_is_judged_and_released_with_its_encoder
     assert failed.failure is not None and "RH_LEARNED_IMAGE is not set" in failed.failure.message
 
 
-def test_the_first_use_downloads_an_encoder_and_says_how_large_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_first_use_downloads_an_encoder_and_says_how_large_it_is(tmp_path, monkeypatch, caplog):
     pytest.importorskip("huggingface_hub")
     folder = write_image_encoder(tmp_path / "image")
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -187,9 +179,7 @@ def test_the_first_use_downloads_an_encoder_and_says_how_large_it_is(
     assert subject_identity(view(*edit()), REQUEST).grade is not None, "the Hub is not asked again"
 
 
-def test_an_encoder_that_cannot_be_downloaded_is_not_asked_for_again_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_that_cannot_be_downloaded_is_not_asked_for_again_at_once(tmp_path, monkeypatch):
     with running_hub(tmp_path, monkeypatch) as hub:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setenv("RH_LEARNED_IMAGE", f"ann/missing@{COMMIT}")

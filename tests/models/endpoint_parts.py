@@ -1,15 +1,27 @@
 """A pool of endpoints that lives by a virtual clock, and calls that fail as told."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 from virtual_time import now
 
 from rewardharness.models.base import ModelError
 from rewardharness.models.endpoints import EndpointPool
 from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
 ONE = ("a",)
 THREE = ("a", "b", "c")
+
+
+@asynccontextmanager
+async def opened(*urls, kind="vllm", name="judge", settings=EndpointSettings()):
+    """A model of these servers that is closed in the end."""
+    model = OpenAICompatibleModel(kind, name, urls, settings)
+    try:
+        yield model
+    finally:
+        await model.close()
 
 
 def pool(aliases=ONE, chance=lambda: 1.0, **options) -> EndpointPool:

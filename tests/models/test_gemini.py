@@ -4,6 +4,7 @@ import json
 import sys
 import traceback
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from model_server import Answer, Fault, ModelServer, refused_url
@@ -130,16 +131,13 @@ def test_a_reply_that_was_cut_off_says_so():
 
 PER_DAY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s"}
 
+TOO_LONG = "The input token count exceeds the maximum number of tokens"
 FAULTS = {
     "key": (lambda: failure(400, "INVALID_ARGUMENT", "API key not valid."), "unauthorized", 1),
     "denied": (lambda: failure(403, "PERMISSION_DENIED", KEY), "unauthorized", 1),
     "model": (lambda: failure(404, "NOT_FOUND", "models/x is not found"), "model_not_found", 1),
     "argument": (lambda: failure(400, "INVALID_ARGUMENT", f"bad {KEY}"), "bad_request", 1),
-    "too long": (
-        lambda: failure(400, "X", "The input token count exceeds the maximum number of tokens"),
-        "context_too_long",
-        1,
-    ),
+    "too long": (lambda: failure(400, "X", TOO_LONG), "context_too_long", 1),
     "busy": (lambda: failure(429, "RESOURCE_EXHAUSTED", "quota"), "rate_limited", 8),
     "busy for long": (lambda: failure(429, "RESOURCE_EXHAUSTED", "quota", [PER_DAY]), "rate_limited", 1),
     "busy by header": (lambda: failure(429, "X", "quota", headers={"Retry-After": "3600"}), "rate_limited", 1),
@@ -148,16 +146,13 @@ FAULTS = {
     "page": (lambda: Answer(b"<html>", 502, {"Content-Type": "text/html"}), "server_error", 5),
     "blocked": (lambda: {"promptFeedback": {"blockReason": "SAFETY"}}, "refused", 1),
     "stopped": (lambda: {"candidates": [{"finishReason": "SAFETY"}]}, "refused", 1),
-    "nothing": (lambda: {}, "bad_response", 3),
     "no text": (lambda: {"candidates": [{"finishReason": "STOP", "content": {"parts": []}}]}, "bad_response", 3),
+    "nothing": (dict, "bad_response", 3),
     "odd": (lambda: {"candidates": "x"}, "bad_response", 3),
     "list": (lambda: Answer(b"[1]"), "bad_response", 3),
     "null": (lambda: Answer(b"null"), "bad_response", 3),
-    "html": (lambda: Fault("html"), "bad_response", 3),
-    "garbage": (lambda: Fault("garbage"), "bad_response", 3),
-    "empty": (lambda: Fault("empty"), "bad_response", 3),
-    "torn": (lambda: Fault("reset"), "unreachable", 8),
-    "truncated": (lambda: Fault("truncated"), "unreachable", 8),
+    **{name: (partial(Fault, name), "bad_response", 3) for name in ("html", "garbage", "empty")},
+    **{name: (partial(Fault, name), "unreachable", 8) for name in ("reset", "truncated")},
 }
 
 

@@ -5,12 +5,12 @@ import random
 import threading
 import traceback
 from collections import Counter
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
 import pytest
 from clocks import PutOnLoop
+from endpoint_parts import opened as opened_model
 from model_server import Answer, Fault, ModelServer, completion, refused_url
 
 from rewardharness.errors import InputError, describe
@@ -27,13 +27,7 @@ HELLO = ChatRequest((Message.of("user", "hello"),))
 LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)
 
 
-@asynccontextmanager
-async def opened(*urls, settings=QUICK, kind="vllm"):
-    model = OpenAICompatibleModel(kind, "judge", urls, settings)
-    try:
-        yield model
-    finally:
-        await model.close()
+opened = partial(opened_model, settings=QUICK)
 
 
 def ask(server, request=HELLO, settings=QUICK, urls=None, loop=None) -> Reply:
@@ -138,33 +132,19 @@ def test_connections_of_an_earlier_event_loop_are_forgotten():
 
 # ---- faults, one by one
 
-ALWAYS = [
-    # fault, code, requests that are sent, retryable
-    ("reset", "unreachable", 8, True),
-    ("truncated", "unreachable", 8, True),
-    ("huge", "bad_response", 3, True),
-    ("garbage", "bad_response", 3, True),
-    ("empty", "bad_response", 3, True),
-    ("html", "bad_response", 3, True),
-    ("null", "bad_response", 3, True),
-    ("no_choices", "bad_response", 3, True),
-    ("null_content", "bad_response", 3, True),
-    ("number_content", "bad_response", 3, True),
-    ("refusal", "refused", 1, False),
-    ("content_filter", "refused", 1, False),
+
+ALWAYS = [  # fault, code, requests that are sent, retryable
+    *((name, "unreachable", 8, True) for name in ("reset", "truncated")),
+    *((name, "bad_response", 3, True) for name in ("huge", "garbage", "empty", "html", "null")),
+    *((name, "bad_response", 3, True) for name in ("no_choices", "null_content", "number_content")),
+    *((name, "refused", 1, False) for name in ("refusal", "content_filter")),
+    *((name, "bad_request", 1, False) for name in ("bad_request", "bad_schema", "bad_image", "too_many_images")),
+    *((name, "bad_request", 1, False) for name in ("413", "redirect")),
+    *((name, "unauthorized", 1, False) for name in ("401", "403")),
+    *((name, "server_error", 5, True) for name in ("500", "503")),
     ("context", "context_too_long", 1, False),
-    ("bad_request", "bad_request", 1, False),
-    ("bad_schema", "bad_request", 1, False),
-    ("bad_image", "bad_request", 1, False),
-    ("too_many_images", "bad_request", 1, False),
-    ("401", "unauthorized", 1, False),
-    ("403", "unauthorized", 1, False),
     ("404", "model_not_found", 1, False),
-    ("413", "bad_request", 1, False),
     ("429", "rate_limited", 8, True),
-    ("500", "server_error", 5, True),
-    ("503", "server_error", 5, True),
-    ("redirect", "bad_request", 1, False),
 ]
 
 

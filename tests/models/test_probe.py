@@ -2,24 +2,23 @@ import asyncio
 import zlib
 
 import pytest
+from endpoint_parts import opened
 from model_server import Answer, Fault, ModelServer, completion, error
 
 from rewardharness.models.base import ChatRequest, Message
 from rewardharness.models.limits import EndpointSettings
-from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import picture
 from rewardharness.models.wire import Capabilities
 
 CHOICE = ChatRequest((Message.of("user", picture(), "?"),), choices=("A", "B"), top_logprobs=2)
 
 
-def probe(*servers, name="judge", kind="vllm", key=None):
+def probe(*servers, name="judge", key=None):
     async def main():
-        model = OpenAICompatibleModel(kind, name, [server.url for server in servers], EndpointSettings(api_key=key))
-        try:
+        async with opened(
+            *(server.url for server in servers), name=name, settings=EndpointSettings(api_key=key)
+        ) as model:
             return await model.probe()
-        finally:
-            await model.close()
 
     return asyncio.run(main())
 
@@ -109,16 +108,12 @@ def test_a_constraint_that_only_seems_to_hold():
     assert not capabilities(respond=lambda call: completion("zq-heron-18")).choice
 
 
-def test_what_was_found_is_used():
-    async def main():
-        model = OpenAICompatibleModel("vllm", "judge", [server.url])
-        await model.probe()
-        server.calls.clear()
-        await model.ask(CHOICE)
-        await model.close()
-
+async def test_what_was_found_is_used():
     with ModelServer(rejects=("uuid", "structured_outputs")) as server:
-        asyncio.run(main())
+        async with opened(server.url) as model:
+            await model.probe()
+            server.calls.clear()
+            await model.ask(CHOICE)
         (call,) = server.calls
         assert "structured_outputs" not in call.json and call.images[0][1] is None
 

@@ -16,11 +16,13 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from endpoint_parts import opened, outcome
 from PIL import Image
 
 from rewardharness.cli.main import main
@@ -33,7 +35,6 @@ from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
-from rewardharness.models.probe import Probe
 from rewardharness.schema import Example, ImageInput
 
 # Read here, at import: tests see an environment without the caller's settings.
@@ -88,12 +89,11 @@ def metrics(url: str) -> dict[str, float]:
     """Sums of the server's counters, by name."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics", timeout=30) as response:
         lines = response.read().decode().splitlines()
-    found: dict[str, float] = {}
+    found: dict[str, float] = defaultdict(float)
     for line in lines:
         if line and not line.startswith("#"):
             name, value = line.rsplit(" ", 1)
-            name = name.partition("{")[0]
-            found[name] = found.get(name, 0.0) + float(value)
+            found[name.partition("{")[0]] += float(value)
     return found
 
 
@@ -113,50 +113,32 @@ def ask(url: str, *requests: ChatRequest, name: str = "judge"):
     """Ask one thing after the other; an error is returned in its place."""
 
     async def run() -> list[Reply | ModelError]:
-        model = OpenAICompatibleModel("vllm", name, [url])
-        found: list[Reply | ModelError] = []
-        try:
-            for request in requests:
-                try:
-                    found.append(await model.ask(request))
-                except ModelError as error:
-                    found.append(error)
-        finally:
-            await model.close()
-        return found
-
-    return asyncio.run(run())
-
-
-def probe(url: str) -> Probe:
-    async def run() -> Probe:
-        model = OpenAICompatibleModel("vllm", "judge", [url])
-        try:
-            return (await model.probe())[0]
-        finally:
-            await model.close()
+        async with opened(url, name=name) as model:
+            return [await outcome(model.ask(request)) for request in requests]
 
     return asyncio.run(run())
 
 
 def examples(number: int) -> list[Example]:
-    found = []
-    for each in range(number):
-        images = [ImageInput(name, data=picture().data) for name in ("source", "first", "second")]
-        found.append(Example(f"e{each}", "make the box red", images[0], tuple(images[1:])))
-    return found
+    def image(name: str) -> ImageInput:
+        return ImageInput(name, data=picture().data)
+
+    return [
+        Example(f"e{each}", "make the box red", image("source"), (image("first"), image("second")))
+        for each in range(number)
+    ]
 
 
 # ---- what is asked reaches the model
 
 
-def test_the_probe_finds_out_what_vllm_can_do(url: str) -> None:
-    found = probe(url)
-    assert found.error is None
+async def test_the_probe_finds_out_what_vllm_can_do(url: str) -> None:
+    async with opened(url) as model:
+        [found] = await model.probe()
     can = found.capabilities
-    assert can is not None
-    assert (can.vision, can.schema, can.choice, can.logprobs, can.uuid, can.send_once) == (True,) * 6 and can.proven
-    assert can.models == ("judge",) and can.max_model_len == 16384 and can.fingerprint.startswith("vllm-")
+    assert found.error is None and can is not None and can.proven
+    assert (can.vision, can.schema, can.choice, can.logprobs, can.uuid, can.send_once) == (True,) * 6
+    assert (can.models, can.max_model_len) == (("judge",), 16384) and can.fingerprint.startswith("vllm-")
 
 
 def test_an_image_reaches_the_model_and_another_one_is_another_question(url: str) -> None:
@@ -231,23 +213,19 @@ def ask_counted(url: str, *requests: ChatRequest, claim: bool = False) -> tuple[
     """Ask with images sent once; also return how many bytes each body had. `claim`: believe all was sent before."""
 
     async def run() -> tuple[list[Reply], list[int]]:
-        model = OpenAICompatibleModel("vllm", "judge", [url], EndpointSettings(send_once=True))
         sizes: list[int] = []
-        acquire = model._budget.acquire
 
         async def counted(size: int) -> None:
             sizes.append(size)
             await acquire(size)
 
-        try:
+        async with opened(url, settings=EndpointSettings(send_once=True)) as model:
             await model.probe()
-            model._budget.acquire = counted  # type: ignore[method-assign]
+            acquire, model._budget.acquire = model._budget.acquire, counted  # type: ignore[method-assign]
             if claim:
                 for server in model._servers.values():
                     server.sent.update((image.sha256, None) for request in requests for image in request.images)
             return [await model.ask(request) for request in requests], sizes
-        finally:
-            await model.close()
 
     return asyncio.run(run())
 

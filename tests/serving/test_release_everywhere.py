@@ -3,7 +3,7 @@
 import hashlib
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,14 +112,8 @@ CASES: list[tuple[str, Protocol]] = [("measured", "chain"), ("vllm:judge", "dire
 
 @pytest.mark.parametrize(("judge", "protocol"), CASES)
 def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
-    judge: str,
-    protocol: Protocol,
-    folder: Path,
-    library: Library,
-    tmp_path: Path,
-    own_home: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    judge, protocol, folder, library, tmp_path, own_home, capsys
+):
     path = tmp_path / "release.json"
     with released(judge, protocol, library, path) as (release, url):
         where = [] if url is None else ["--judge", url]
@@ -142,9 +136,7 @@ def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
         assert reply["comparison"][name] == record[name]
 
 
-def test_a_deployed_release_is_named_as_elsewhere(
-    folder: Path, library: Library, tmp_path: Path, own_home: Path
-) -> None:
+def test_a_deployed_release_is_named_as_elsewhere(folder, library, tmp_path, own_home):
     path = tmp_path / "release.json"
     save_release(make_release("measured", library), path)
     assert main(["release", "deploy", str(path), "--target", "prod"]) == 0
@@ -171,9 +163,7 @@ def changed(path: Path) -> None:
         ("vllm:judge", None, Places("vllm:other@http://127.0.0.1:9/v1"), "vllm:other"),
     ],
 )
-def test_an_app_that_cannot_keep_to_its_release_does_not_start(
-    judge: str, spoil: Callable[[Path], None] | None, places: Places, says: str, library: Library, tmp_path: Path
-) -> None:
+def test_an_app_that_cannot_keep_to_its_release_does_not_start(judge, spoil, places, says, library, tmp_path):
     path = tmp_path / "release.json"
     save_release(make_release(judge, library), path)
     if spoil is not None:
@@ -191,9 +181,7 @@ def test_an_app_that_cannot_keep_to_its_release_does_not_start(
         (["--router", "vllm:x@http://127.0.0.1:9/v1"], "--router needs --release"),
     ],
 )
-def test_a_wrong_release_is_one_error_with_a_remedy(
-    words: list[str], says: str, own_home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_release_is_one_error_with_a_remedy(words, says, own_home, capsys):
     assert main(["app", *words]) == 1
     said = capsys.readouterr().err
     assert says in said and "Next:" in said and "Traceback" not in said
@@ -214,9 +202,7 @@ def test_where_the_model_is_comes_from_the_settings_in_a_space(folder: Path, lib
         assert on_the_page(AppServices(asked, tmp_path, local=False), folder)["preference"]
 
 
-def test_strangers_learn_no_address_and_spend_nothing_by_program(
-    folder: Path, library: Library, tmp_path: Path
-) -> None:
+def test_strangers_learn_no_address_and_spend_nothing_by_program(folder, library, tmp_path):
     path = tmp_path / "release.json"
     save_release(make_release("vllm:judge", library), path)
     with ModelServer(lambda call: Fault("404")) as server:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 from serving_parts import ONE, PATIENCE, SOURCE, TWO, HoldingJudge, ReadyJudge, Running, later, picture, reward_of
@@ -30,7 +29,7 @@ from rewardharness.serving.client import (
     RewardClient,
     RewardServerError,
 )
-from rewardharness.serving.client_wire import batches, encode
+from rewardharness.serving.client_wire import batches
 from rewardharness.serving.limits import Limits
 
 RELEASE = "ab" * 32
@@ -113,18 +112,6 @@ def test_many_edits_come_back_in_order_whatever_the_batches(server: Running, tmp
     assert all(reward.reason == "" for reward in found)
 
 
-def test_pixels_are_sent_as_the_picture_that_they_are(server: Running) -> None:
-    pixels = np.random.default_rng(5).integers(0, 256, (8, 9, 3), dtype=np.uint8)
-    floats = np.moveaxis(pixels, 2, 0).astype(np.float32) / 255
-    with RewardClient(server.url) as client:
-        found = client.score([ask(pixels), ask(floats), Ask(TEXT, pixels, ONE), ask(pixels.astype(np.int64)), ask(7)])
-    assert [reward.reward is None for reward in found] == [False, False, False, True, True]
-    assert found[0].reward == found[1].reward
-    assert "int64" in found[3].reason and "of type int, which is no image" in found[4].reason
-    with Image.open(io.BytesIO(encode(floats, "x").data)) as picture:
-        assert np.array_equal(np.asarray(picture), pixels)
-
-
 def test_what_cannot_be_sent_or_judged_has_a_reason_and_no_number(tmp_path: Path) -> None:
     judge = ReadyJudge(lambda example: Failure("timeout", "late") if example.candidates[0].data == TWO else None)
     asks = [ask(ONE), ask(TWO), ask(tmp_path / "nothing.png"), Ask(" ", SOURCE, ONE), ask(b""), ask(ONE)]
@@ -200,9 +187,7 @@ def test_trouble_that_may_pass_is_waited_for_as_long_as_the_server_says() -> Non
         ([(429, {"retry-after": "3600"}, b"{}")], "busy"),
     ],
 )
-def test_trouble_that_stays_is_an_error_or_nothing_as_asked_and_never_a_number(
-    replies: list[Reply | None], code: str
-) -> None:
+def test_trouble_that_stays_is_an_error_or_nothing_as_asked_and_never_a_number(replies, code):
     with saying(*replies):
         [reward] = score(QUIET)
     assert reward.reward is None and reward.error is not None

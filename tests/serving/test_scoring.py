@@ -51,12 +51,16 @@ class Leaning(ReadyJudge):
         )
 
 
+async def compared(scorer: Scorer, *images: bytes) -> tuple:
+    result = await scorer.score(edit(*images), soon(), both_orders=True)
+    return result.results, result.comparison
+
+
 @pytest.mark.parametrize("lean", [0.0, 0.001, 5.0])
 async def test_a_lean_to_one_place_cancels_out(lean: float) -> None:
     scorer = Scorer(Leaning(lean), EMPTY, Limits())
     for first, second in ((ONE, TWO), (TWO, ONE)):
-        result = await scorer.score(edit(first, second), soon(), both_orders=True)
-        items, comparison = result.results, result.comparison
+        items, comparison = await compared(scorer, first, second)
         difference = reward_of(first) - reward_of(second)
         assert comparison.preference == ("A" if difference > 0 else "B")
         assert comparison.margin == pytest.approx(abs(difference)) and comparison.position_consistent is (lean < 1)
@@ -66,17 +70,14 @@ async def test_a_lean_to_one_place_cancels_out(lean: float) -> None:
 
 
 async def test_two_images_that_are_one_are_level() -> None:
-    result = await Scorer(Leaning(0.3), EMPTY, Limits()).score(edit(ONE, ONE), soon(), both_orders=True)
-    items, comparison = result.results, result.comparison
+    items, comparison = await compared(Scorer(Leaning(0.3), EMPTY, Limits()), ONE, ONE)
     assert (comparison.preference, comparison.ranking, comparison.margin) == ("tie", (("A", "B"),), 0.0)
     assert items[0].ok
 
 
 @pytest.mark.parametrize("fails", [0, 1])
 async def test_half_a_comparison_is_none(fails: int) -> None:
-    scorer = Scorer(Leaning(0.0, fails), EMPTY, Limits())
-    result = await scorer.score(edit(ONE, TWO), soon(), both_orders=True)
-    items, comparison = result.results, result.comparison
+    items, comparison = await compared(Scorer(Leaning(0.0, fails), EMPTY, Limits()), ONE, TWO)
     assert (comparison.preference, comparison.margin) == (None, None)
     assert comparison.error is not None and comparison.error.code == "timeout"
     assert [item.reward for item in items] == [None, None]

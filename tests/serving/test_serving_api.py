@@ -195,9 +195,7 @@ def many(piece: str, count: int = 100_000) -> str:
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else value,
 )
-def test_a_body_of_many_values_is_refused_before_its_values_are_checked(
-    path: str, body: str, status: int, code: str, server: Running
-) -> None:
+def test_a_body_of_many_values_is_refused_before_its_values_are_checked(path, body, status, code, server):
     answered = server.ask("POST", path, body.encode(), {"Content-Type": "application/json"})
     assert (answered.status, answered.code) == (status, code)
 

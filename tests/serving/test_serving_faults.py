@@ -255,9 +255,7 @@ def test_a_judge_that_hangs_costs_no_more_than_the_deadline() -> None:
         assert running.post("/score", edit(ONE)).json["results"][0]["ok"] is True
 
 
-def test_a_judge_that_fails_says_so_in_words_that_give_nothing_away(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+def test_a_judge_that_fails_says_so_in_words_that_give_nothing_away(caplog, tmp_path):
     troubles = {
         ONE: Failure("unreachable", f"{SECRET} cannot be reached."),
         TWO: RuntimeError(f"no route to {SECRET}"),

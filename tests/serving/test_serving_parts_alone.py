@@ -92,9 +92,7 @@ def test_metrics_are_written_as_prometheus_reads_them() -> None:
     assert all(line.startswith(("#", *names)) and "_created" not in line for line in lines)
 
 
-def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path, caplog):
     dropped = threading.Semaphore(0)
     (tmp_path / "folder").mkdir()
     log = RequestLog(tmp_path / "folder", dropped.release)
@@ -236,29 +234,20 @@ async def test_many_small_requests_at_once_leave_room_for_others_in_between() ->
 LOCAL = HostCheck.listening("127.0.0.1")
 OPEN = HostCheck.listening("0.0.0.0", ["ann-demo.hf.space"])
 OWN = [
-    (LOCAL, "localhost:7860", "http://localhost:7860"),
-    (LOCAL, "127.0.0.1:7860", "http://127.0.0.1:7860"),
+    *((LOCAL, f"{host}:7860", f"http://{host}:7860") for host in ("localhost", "127.0.0.1")),
     (LOCAL, "[::1]:7860"),
-    (OPEN, "ann-demo.hf.space", "https://ann-demo.hf.space"),
-    (OPEN, "10.0.0.7:7860", "https://ann-demo.hf.space"),
+    *((OPEN, host, "https://ann-demo.hf.space") for host in ("ann-demo.hf.space", "10.0.0.7:7860")),
     (OPEN, "192.168.1.5:7860", "http://192.168.1.5:7860"),
     (HostCheck.listening("box"), "BOX:7860", "http://box:7860"),
 ]
 FOREIGN = [
-    (LOCAL, "evil.example:7860", "http://evil.example:7860"),
-    (LOCAL, "evil.example:7860"),
-    (LOCAL, "192.168.1.5:7860"),
-    (LOCAL, "localhost.evil.example"),
-    (LOCAL, "127.0.0.1.evil.example:7860"),
-    (LOCAL, "localhost:80@evil.example"),
-    (LOCAL, "localhost:7860", "null"),
-    (LOCAL, "localhost:7860", ""),
-    (LOCAL, "localhost:7860", "http://localhost:3000"),
-    (LOCAL, "localhost:7860", "http://localhost:7860", "http://evil.example"),
+    *((LOCAL, host) for host in ("evil.example:7860", "192.168.1.5:7860", "localhost.evil.example")),
+    *((LOCAL, host) for host in ("127.0.0.1.evil.example:7860", "localhost:80@evil.example")),
+    *((check, "evil.example:7860", "http://evil.example:7860") for check in (LOCAL, OPEN)),
+    *((LOCAL, "localhost:7860", page) for page in ("null", "", "http://localhost:3000")),
     (LOCAL, "localhost:7860", "http://localhost:7860.evil.example"),
-    (OPEN, "evil.example:7860", "http://evil.example:7860"),
-    (OPEN, "ann-demo.hf.space", "https://eve-demo.hf.space"),
-    (OPEN, "ann-demo.hf.space", "https://ann-demo.hf.space:8443"),
+    (LOCAL, "localhost:7860", "http://localhost:7860", "http://evil.example"),
+    *((OPEN, "ann-demo.hf.space", f"https://{page}") for page in ("eve-demo.hf.space", "ann-demo.hf.space:8443")),
 ]
 
 

@@ -122,9 +122,7 @@ def test_a_released_judge_scores_texts_over_http(evolved: tuple[Path, dict[str, 
     assert served[0].reward == pytest.approx(5 / 6)
 
 
-def test_other_commands_take_texts(
-    evolved: tuple[Path, dict[str, Any]], model: ModelServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_commands_take_texts(evolved, model, tmp_path, capsys):
     folder, _ = evolved
     judge = ["--judge", f"openai:judge@{model.url}", "--protocol", "direct"]
     judge += ["--library", str(folder / "run" / "library")]
@@ -148,9 +146,7 @@ def test_other_commands_take_texts(
         ({"edited": {"text": "t", "rank": 1}}, "not an image"),
     ],
 )
-def test_what_belongs_to_no_task_is_refused(
-    evolved: tuple[Path, dict[str, Any]], model: ModelServer, body: dict[str, Any], problem: str
-) -> None:
+def test_what_belongs_to_no_task_is_refused(evolved, model, body, problem):
     from serving_parts import ReadyJudge
 
     with Running(ReadyJudge()) as server:

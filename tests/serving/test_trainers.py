@@ -119,22 +119,19 @@ def part(text: object) -> dict:
     return {"type": "text", "text": text}
 
 
-@pytest.mark.parametrize(
-    ("prompt", "text"),
-    [
-        ("make it blue", "make it blue"),
-        ([said("You edit images.", "system"), said("make it blue")], "make it blue"),
-        ([said([{"type": "image"}, part("make it"), part("blue")])], "make it blue"),
-        ([said("hello"), said("Yes?", "assistant"), said("make it blue"), said("Sure:", "assistant")], "make it blue"),
-        *[
-            (each, None)
-            for each in (None, 3, 0.5, True, b"make it blue", {}, said("make it blue"), [None], [3], [], [{}])
-        ],
-        *[(each, None) for each in (["make it blue"], [said(None)], [said([])], [said(7)], [said("blue", "system")])],
-        *[([said([part(each)])], None) for each in (None, 3, " ")],
-        ([said("make it blue"), said([{"type": "image"}])], None),
-    ],
-)
+BLUE = "make it blue"
+SAID = [
+    BLUE,
+    [said("You edit images.", "system"), said(BLUE)],
+    [said([{"type": "image"}, part("make it"), part("blue")])],
+    [said("hello"), said("Yes?", "assistant"), said(BLUE), said("Sure:", "assistant")],
+]
+UNSAID = [None, 3, 0.5, True, b"make it blue", {}, said(BLUE), [None], [3], [], [{}], [BLUE]]
+UNSAID += [[said(content)] for content in (None, [], 7, *([part(text)] for text in (None, 3, " ")))]
+UNSAID += [[said("blue", "system")], [said(BLUE), said([{"type": "image"}])]]
+
+
+@pytest.mark.parametrize(("prompt", "text"), [*((each, BLUE) for each in SAID), *((each, None) for each in UNSAID)])
 def test_an_instruction_is_text_or_a_conversation_and_nothing_else_is_scored(server, judge, prompt, text):
     log, reward = {}, EditReward(server.url, instruction="prompt")
     judge.asked.clear()
@@ -214,7 +211,7 @@ def test_both_kinds_say_what_they_take_and_what_it_means():
 def test_trl_awaits_it_and_it_holds_the_server_to_who_judged_at_first(server):
     async def train(reward: AsyncEditReward) -> tuple[list, str]:
         scored = await ask(reward, picture(2), BAD)
-        judge = reward._asked.identity.judge
+        judge = reward._client.identity.judge
         pickle.dumps(reward)  # in use, and still nothing of the loop goes along
         await reward.close()
         return scored, judge
@@ -222,19 +219,6 @@ def test_trl_awaits_it_and_it_holds_the_server_to_who_judged_at_first(server):
     reward = AsyncEditReward(server.url)
     for each in (reward, pickle.loads(pickle.dumps(reward))):  # our own
         assert asyncio.run(train(each)) == (rewards(2, None), "ready")
-
-
-def test_a_server_that_dies_is_an_error_or_none_and_never_a_number():
-    patient_not = replace(ONCE, on_error="none")
-    with Running(ReadyJudge()) as server:
-        raising, quiet = EditReward(server.url, settings=ONCE), EditReward(server.url, settings=patient_not)
-    with pytest.raises(RewardServerError):
-        ask(raising, picture(2))
-    assert ask(quiet, picture(2)) == [None]
-    raising.close()
-    quiet.close()
-    with pytest.raises(RewardServerError):
-        EditReward(server.url, settings=patient_not)
 
 
 @pytest.mark.parametrize("make", [EditReward, AsyncEditReward])
@@ -423,9 +407,7 @@ def test_arrays_of_all_shapes_arrive_as_they_are(shape, kind):
         (np.zeros((5, 6)), "three dimensions"),
         (np.zeros((5, 6, 7)), "number of channels"),
         (np.zeros((3, 4, 4), np.int32), "int32"),
-        (np.full((3, 4, 4), -1.0), r"belong in \[0, 1\]"),
-        (np.full((3, 4, 4), np.nan), r"belong in \[0, 1\]"),
-        (np.full((3, 4, 4), 255.0), r"belong in \[0, 1\]"),
+        *((np.full((3, 4, 4), value), r"belong in \[0, 1\]") for value in (-1.0, np.nan, 255.0)),
         ("a text", "of type str"),
         (None, "of type NoneType"),
     ],

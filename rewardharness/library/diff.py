@@ -31,13 +31,8 @@ class EntryDiff:
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as a JSON object."""
-        return {
-            "name": self.name,
-            "kind": self.after.kind,
-            "notes": list(self.notes),
-            "document_diff": self.document,
-            "rubric_diff": self.rubric,
-        }
+        texts = {"document_diff": self.document, "rubric_diff": self.rubric}
+        return {"name": self.name, "kind": self.after.kind, "notes": list(self.notes), **texts}
 
 
 @dataclass(frozen=True)
@@ -113,8 +108,7 @@ def _entry_notes(before: Entry, after: Entry) -> Iterator[str]:
     if before.description != after.description:
         yield f"The description changed from {before.description!r} to {after.description!r}."
     yield from _trigger_notes(before, after)
-    for key in sorted({*before.metadata, *after.metadata} - {"triggers"}):
-        yield from _value_note(f"metadata.{key}", before.metadata.get(key), after.metadata.get(key))
+    yield from _mapping_notes("metadata", {**before.metadata, "triggers": None}, {**after.metadata, "triggers": None})
     yield from _value_note("The measure", before.measure, after.measure)
     for key, label in (("system_prompt", "The system prompt"), ("body", "The body")):
         old, new = getattr(before, key) or "", getattr(after, key) or ""
@@ -125,35 +119,29 @@ def _entry_notes(before: Entry, after: Entry) -> Iterator[str]:
 
 
 def _trigger_notes(before: Entry, after: Entry) -> Iterator[str]:
-    old, new = [str(trigger) for trigger in before.triggers], [str(trigger) for trigger in after.triggers]
-    added = [trigger for trigger in new if trigger not in old]
-    removed = [trigger for trigger in old if trigger not in new]
-    if added:
-        yield f"Triggers added: {', '.join(added)}."
-    if removed:
-        yield f"Triggers removed: {', '.join(removed)}."
+    old, new = (list(map(str, entry.triggers)) for entry in (before, after))
+    for verb, listed, others in (("added", new, old), ("removed", old, new)):
+        differing = [trigger for trigger in listed if trigger not in others]
+        if differing:
+            yield f"Triggers {verb}: {', '.join(differing)}."
     if old and not new:
         yield "All triggers were removed; the description determines when the entry applies."
 
 
 def _value_note(label: str, old: Any, new: Any) -> Iterator[str]:
-    if old == new:
-        return
-    if old is None:
+    if old is None and new is not None:
         yield f"{label} {_format(new)} was added."
-    elif new is None:
+    elif new is None and old is not None:
         yield f"{label} {_format(old)} was removed."
-    else:
+    elif old != new:
         yield f"{label} changed from {_format(old)} to {_format(new)}."
 
 
 def _format(value: Any) -> str:
     """Format a value: quoted text, a comma-separated tuple, or JSON."""
-    if isinstance(value, str):
-        return repr(value)
     if isinstance(value, tuple):
         return ", ".join(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _mapping_notes(label: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -162,12 +150,10 @@ def _mapping_notes(label: str, old: Mapping[str, Any], new: Mapping[str, Any]) -
 
 
 def _rubric_notes(before: Rubric | None, after: Rubric | None) -> Iterator[str]:
-    old = {criterion.id: criterion for criterion in before.criteria} if before else {}
-    new = {criterion.id: criterion for criterion in after.criteria} if after else {}
-    old_shares, new_shares = before.weights() if before else {}, after.weights() if after else {}
-    for name in new:
-        if name not in old:
-            yield f"Criterion {name!r} was added with {new_shares[name]:.0%} of the weight."
+    old, new = ({row.id: row for row in rubric.criteria} if rubric else {} for rubric in (before, after))
+    old_shares, new_shares = (rubric.weights() if rubric else {} for rubric in (before, after))
+    for name in (name for name in new if name not in old):
+        yield f"Criterion {name!r} was added with {new_shares[name]:.0%} of the weight."
     for name in old:
         if name not in new:
             yield f"Criterion {name!r} was removed; it had {old_shares[name]:.0%} of the weight."
@@ -178,12 +164,11 @@ def _rubric_notes(before: Rubric | None, after: Rubric | None) -> Iterator[str]:
 def _criterion_notes(old: Criterion, new: Criterion, old_share: float, new_share: float) -> Iterator[str]:
     label = f"Criterion {old.id!r}:"
     if old.weight != new.weight:
-        before, after = f"{old.weight:g} ({old_share:.0%})", f"{new.weight:g} ({new_share:.0%})"
-        yield f"{label} the weight changed from {before} to {after}."
+        yield f"{label} the weight changed from {old.weight:g} ({old_share:.0%}) to {new.weight:g} ({new_share:.0%})."
     if old.text != new.text:
         yield f"{label} the text changed."
     if tuple(old.scale) != tuple(new.scale):
-        before, after = (f"[{criterion.scale[0]:g}, {criterion.scale[1]:g}]" for criterion in (old, new))
+        before, after = ("[{:g}, {:g}]".format(*criterion.scale) for criterion in (old, new))
         yield f"{label} the scale changed from {before} to {after}."
     yield from _value_note(f"{label} the dimension", old.dimension, new.dimension)
     yield from _value_note(f"{label} the measure", old.measure, new.measure)

@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 from rewardharness.errors import shown
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE
 from rewardharness.library.folder import MAX_TOTAL, Folder, special_kind
-from rewardharness.library.lint import LintContext, lint_entry
-from rewardharness.library.overlap import check_copied, compare_entries
+from rewardharness.library.lint import LintContext, check_copied, compare_entries, lint_entry
 from rewardharness.library.problems import SEVERITIES, Findings, Problem
 from rewardharness.library.reader import LINEAGE_FILE, FolderContent, read_folder
 from rewardharness.library.registry import REGISTRY_FILE

@@ -115,8 +115,8 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     if not changes:
         return pushed
     added = {path: new[path] for path in (*changes.added, *changes.changed)}
-    message = f"RewardHarness {__version__} with {options.library}", f"Judge: {options.judge}"
-    return replace(pushed, commit=space.commit(added, changes.deleted, head, message)[0])
+    description = f"RewardHarness {__version__} with {options.library}", f"Judge: {options.judge}"
+    return replace(pushed, commit=space.commit(added, changes.deleted, head, description)[0])
 
 
 def _check_judge(judge: str) -> None:

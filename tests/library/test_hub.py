@@ -157,9 +157,7 @@ def test_words_written_by_hand_on_either_side_survive_a_rebase(
     assert hub.files["README.md"].decode().endswith("To all.\n\nMine.\n")
 
 
-def test_a_library_that_did_not_come_from_there_does_not_overwrite(
-    hub: Hub, folder: Path, tmp_path: Path, ann: Access
-) -> None:
+def test_a_library_from_elsewhere_does_not_overwrite(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
     other.save(tmp_path / "other")
     for source in (other, tmp_path / "other"):
@@ -178,9 +176,7 @@ def test_a_library_that_did_not_come_from_there_does_not_overwrite(
     assert done.library_id == (merged := pull(REPO, access=ann).library).id and len(merged) == 4
 
 
-def test_of_four_pushers_one_wins_three_are_told_and_none_is_lost(
-    hub: Hub, folder: Path, tmp_path: Path, ann: Access
-) -> None:
+def test_of_four_pushers_one_wins_three_told_and_none_lost(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     folders = [tmp_path / f"one-{number}" for number in range(4)]
     for number, each in enumerate(folders):
         pull(REPO, to=each, access=hub.user("ann"))
@@ -206,9 +202,7 @@ def test_of_four_pushers_one_wins_three_are_told_and_none_is_lost(
     assert len(hub.repo.tags) == 5
 
 
-def test_readers_propose_and_owners_publish_what_was_merged(
-    hub: Hub, folder: Path, tmp_path: Path, ann: Access
-) -> None:
+def test_readers_propose_owners_publish_what_was_merged(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     two, bob = tmp_path / "two", hub.user("bob")
     pull(REPO, to=two, access=bob)
     reword(two, "Better.")
@@ -274,9 +268,7 @@ def grown(library: Library, text: str, entry: str = "letter-reader") -> Library:
     return child.with_lineage({"parent": library.id, "library": child.id, "step": 1})
 
 
-def test_an_evolved_library_follows_the_version_that_it_grew_from(
-    hub: Hub, folder: Path, tmp_path: Path, ann: Access
-) -> None:
+def test_an_evolved_library_follows_version_it_grew_from(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     start = Library.load(folder)
     child = grown(grown(start, "Once."), "Twice.")
     assert push(child, REPO, PushOptions(dry_run=True), access=ann).version == "v0.1.1", "it is a fast-forward"
@@ -407,9 +399,7 @@ def test_a_dry_run_shows_everything_and_writes_nothing(hub: Hub, folder: Path) -
     assert hub.files["README.md"].decode() == shown.card
 
 
-def test_changes_that_were_not_pushed_are_never_overwritten(
-    hub: Hub, folder: Path, tmp_path: Path, ann: Access
-) -> None:
+def test_unpushed_changes_are_never_overwritten(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     put(folder, "notes.txt", "mine")
     pull(REPO, to=folder, access=hub.user("ann"))
     assert (folder / "notes.txt").read_text("utf-8") == "mine"

@@ -61,9 +61,7 @@ def test_a_first_push_that_dies_at_any_request_is_repaired_by_another(hub: Hub, 
 
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_a_rebased_push_that_dies_at_any_request_is_repaired_by_another(
-    hub: Hub, tmp_path: Path, applied: bool
-) -> None:
+def test_a_rebased_push_that_dies_anywhere_is_repaired_by_another(hub: Hub, tmp_path: Path, applied: bool) -> None:
     ann, one, two = hub.user("ann"), tmp_path / "one", tmp_path / "two"
     push(write_sample(one), REPO, access=ann)
     pull(REPO, to=two, access=ann)
@@ -134,9 +132,7 @@ def test_single_answers_that_go_wrong_never_leave_half_a_push(
     assert (done.version, hub.repo.tags["v0.1.1"][0], len(hub.repo.commits)) == ("v0.1.1", hub.head, 3)
 
 
-def test_the_same_files_pushed_by_somebody_else_do_not_hide_that_the_hub_moved(
-    hub: Hub, folder: Path, ann: Access
-) -> None:
+def test_the_same_files_pushed_by_somebody_else_do_not_hide_a_moved_hub(hub: Hub, folder: Path, ann: Access) -> None:
     reword(folder, "New.")
     plan = push(folder, REPO, PushOptions(dry_run=True), access=ann)
     answer = hub.server._route

@@ -1,17 +1,24 @@
-"""Errors of the Hub, and the translation of the client's exceptions into them. No error contains a token."""
+"""The client of the Hub, and its exceptions as errors of this project, none of which contains a token."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from rewardharness import __version__
 from rewardharness.errors import HarnessError, MissingPackageError, shell, shown
 from rewardharness.leaks import masked
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+    from rewardharness.hub.repository import Access
 
 Kind = Literal["model", "dataset", "space"]
 """Type of a repository. Libraries are stored in `model` repositories."""
 
+CLIENT: Mapping[str, Any] = {"library_name": "rewardharness", "library_version": __version__}
 _FORBIDDEN = frozenset({402, 403})
 _HINTS = {
     "model": "See the versions with: rh library versions {}",
@@ -87,6 +94,23 @@ def require_client(extra: str, purpose: str) -> None:
         import huggingface_hub  # noqa: F401
     except ImportError:
         raise MissingPackageError("huggingface_hub", extra, purpose) from None
+
+
+def client(access: "Access", extra: str = "hub", purpose: str = "Libraries on the Hub") -> "HfApi":
+    """Return the client for a Hub.
+
+    Args:
+        access: How the Hub is reached.
+        extra: The extra of this package that installs the client.
+        purpose: What it is needed for.
+
+    Raises:
+        MissingPackageError: If it is not installed.
+    """
+    require_client(extra, purpose)
+    from huggingface_hub import HfApi
+
+    return HfApi(endpoint=(access.endpoint or "").rstrip("/") or None, token=access.token, **CLIENT)
 
 
 def _http_error() -> type[Exception]:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import shown
-from rewardharness.hub.errors import Context, HubError, require_client, translated
-from rewardharness.hub.repository import Access, client, saved_token
+from rewardharness.hub.errors import Context, HubError, client, require_client, translated
+from rewardharness.hub.repository import Access, saved_token
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from rewardharness.errors import shown
-from rewardharness.hub.errors import Context, translated
-from rewardharness.hub.repository import Access, client, is_repo
+from rewardharness.hub.errors import Context, client, translated
+from rewardharness.hub.repository import Access, is_repo
 
 Order = Literal["likes", "downloads", "last_modified"]
 

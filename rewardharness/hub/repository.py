@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from rewardharness import __version__
 from rewardharness.errors import shown
 from rewardharness.files import check_space
 from rewardharness.hub.downloads import Progress, cache_folder, download_files, silent_bar
-from rewardharness.hub.errors import Context, HubError, Kind, UnreachableError, require_client, translated
+from rewardharness.hub.errors import CLIENT, Context, HubError, Kind, UnreachableError, client, translated
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -30,7 +29,6 @@ MAX_FILES: Mapping[Kind, int] = {"model": 20_000, "space": 20_000, "dataset": 20
 MAX_IGNORED = 100
 """Maximum number of files that match the patterns of a download and are not wanted."""
 
-CLIENT: Mapping[str, Any] = {"library_name": "rewardharness", "library_version": __version__}
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _REPO = re.compile(rf"(?=.{{3,96}}$)(?!.*(?:--|\.\.|\.git$)){_NAME}/{_NAME}")
 _REVISION = re.compile(r"(?!.*(?:\.\.|//|\.lock$))[A-Za-z0-9][A-Za-z0-9_./+-]{0,127}")
@@ -63,23 +61,6 @@ class Access:
     """URL of the Hub; None for the default."""
     cache: Path | None = None
     """Cache folder; None for the default."""
-
-
-def client(access: Access, extra: str = "hub", purpose: str = "Libraries on the Hub") -> "HfApi":
-    """Return the client for a Hub.
-
-    Args:
-        access: How the Hub is reached.
-        extra: The extra of this package that installs the client.
-        purpose: What it is needed for.
-
-    Raises:
-        MissingPackageError: If it is not installed.
-    """
-    require_client(extra, purpose)
-    from huggingface_hub import HfApi
-
-    return HfApi(endpoint=(access.endpoint or "").rstrip("/") or None, token=access.token, **CLIENT)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,24 @@
-"""Errors of the Hub, and the translation of the client's exceptions into them. No error contains a token."""
+"""The client of the Hub, and its exceptions as errors of this project, none of which contains a token."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from rewardharness import __version__
 from rewardharness.errors import HarnessError, MissingPackageError, shell, shown
 from rewardharness.leaks import masked
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+    from rewardharness.hub.repository import Access
 
 Kind = Literal["model", "dataset", "space"]
 """Type of a repository. Libraries are stored in `model` repositories."""
 
+CLIENT: Mapping[str, Any] = {"library_name": "rewardharness", "library_version": __version__}
 _FORBIDDEN = frozenset({402, 403})
 _HINTS = {
     "model": "See the versions with: rh library versions {}",
@@ -66,7 +73,7 @@ class Context:
 @contextmanager
 def translated(context: Context) -> Iterator[None]:
     """Translate exceptions of the client in the block to `HubError`."""
-    http_error: type[Exception] = _http_error()
+    http_error = _http_error()
     try:
         yield
     except HarnessError:
@@ -89,16 +96,32 @@ def require_client(extra: str, purpose: str) -> None:
         raise MissingPackageError("huggingface_hub", extra, purpose) from None
 
 
+def client(access: "Access", extra: str = "hub", purpose: str = "Libraries on the Hub") -> "HfApi":
+    """Return the client for a Hub.
+
+    Args:
+        access: How the Hub is reached.
+        extra: The extra of this package that installs the client.
+        purpose: What it is needed for.
+
+    Raises:
+        MissingPackageError: If it is not installed.
+    """
+    require_client(extra, purpose)
+    from huggingface_hub import HfApi
+
+    return HfApi(endpoint=(access.endpoint or "").rstrip("/") or None, token=access.token, **CLIENT)
+
+
 def _http_error() -> type[Exception]:
     """Return the base error of the HTTP package that the client uses."""
-    found: type[Exception] = import_module("huggingface_hub.utils").httpx.HTTPError
-    return found
+    return cast(type[Exception], import_module("huggingface_hub.utils").httpx.HTTPError)
 
 
 def _translate(error: BaseException, context: Context) -> HubError:
     from huggingface_hub import errors
 
-    name = context.repo
+    name, http_error = context.repo, _http_error()
     login = "Log in with `hf auth login`, or set HF_TOKEN."
     if isinstance(error, errors.GatedRepoError):
         step = f"Request access on {context.page}. {login}"
@@ -117,22 +140,19 @@ def _translate(error: BaseException, context: Context) -> HubError:
         return HubError(f"The Hub rejects the header of the card: {reason}", next_step="Correct README.md.")
     if isinstance(error, errors.OfflineModeIsEnabled):
         return UnreachableError("HF_HUB_OFFLINE is set, so the Hub is not contacted.", next_step="Unset it.")
-    if isinstance(error.__cause__, (errors.HfHubHTTPError, _http_error())):
+    if isinstance(error.__cause__, (errors.HfHubHTTPError, http_error)):
         return _translate(error.__cause__, context)
-    if isinstance(error, (_http_error(), OSError)):
-        message = f"The Hub is unreachable, or the connection broke (while trying to {context.action})."
+    message, step = "The Hub sent an invalid answer", "Check HF_ENDPOINT if it is set, or try again later."
+    if isinstance(error, (http_error, OSError)):
+        message = "The Hub is unreachable, or the connection broke"
         step = "Check the network, then run the same command again; complete files are not downloaded twice."
-        return UnreachableError(message, next_step=step)
-    message = f"The Hub sent an invalid answer (while trying to {context.action})."
-    return UnreachableError(message, next_step="Check HF_ENDPOINT if it is set, or try again later.")
+    return UnreachableError(f"{message} (while trying to {context.action}).", next_step=step)
 
 
 def _translate_status(status: int, said: str, context: Context) -> HubError:
-    # What a server writes about a dataset repository is not repeated.
-    said = "" if context.kind == "dataset" else shown(masked(" ".join(said.split()), context.secret), 200)
-    reason = f" The Hub says: {said}" if said else ""
+    action = context.action
     if status >= 500:
-        message = f"The Hub failed with status {status} (while trying to {context.action})."
+        message = f"The Hub failed with status {status} (while trying to {action})."
         return UnreachableError(message, next_step="Run the same command again later.", status=status)
     if status == 401:
         step = "Log in again with `hf auth login`, or set HF_TOKEN to a valid token."
@@ -140,13 +160,15 @@ def _translate_status(status: int, said: str, context: Context) -> HubError:
     if status == 429:
         step = "Wait a few minutes and run the same command again."
         return UnreachableError("The Hub's rate limit is exceeded.", next_step=step, status=status)
-    if status in _FORBIDDEN:
-        step = "Use a token with write access, or propose the change: rh push-library --create-pr"
-        if context.action.startswith("create"):
-            step = "Choose a name in your own namespace, or use a token that may create repositories there."
-            if context.kind == "space":
-                step = f"{step} Spaces that run code need a plan that includes them."
-        elif context.kind != "model":
-            step = "Use a token with write access, or choose a name in your own namespace."
-        return HubError(f"The token may not {context.action}.{reason}", next_step=step, status=status)
-    return HubError(f"The Hub refuses to {context.action} (status {status}).{reason}", status=status)
+    # What a server writes about a dataset repository is not repeated.
+    said = "" if context.kind == "dataset" else shown(masked(" ".join(said.split()), context.secret), 200)
+    reason = f" The Hub says: {said}" if said else ""
+    if status not in _FORBIDDEN:
+        return HubError(f"The Hub refuses to {action} (status {status}).{reason}", status=status)
+    step = "Use a token with write access, or propose the change: rh push-library --create-pr"
+    if action.startswith("create"):
+        step = "Choose a name in your own namespace, or use a token that may create repositories there."
+        step += " Spaces that run code need a plan that includes them." if context.kind == "space" else ""
+    elif context.kind != "model":
+        step = "Use a token with write access, or choose a name in your own namespace."
+    return HubError(f"The token may not {action}.{reason}", next_step=step, status=status)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import shown
-from rewardharness.hub.errors import Context, HubError, require_client, translated
-from rewardharness.hub.repository import CLIENT, Access, saved_token
+from rewardharness.hub.errors import Context, HubError, client, require_client, translated
+from rewardharness.hub.repository import Access, saved_token
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -97,14 +97,11 @@ class JobsClient:
             raise HubError("Hugging Face Jobs need a login.", next_step=_REMEDIES[401].replace("again ", ""))
         self.token: str = token
         self.access = replace(access, token=token)
-        self._endpoint = (access.endpoint or "").rstrip("/") or None
         self._namespace = namespace
 
     @property
     def _api(self) -> "HfApi":
-        from huggingface_hub import HfApi
-
-        return HfApi(endpoint=self._endpoint, token=self.token, **CLIENT)
+        return client(self.access)
 
     @property
     def namespace(self) -> str:
@@ -123,18 +120,9 @@ class JobsClient:
         """Start a job."""
         namespace = self.namespace
         with self._request(f"start a job of {namespace}"):
-            return _status(
-                self._api.run_job(
-                    image=spec.image,
-                    command=list(spec.command),
-                    env=dict(spec.environment),
-                    secrets=dict(spec.secrets),
-                    flavor=spec.flavor,
-                    timeout=spec.timeout,
-                    name=spec.name,
-                    namespace=namespace,
-                )
-            )
+            values = asdict(spec)
+            env = values.pop("environment")
+            return _status(self._api.run_job(**values, env=env, namespace=namespace))
 
     def look(self, job: str) -> JobStatus:
         """Return the status of a job."""

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from rewardharness import __version__
 from rewardharness.errors import shown
 from rewardharness.files import check_space
 from rewardharness.hub.downloads import Progress, cache_folder, download_files, silent_bar
-from rewardharness.hub.errors import Context, HubError, Kind, UnreachableError, require_client, translated
+from rewardharness.hub.errors import CLIENT, Context, HubError, Kind, UnreachableError, client, translated
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -30,7 +29,6 @@ MAX_FILES: Mapping[Kind, int] = {"model": 20_000, "space": 20_000, "dataset": 20
 MAX_IGNORED = 100
 """Maximum number of files that match the patterns of a download and are not wanted."""
 
-CLIENT: Mapping[str, Any] = {"library_name": "rewardharness", "library_version": __version__}
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _REPO = re.compile(rf"(?=.{{3,96}}$)(?!.*(?:--|\.\.|\.git$)){_NAME}/{_NAME}")
 _REVISION = re.compile(r"(?!.*(?:\.\.|//|\.lock$))[A-Za-z0-9][A-Za-z0-9_./+-]{0,127}")
@@ -166,22 +164,23 @@ class Repo:
             raise HubError(f"{shown(name)!r} is not a valid repository name.", next_step=step)
         self.name = name
         self.kind: Kind = kind
-        self.endpoint = (access.endpoint or "").rstrip("/") or None
+        self.access = access
         self.cache = access.cache
-        self._token = access.token
 
     @cached_property
     def _api(self) -> "HfApi":
-        extra, purpose = ("data", "datasets on the Hub") if self.kind == "dataset" else ("hub", "Libraries on the Hub")
-        require_client(extra, purpose)
-        from huggingface_hub import HfApi
+        needs = ("data", "datasets on the Hub") if self.kind == "dataset" else ("hub", "Libraries on the Hub")
+        return client(self.access, *needs)
 
-        return HfApi(endpoint=self.endpoint, token=self._token, **CLIENT)
+    @property
+    def endpoint(self) -> str | None:
+        """URL of the Hub; None for the default."""
+        return (self.access.endpoint or "").rstrip("/") or None
 
     @property
     def secret(self) -> str | None:
         """The given token, to check that nothing reveals it; never shown."""
-        return self._token or None
+        return self.access.token or None
 
     @property
     def page(self) -> str:
@@ -287,17 +286,11 @@ class Repo:
             from huggingface_hub import snapshot_download
 
             snapshot = snapshot_download(
-                self.name,
-                repo_type=self.kind,
-                revision=commit,
-                cache_dir=self.cache,
-                token=self._token,
-                endpoint=self.endpoint,
+                **self._source(commit),
                 allow_patterns=patterns,
                 ignore_patterns=[escape(path) for path in others] or None,
                 local_files_only=offline,
                 tqdm_class=silent_bar(),
-                **CLIENT,
             )
         return {path: _verified(Path(snapshot), path, tree[path], self.name) for path in sorted(wanted)}
 
@@ -318,33 +311,32 @@ class Repo:
             The local files by path.
         """
         total = sum(tree[path].size for path in wanted)
-        local = {path: self._cached_file(commit, path, tree[path]) for path in wanted}
-        missing = [path for path, file in local.items() if file is None]
+        local = {
+            path: file
+            for path, file in self.local(commit, wanted).items()
+            if file.is_file() and file.stat().st_size == tree[path].size
+        }
+        missing = [path for path in wanted if path not in local]
         present = total - sum(tree[path].size for path in missing)
         report = progress or (lambda done, total: None)
         if missing:
             check_space(self.cache or cache_folder(), total - present, f"download {self.name}")
-            options = {
-                "repo_id": self.name,
-                "repo_type": self.kind,
-                "revision": commit,
-                "cache_dir": self.cache,
-                "token": self._token,
-                "endpoint": self.endpoint,
-                **CLIENT,
-            }
             with self._request(f"download {self.name}", commit):
-                local |= download_files(missing, options, lambda count: report(min(present + count, total), total))
+                source = self._source(commit)
+                local |= download_files(missing, source, lambda count: report(min(present + count, total), total))
         for path in missing:
-            file = local[path]
-            if file is None or not tree[path].matches(file):
-                if file is not None:  # so that the next attempt downloads it again
-                    file.resolve().unlink(missing_ok=True)
-                    file.unlink(missing_ok=True)
+            if not tree[path].matches(local[path]):
+                local[path].resolve().unlink(missing_ok=True)  # so that the next attempt downloads it again
+                local[path].unlink(missing_ok=True)
                 message = f"{path} of {self.name} is damaged after the download."
                 raise UnreachableError(message, next_step="Run the same command again to download it again.")
         report(total, total)
-        return {path: file for path, file in local.items() if file is not None}
+        return {path: local[path] for path in wanted}
+
+    def _source(self, commit: str) -> dict[str, Any]:
+        """Return what functions that download need to know."""
+        where = {"repo_id": self.name, "repo_type": self.kind, "revision": commit, "cache_dir": self.cache}
+        return {**where, "token": self.access.token, "endpoint": self.endpoint, **CLIENT}
 
     @contextmanager
     def streamed(self, commit: str, path: str) -> Iterator[IO[bytes]]:
@@ -352,7 +344,7 @@ class Repo:
         with self._request(f"read {path} of {self.name}", commit):
             from huggingface_hub import HfFileSystem
 
-            files, place = HfFileSystem(endpoint=self.endpoint, token=self._token), f"{self.name}@{commit}/{path}"
+            files, place = HfFileSystem(endpoint=self.endpoint, token=self.access.token), f"{self.name}@{commit}/{path}"
             with files.open(f"datasets/{place}", "rb") as stream:
                 yield stream
 
@@ -430,10 +422,6 @@ class Repo:
             return iter(get_cached_repo_tree(self.name, repo_type=self.kind, revision=commit, cache_dir=self.cache))
         except CachedRepoTreeNotFoundError:
             return None
-
-    def _cached_file(self, commit: str, path: str, file: RemoteFile) -> Path | None:
-        local = self.local(commit, (path,)).get(path)
-        return local if local is not None and local.is_file() and local.stat().st_size == file.size else None
 
 
 def _remote_file(listed: Any) -> RemoteFile:

@@ -134,11 +134,12 @@ def update_card(text: str, existing: str) -> str:
 
 
 def _merged_header(new: Header, old: Header) -> Header:
-    kept = {key: (old if key in old else new)[key] for key in ("license", "language") if key in {**new, **old}}
-    header = {**old, **{key: value for key, value in new.items() if key not in kept}, **kept}
-    tags, index = (old.get(key) if isinstance(old.get(key), list) else [] for key in ("tags", "model-index"))
-    header["tags"] = list(dict.fromkeys([*new.get("tags", []), *(tag for tag in tags or () if isinstance(tag, str))]))
-    index = [entry for entry in index or () if not _is_generated(entry)] + new.get("model-index", [])
+    kept: Header = {key: (old if key in old else new)[key] for key in ("license", "language") if key in {**new, **old}}
+    header: Header = {**old, **{key: value for key, value in new.items() if key not in kept}, **kept}
+    tags: list[Any] = old["tags"] if isinstance(old.get("tags"), list) else []
+    index: list[Any] = old["model-index"] if isinstance(old.get("model-index"), list) else []
+    header["tags"] = list(dict.fromkeys([*new.get("tags", []), *(tag for tag in tags if isinstance(tag, str))]))
+    index = [entry for entry in index if not _is_generated(entry)] + new.get("model-index", [])
     header.pop("model-index", None)
     return {**header, "model-index": index} if index else header
 

@@ -1,5 +1,6 @@
 """Checks the folder of a Library and returns its errors, warnings, and notes."""
 
+import os
 import stat
 from collections.abc import Collection, Iterable
 from itertools import islice
@@ -8,8 +9,7 @@ from pathlib import Path, PurePosixPath
 from rewardharness.errors import shown
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE
 from rewardharness.library.folder import MAX_TOTAL, Folder, special_kind
-from rewardharness.library.lint import LintContext, lint_entry
-from rewardharness.library.overlap import check_copied, compare_entries
+from rewardharness.library.lint import LintContext, check_copied, compare_entries, lint_entry
 from rewardharness.library.problems import SEVERITIES, Findings, Problem
 from rewardharness.library.reader import LINEAGE_FILE, FolderContent, read_folder
 from rewardharness.library.registry import REGISTRY_FILE
@@ -27,10 +27,9 @@ _CODE = frozenset(
 )
 _PICKLES = frozenset(".pkl .pickle .pt .ckpt .joblib".split())
 _STANDARD_FILES = frozenset(
-    {REGISTRY_FILE, LINEAGE_FILE, "README.md", "LICENSE", "LICENSE.md", "LICENSE.txt", "NOTICE", "CHANGELOG.md"}
-    | {".gitattributes", ".gitignore", f"{REGISTRY_FILE}.lock"}
-    | {"config.json", "evolution.svg", ".rh-origin.json"}  # written when a Library is pushed or pulled
-    | {"benchmark.json"}  # written by `rh benchmark report --for-library`, and read for the card
+    f"{REGISTRY_FILE} {REGISTRY_FILE}.lock {LINEAGE_FILE} README.md LICENSE LICENSE.md LICENSE.txt NOTICE CHANGELOG.md "
+    # The last ones are written when a Library is pushed, pulled, or evaluated with `rh benchmark report --for-library`.
+    ".gitattributes .gitignore config.json evolution.svg .rh-origin.json benchmark.json".split()
 )
 
 
@@ -67,52 +66,53 @@ def check_folder(
     check_copied(entries, instructions, findings)
     if path.is_dir():
         _check_files(path, reading)
-    order = {severity: rank for rank, severity in enumerate(SEVERITIES)}
-    unique = dict.fromkeys(findings.found)
-    return tuple(sorted(unique, key=lambda item: (item.where, item.line or 0, order[item.severity], item.message)))
+
+    def order(problem: Problem) -> tuple[str, int, int, str]:
+        return problem.where, problem.line or 0, SEVERITIES.index(problem.severity), problem.message
+
+    return tuple(sorted(dict.fromkeys(findings.found), key=order))
 
 
 def _check_files(path: Path, reading: FolderContent) -> None:
     """Check every file by its name and type, without opening it."""
     findings = reading.findings.at("")
     entry_folders = {f"{FOLDERS[kind]}/{name}" for name, kind in reading.registry.kinds.items()}
-    total = 0
-    count = 0
+    sizes = []
     try:
         for where, status in islice(Folder(path).list(SKIPPED_FOLDERS), MAX_LISTED + 1):
-            count += 1
-            total += status.st_size if stat.S_ISREG(status.st_mode) else 0
-            _check_file(where, status.st_mode, status.st_nlink, entry_folders, findings.at(shown(where, 200)))
+            sizes.append(status.st_size if stat.S_ISREG(status.st_mode) else 0)
+            _check_file(where, status, entry_folders, findings.at(shown(where, 200)))
     except OSError as error:
-        findings.error(
-            f"A folder cannot be listed: {error.strerror or error}.", None, "Check the permissions of the folder."
-        )
-    if count > MAX_LISTED:
+        message = f"A folder cannot be listed: {error.strerror or error}."
+        findings.error(message, None, "Check the permissions of the folder.")
+    if len(sizes) > MAX_LISTED:
         findings.error(f"There are more than {MAX_LISTED} files.", None, "Move unrelated files elsewhere.")
-    if total > MAX_TOTAL:
-        message = f"The files have {total} bytes in total; the limit is {MAX_TOTAL}."
+    if sum(sizes) > MAX_TOTAL:
+        message = f"The files have {sum(sizes)} bytes in total; the limit is {MAX_TOTAL}."
         findings.error(message, None, "Move unrelated files elsewhere.")
 
 
-def _check_file(where: str, mode: int, links: int, entry_folders: Collection[str], findings: Findings) -> None:
-    path = PurePosixPath(where)
-    kind = special_kind(mode)
+def _check_file(where: str, status: os.stat_result, entry_folders: Collection[str], findings: Findings) -> None:
+    path, kind = PurePosixPath(where), special_kind(status.st_mode)
+    suffix, folder = path.suffix.lower(), str(path.parent)
     if kind:
         findings.error(f"This is {kind} and is not read.", None, "Replace it with a regular file, or remove it.")
         return
-    if path.suffix.lower() in _CODE or path.name == "__init__" or "__pycache__" in path.parts:
+    if suffix in _CODE or path.name == "__init__" or "__pycache__" in path.parts:
         findings.error("This is code. A Library contains no code, and none is ever executed.", None, "Remove it.")
         return
-    if path.suffix.lower() in _PICKLES:
+    if suffix in _PICKLES:
         findings.error("Files of this type can contain code. A Library contains only text.", None, "Remove it.")
         return
-    if links > 1:
-        findings.note(f"The file has {links} hard links; a change through another link changes this file.")
-    if len(path.parts) == 3 and path.parts[0] in FOLDERS.values():
-        folder = str(path.parent)
-        if path.name == RUBRIC_FILE and path.parts[0] == FOLDERS["tool"]:
-            findings.warning("A Tool has no rubric; this file is not read.", None, "Remove it, or move it to a Skill.")
-        elif path.name not in {ENTRY_FILE, RUBRIC_FILE} and folder in entry_folders:
-            findings.note("This file is kept but not read.")
-    elif str(path) not in _STANDARD_FILES:
+    if status.st_nlink > 1:
+        links = f"{status.st_nlink} hard links"
+        findings.note(f"The file has {links}; a change through another link changes this file.")
+    if len(path.parts) != 3 or path.parts[0] not in FOLDERS.values():
+        is_known = where in _STANDARD_FILES
+    elif path.name == RUBRIC_FILE and path.parts[0] == FOLDERS["tool"]:
+        findings.warning("A Tool has no rubric; this file is not read.", None, "Remove it, or move it to a Skill.")
+        return
+    else:
+        is_known = path.name in {ENTRY_FILE, RUBRIC_FILE} or folder not in entry_folders
+    if not is_known:
         findings.note("This file is kept but not read.")

@@ -344,7 +344,9 @@ def _read_front(document: Document, name: str, kind: Kind, findings: Findings) -
         if not isinstance(values.get(key), needed | None):
             problem, remedy = _TYPE_PROBLEMS[needed]
             error(key, f"`{key}` {problem}", remedy)
-    typed = {key: value for key, needed in _TYPES.items() if isinstance(value := values.get(key), needed)}
+    typed: dict[str, Any] = {
+        key: value for key, needed in _TYPES.items() if isinstance(value := values.get(key), needed)
+    }
     extra = {key: value for key, value in values.items() if key not in _KEYS}
     entry = Entry(name, kind, description, metadata=_read_metadata(document, findings), extra=extra, **typed)
     if kind == "tool" and entry.system_prompt is None and entry.measure is None:

@@ -85,25 +85,21 @@ def draw(steps: Sequence[LineageStep]) -> str | None:
         return None
     first, last = points[0][0], points[-1][0]
     low, high = _range([value for _, value in points])
+    right, base = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
 
-    def place(number: int, value: float) -> str:
-        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * (number - first) / (last - first)
-        y = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
-        return f"{x:.1f},{y:.1f}"
+    def y(value: float) -> float:
+        return _TOP + (base - _TOP) * (high - value) / (high - low)
 
-    base = _HEIGHT - _BOTTOM
+    places = [(f"{_LEFT + (right - _LEFT) * (n - first) / (last - first):.1f}", f"{y(v):.1f}") for n, v in points]
     lines = []
     for value in (low, (low + high) / 2, high):
-        y = place(first, value).split(",")[1]
-        lines.append(f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="#8884" fill="none"/>')
-        lines.append(f'<text x="{_LEFT - 6}" y="{float(y) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
-    for number, anchor, side in ((first, "start", _LEFT), (last, "end", _WIDTH - _RIGHT)):
+        lines.append(f'<path d="M{_LEFT} {y(value):.1f}H{right}" stroke="#8884" fill="none"/>')
+        lines.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
+    for number, anchor, side in ((first, "start", _LEFT), (last, "end", right)):
         lines.append(f'<text x="{side}" y="{base + 18}" text-anchor="{anchor}">edit {number}</text>')
-    path = " ".join(place(*point) for point in points)
+    path = " ".join(map(",".join, places))
     lines.append(f'<polyline points="{path}" fill="none" stroke="#2f6fde" stroke-width="2"/>')
-    for point in points:
-        x, y = place(*point).split(",")
-        lines.append(f'<circle cx="{x}" cy="{y}" r="3" fill="#2f6fde"/>')
+    lines += [f'<circle cx="{x}" cy="{y}" r="3" fill="#2f6fde"/>' for x, y in places]
     body = "\n".join(lines)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '

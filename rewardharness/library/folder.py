@@ -5,7 +5,6 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NoReturn
 
 from rewardharness.errors import shown
 from rewardharness.library.problems import FormatError, Problem
@@ -60,13 +59,10 @@ class Folder:
             return None if data is None else data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            problem = Problem(
-                "error", where, line, f"This is not UTF-8 text (byte {error.start}).", "Save it as UTF-8."
-            )
-            raise FormatError(problem) from None
+            raise _refusal(where, f"This is not UTF-8 text (byte {error.start}).", "Save it as UTF-8.", line) from None
         except OSError as error:
             message = f"The file cannot be read: {error.strerror or error}."
-            raise FormatError(Problem("error", where, None, message, "Check the file and its permissions.")) from None
+            raise _refusal(where, message, "Check the file and its permissions.") from None
 
     def _bytes(self, where: str, limit: int) -> bytes | None:
         steps = PurePosixPath(where).parts
@@ -79,11 +75,8 @@ class Folder:
                 except FileNotFoundError:
                     return None
                 if not (stat.S_ISREG(mode) if last else stat.S_ISDIR(mode)):
-                    _refuse(
-                        where,
-                        f"`{shown(step)}` is {special_kind(mode) or 'a file'}.",
-                        "Replace it with a regular file or folder.",
-                    )
+                    message = f"`{shown(step)}` is {special_kind(mode) or 'a file'}."
+                    raise _refusal(where, message, "Replace it with a regular file or folder.")
                 inner = os.open(step, _FILE if last else _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
                 os.close(handle)
                 handle = inner
@@ -94,14 +87,15 @@ class Folder:
     def _contents(self, handle: int, where: str, limit: int) -> bytes:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            _refuse(where, "This is not a regular file.", "Use a regular file.")
+            raise _refusal(where, "This is not a regular file.", "Use a regular file.")
         if status.st_size > limit:
-            _refuse(where, f"The file has {status.st_size} bytes; the limit is {limit}.", "Shorten it.")
+            raise _refusal(where, f"The file has {status.st_size} bytes; the limit is {limit}.", "Shorten it.")
         allowed = min(limit, MAX_TOTAL - self.total)
         with os.fdopen(handle, "rb", closefd=False) as stream:
             data = stream.read(allowed + 1)
         if len(data) > allowed:
-            _refuse(where, f"The Library is larger than {MAX_TOTAL} bytes.", "Reduce the size of the Library.")
+            message = f"The Library is larger than {MAX_TOTAL} bytes."
+            raise _refusal(where, message, "Reduce the size of the Library.")
         self.total += len(data)
         return data
 
@@ -132,5 +126,5 @@ class Folder:
             folders.extend(reversed(subfolders))
 
 
-def _refuse(where: str, message: str, remedy: str) -> NoReturn:
-    raise FormatError(Problem("error", where, None, message, remedy))
+def _refusal(where: str, message: str, remedy: str, line: int | None = None) -> FormatError:
+    return FormatError(Problem("error", where, line, message, remedy))

@@ -7,7 +7,7 @@ from typing import Any
 
 from rewardharness.codec import finite
 from rewardharness.errors import shown
-from rewardharness.hub.listing import ListedRepo, Order, list_models
+from rewardharness.hub.listing import Order, list_models
 from rewardharness.hub.repository import Access
 from rewardharness.library.card import LIBRARY_TAG
 from rewardharness.library.hub_files import parse_version
@@ -73,60 +73,53 @@ def search_libraries(
     Raises:
         HubError: If the Hub refuses, or cannot be reached.
     """
-    listed = list_models(
-        access or Access(), LIBRARY_TAG, query=query, author=author, order=order, limit=min(MOST, max(1, limit))
-    )
-    return tuple(map(_read, listed))
+    limit = min(MOST, max(1, limit))
+    found = list_models(access or Access(), LIBRARY_TAG, query=query, author=author, order=order, limit=limit)
+    return tuple(map(_read, found))
 
 
-def _read(listed: ListedRepo) -> ListedLibrary:
-    own = listed.card.get("rewardharness")
+def _read(repo: Any) -> ListedLibrary:
+    card = repo.card_data.to_dict() if repo.card_data is not None else {}
+    own = card.get("rewardharness")
     version = f"v{own.get('version')}" if isinstance(own, dict) else ""
-    claimed = [*_results(listed.card)]
-    rewards = [reward for _, reward in claimed if reward is not None]
+    likes, downloads = (value if isinstance(value, int) else 0 for value in (repo.likes, repo.downloads))
+    results = list(_results(card))
     return ListedLibrary(
-        listed.name,
+        str(repo.id),
         version if parse_version(version) else "",
-        _text(listed.card.get("license"), 40),
-        listed.likes,
-        listed.downloads,
-        listed.updated,
-        listed.private,
-        next((result for result, reward in claimed if reward is None), None),
-        max(rewards, default=None),
+        _text(card.get("license"), 40),
+        likes,
+        downloads,
+        repo.last_modified,
+        bool(repo.private),
+        next((result for result, reward in results if reward is None), None),
+        max((reward for _, reward in results if reward is not None), default=None),
     )
 
 
 def _results(card: Mapping[str, Any]) -> Iterator[tuple[ClaimedResult, float | None]]:
     """Yield each result in the `model-index` of a card, and the reward of the exploit if it is about an attack."""
-    for model in _items(card.get("model-index")):
-        for result in _items(model.get("results")):
-            data = result.get("dataset")
-            for metric in _items(result.get("metrics")):
-                raw_args = metric.get("args")
-                args: Mapping[str, Any] = raw_args if isinstance(raw_args, dict) else {}
-                accuracy, reward = finite(metric.get("value")), finite(args.get("exploit_reward"))
-                if metric.get("type") != "accuracy" or accuracy is None or not 0 <= accuracy <= 1:
-                    continue
-                low, high = (finite(args.get(key)) for key in ("low", "high"))
-                bounded = low is not None and high is not None and 0 <= low <= high <= 1
-                n = args.get("judged")
-                yield (
-                    ClaimedResult(
-                        accuracy,
-                        n if isinstance(n, int) and 0 <= n <= 10**9 else 0,
-                        low if bounded else None,
-                        high if bounded else None,
-                        _text(data.get("name") if isinstance(data, dict) else "", 80),
-                        _text(args.get("judge"), 80),
-                        args.get("evolved_on_these_data") is True,
-                    ),
-                    reward if reward is not None and 0 <= reward <= 1 else None,
-                )
+    results = [result for model in _items(card.get("model-index")) for result in _items(model.get("results"))]
+    for dataset, metric in [(row.get("dataset"), metric) for row in results for metric in _items(row.get("metrics"))]:
+        data, args = (value if isinstance(value, dict) else {} for value in (dataset, metric.get("args")))
+        accuracy = _share(metric.get("value"))
+        reward, low, high = (_share(args.get(key)) for key in ("exploit_reward", "low", "high"))
+        if metric.get("type") != "accuracy" or accuracy is None:
+            continue
+        low, high = (low, high) if low is not None and high is not None and low <= high else (None, None)
+        n = args.get("judged")
+        n = n if isinstance(n, int) and 0 <= n <= 10**9 else 0
+        texts = _text(data.get("name"), 80), _text(args.get("judge"), 80)
+        yield ClaimedResult(accuracy, n, low, high, *texts, args.get("evolved_on_these_data") is True), reward
 
 
 def _items(value: Any) -> list[dict[str, Any]]:
     return [item for item in value[:1000] if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _share(value: Any) -> float | None:
+    number = finite(value)
+    return number if number is not None and 0 <= number <= 1 else None
 
 
 def _text(value: Any, most: int) -> str:

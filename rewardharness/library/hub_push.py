@@ -17,10 +17,9 @@ from rewardharness.hub.repository import MAIN, Access, Repo, git_id
 from rewardharness.library import card as cards
 from rewardharness.library import hub_files
 from rewardharness.library.card import Facts
-from rewardharness.library.diff import diff_libraries
+from rewardharness.library.diff import Conflict, diff_libraries, merge_libraries, three_way
 from rewardharness.library.evolved import is_digest
 from rewardharness.library.hub_files import Origin, Snapshot, Upload, Version, fetch_snapshot, file_changes, tag_of
-from rewardharness.library.merge import Conflict, merge_libraries, three_way
 from rewardharness.library.store import EMPTY, Library, check_replaceable
 
 MAX_LISTED_COMMITS = 5

@@ -136,14 +136,11 @@ def without_every_second_criterion(library: Library) -> Library:
     """
     count = 0
     for entry in library.skills:
-        kept = []
-        for criterion in entry.rubric.criteria if entry.rubric else ():
+        rubric, kept = entry.rubric, []
+        for criterion in rubric.criteria if rubric else ():
             count += criterion.measure is not None
-            if criterion.measure is None or count % 2:
-                kept.append(criterion)
-        if entry.rubric is not None and len(kept) < len(entry.rubric.criteria):
-            rubric = (
-                replace(entry.rubric, criteria=tuple(kept)) if any(criterion.weight > 0 for criterion in kept) else None
-            )
-            library = library.apply(ReplaceEntry(replace(entry, rubric=rubric)))
+            kept += [criterion] if criterion.measure is None or count % 2 else []
+        if rubric is not None and len(kept) < len(rubric.criteria):
+            smaller = replace(rubric, criteria=tuple(kept)) if any(criterion.weight > 0 for criterion in kept) else None
+            library = library.apply(ReplaceEntry(replace(entry, rubric=smaller)))
     return library

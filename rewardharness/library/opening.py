@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -72,11 +73,11 @@ def check_library(
         LibraryError: If the Library is on the Hub and cannot be reached, or is invalid.
         MissingPackageError: If the Library is on the Hub and `huggingface_hub` is not installed.
     """
-    if str(spec) in INCLUDED:
-        with as_file(files("rewardharness.library").joinpath(INCLUDED[str(spec)])) as folder:
-            return check_folder(folder, known_measures, instructions)
     path = Path(spec).expanduser()
-    with TemporaryDirectory(prefix="rh-check-") as scratch:
-        copy = Path(scratch) / "library"
-        pulled = None if path.exists() else pull_spec(spec, to=copy)
-        return check_folder(path if pulled is None else copy, known_measures, instructions)
+    with ExitStack() as stack:
+        if spec in INCLUDED:
+            path = stack.enter_context(as_file(files("rewardharness.library").joinpath(INCLUDED[spec])))
+        elif not path.exists():
+            copy = Path(stack.enter_context(TemporaryDirectory(prefix="rh-check-"))) / "library"
+            path = path if pull_spec(spec, to=copy) is None else copy
+        return check_folder(path, known_measures, instructions)

@@ -4,7 +4,7 @@ The Space contains the source code of the installed version, so it does not depe
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
@@ -18,7 +18,6 @@ from rewardharness.hub.repository import Access, Repo, Tree, split_spec
 from rewardharness.leaks import find_leaks
 from rewardharness.library.card_parts import fill_template, foreign, update_card
 from rewardharness.library.hub import pull
-from rewardharness.library.yamlsafe import print_yaml
 
 PACKAGES = ("rewardharness", "app", "hub_templates")
 """Packages whose source code is copied to a Space."""
@@ -116,8 +115,8 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     if not changes:
         return pushed
     added = {path: new[path] for path in (*changes.added, *changes.changed)}
-    message = f"RewardHarness {__version__} with {options.library}", f"Judge: {options.judge}"
-    return replace(pushed, commit=space.commit(added, changes.deleted, head, message)[0])
+    description = f"RewardHarness {__version__} with {options.library}", f"Judge: {options.judge}"
+    return replace(pushed, commit=space.commit(added, changes.deleted, head, description)[0])
 
 
 def _check_judge(judge: str) -> None:
@@ -141,22 +140,6 @@ def _read(space: Repo, head: str, tree: Tree) -> Mapping[str, str]:
 
 def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
     repo, title = options.library.partition("@")[0], name.rpartition("/")[2]
-    header = {
-        "title": title,
-        "emoji": "⚖️",
-        "colorFrom": "green",
-        "colorTo": "gray",
-        "sdk": "gradio",
-        "sdk_version": SDK_VERSION,
-        "python_version": PYTHON_VERSION,
-        "app_file": _APP,
-        "license": "apache-2.0",
-        "short_description": "Which edit of an image would people prefer, and why?",
-        "hf_oauth": True,
-        "hf_oauth_scopes": ["contribute-repos", "write-discussions", "inference-api", "jobs"],
-        "models": [repo],
-        "tags": ["rewardharness", "image-editing", "reward-model"],
-    }
     measured = options.judge == MEASURED
     about = "This judge is a model. All inputs, including images, are sent to its server."
     secrets = {
@@ -164,19 +147,20 @@ def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
         "`RH_API_KEY`: API key of the endpoint, if required.": not measured and not options.judge.startswith("gemini:"),
         "`HF_TOKEN`: a token with read access only to the private Library.": private,
     }
+    none = "The Space requires no secrets."
     needed = [f"- {secret}" for secret, is_needed in secrets.items() if is_needed]
     values = {
-        "header": print_yaml(header),
+        "name": title,
         "title": foreign(title),
+        "sdk_version": SDK_VERSION,
+        "python_version": PYTHON_VERSION,
         "library": options.library,
         "repo": repo,
         "space": name,
         "judge": foreign(options.judge),
         "about_judge": "The pixel-based judge requires no model and no key." if measured else about,
         "judge_option": "" if measured else f" --judge {foreign(options.judge)}",
-        "secrets": "\n".join(["Set these secrets in the settings of the Space:", "", *needed])
-        if needed
-        else "The Space requires no secrets.",
+        "secrets": "\n".join(needed and ["Set these secrets in the settings of the Space:", "", *needed]) or none,
         "version": __version__,
     }
     return fill_template("space_readme.md", values)
@@ -187,20 +171,14 @@ def source_files() -> dict[str, bytes]:
     sources = {}
     for package in PACKAGES:
         root = Path(str(files(package)))
-        for path in _shipped(root):
-            sources[f"{package}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+        for path in sorted(root.rglob("*")):
+            parts = path.relative_to(root).parts
+            hidden = any(part.startswith((".", "__pycache__")) for part in parts)
+            linked = any((root / Path(*parts[:depth])).is_symlink() for depth in range(1, len(parts) + 1))
+            if path.suffix in _KINDS and path.is_file() and not hidden and not linked:
+                sources["/".join((package, *parts))] = path.read_bytes()
     text = _license()
     return sources | ({_LICENSE: text.encode("utf-8")} if text else {})
-
-
-def _shipped(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith((".", "__pycache__")) or path.is_symlink():
-            continue
-        if path.is_dir():
-            yield from _shipped(path)
-        elif path.suffix in _KINDS:
-            yield path
 
 
 def _license() -> str | None:

@@ -86,12 +86,9 @@ class Trigger:
         """Match the trigger against a prepared instruction, like `matches`."""
         if self.always:
             return "always"
-        if self.kind == "pattern":
-            match = self._regex.search(instruction.head)
-        elif not all(root in instruction.lower for root in self._roots):
+        if self.kind == "words" and not all(root in instruction.lower for root in self._roots):
             return None
-        else:
-            match = self._regex.search(instruction.text)
+        match = self._regex.search(instruction.head if self.kind == "pattern" else instruction.text)
         return None if match is None else match.group()
 
     def __str__(self) -> str:
@@ -145,20 +142,16 @@ def word_forms(word: str) -> frozenset[str]:
 def _items(text: str) -> list[str]:
     """Split at commas outside `/.../`."""
     items: list[str] = []
-    position = 0
-    while position < len(text):
-        rest = text[position:].lstrip()
-        position = len(text) - len(rest)
-        match = re.match(r"/(?:\\.|[^\\/])*/", rest, re.DOTALL) if rest.startswith("/") else re.match(r"[^,]*", rest)
+    rest = text.lstrip()
+    while rest:
+        match = re.match(r"/(?:\\.|[^\\/])*/" if rest.startswith("/") else r"[^,]*", rest, re.DOTALL)
         if match is None:
             raise TriggerError(f"The regular expression {shown(rest, 40)} has no closing slash.")
-        position += match.end()
-        rest = text[position:].lstrip()
+        rest = rest[match.end() :].lstrip()
         if rest and not rest.startswith(","):
             raise TriggerError(f"Expected a comma after {shown(match.group(), 40)}, found {shown(rest, 20)}.")
-        position = len(text) - len(rest) + 1
-        if match.group().strip():
-            items.append(match.group().strip())
+        items += filter(None, [match.group().strip()])
+        rest = rest[1:].lstrip()
     return items
 
 
@@ -215,10 +208,8 @@ def _words_expression(words: str) -> str:
     """Build the expression for a phrase: all forms of each word, separated by spaces or hyphens."""
     if _UNSPACED.search(words):
         return re.escape(words)
-    parts = []
-    for word in _split_words(words):
-        forms = sorted(word_forms(word), key=lambda form: (-len(form), form))
-        parts.append("(?:" + "|".join(map(re.escape, forms)) + ")")
+    forms = (sorted(word_forms(word), key=lambda form: (-len(form), form)) for word in _split_words(words))
+    parts = ("(?:" + "|".join(map(re.escape, each)) + ")" for each in forms)
     return r"(?<!\w)" + r"[\s-]+".join(parts) + r"(?!\w)"
 
 
@@ -278,9 +269,6 @@ def _ways_of(operator: Any, argument: Any) -> int:
 
 def _mutually_exclusive(branches: Any) -> bool:
     """Whether the first letters of all alternatives differ, so that at most one matches at a position."""
-    firsts = []
-    for branch in branches:
-        if not len(branch) or branch[0][0] is not sre.LITERAL:
-            return False
-        firsts.append(chr(branch[0][1]).casefold())
-    return len(set(firsts)) == len(firsts)
+    if not all(len(branch) and branch[0][0] is sre.LITERAL for branch in branches):
+        return False
+    return len({chr(branch[0][1]).casefold() for branch in branches}) == len(branches)

@@ -204,9 +204,7 @@ def test_an_eval_is_read_from_the_report_of_an_evolution(place: Path, run: Run, 
     assert "evidence for: edit add skill" in run("show", "final")
 
 
-def test_an_eval_is_read_from_a_benchmark_with_its_examples(
-    place: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_eval_of_a_benchmark_has_its_examples(place: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     draw_pairs(place / "pairs", 8)
     Library((TIMID,)).save(place / "timid")
     words = ["benchmark", "pairs", "--library", "timid", "--baselines", "always-a", "--run", "bench", "--quiet"]
@@ -239,9 +237,7 @@ def test_a_library_s_own_lineage_is_drawn(place: Path, run: Run) -> None:
     assert f"Library {other[:SHORT]}" in shown and "edited by: edit remove x" in shown
 
 
-def test_a_release_of_ours_is_checked_against_its_hashes(
-    place: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_release_of_ours_is_verified(place: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["release", "create", "--library", "builtin", "-o", "ours.json"]) == 0
     capsys.readouterr()
     plan = ("record-manifest", "one", "--base-model", "b", "--release", "ours.json")
@@ -294,9 +290,7 @@ def test_metrics_that_cannot_be_read_are_refused(run: Run, words: tuple[str, ...
         (("record-eval", "e", "--model", "m", "--metric", "a,lower", "--items", "curve.jsonl"), "`id`"),
     ],
 )
-def test_what_cannot_be_recorded_is_said(
-    place: Path, run: Run, own_home: Path, words: tuple[str, ...], why: str
-) -> None:
+def test_refused_records_are_said(place: Path, run: Run, own_home: Path, words: tuple[str, ...], why: str) -> None:
     assert why in run(*words, status=1)
     assert not (own_home / "lineage").exists()
 

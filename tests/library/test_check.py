@@ -76,9 +76,7 @@ def test_copies_and_contradictions_between_skills_are_found(folder: Path) -> Non
         ("Prefer the brighter sky.", "Prefer the darker wall.", False),
     ],
 )
-def test_sentences_of_skills_that_say_the_opposite_are_found(
-    folder: Path, one: str, other: str, contradict: bool
-) -> None:
+def test_sentences_of_skills_that_say_opposite_are_found(folder: Path, one: str, other: str, contradict: bool) -> None:
     put(folder, TEXT_EDITS, f"{SKILL}\n{one}")
     text = f"---\nname: skies\ndescription: Of skies.\ntriggers: [sky]\n---\n{other}\n"
     with_skill(folder, "skies", text, SAMPLE_RUBRIC)
@@ -361,9 +359,7 @@ def test_no_damage_makes_the_check_raise_and_it_agrees_with_loading(
         ("seed_library", ["JSON", "`image_1_text`"]),
     ],
 )
-def test_published_libraries_load_and_their_known_faults_are_told(
-    real_data: Path, name: str, faults: list[str]
-) -> None:
+def test_published_libraries_load_and_their_known_faults_told(real_data: Path, name: str, faults: list[str]) -> None:
     problems = check_folder(real_data / "libraries" / name)
     assert {each.severity for each in problems if each.where} == {"warning"}
     [untriggered, note] = [each for each in problems if not each.where]

@@ -12,7 +12,17 @@ from rewardharness.library import hub as library_hub
 from rewardharness.library.card import Facts
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
-from rewardharness.library.hub import ConflictError, HubError, Pushed, PushOptions, StaleError, pull, push, versions
+from rewardharness.library.hub import (
+    Access,
+    ConflictError,
+    HubError,
+    Pushed,
+    PushOptions,
+    StaleError,
+    pull,
+    push,
+    versions,
+)
 from rewardharness.library.hub_files import ORIGIN_FILE, read_origin
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry
@@ -41,8 +51,7 @@ def test_what_is_pushed_is_pulled_by_tag_by_commit_and_by_branch(hub: Hub, folde
     assert ORIGIN_FILE not in hub.files
 
 
-def test_a_change_becomes_a_version_and_versions_can_be_compared(hub: Hub, folder: Path) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_a_change_becomes_a_version_and_versions_can_be_compared(hub: Hub, folder: Path, ann: Access) -> None:
     assert push_new(hub, folder, "Reads small letters.").version == "v0.1.1"
     put(folder, "skills/text-edits/rubric.yaml", "criteria: [{id: spelling, text: Right., weight: 1}]")
     assert push(folder, REPO, PushOptions(bump="minor"), access=hub.user("ann")).version == "v0.2.0"
@@ -134,9 +143,9 @@ def test_conflicts_are_listed_by_entry_and_nothing_is_written(hub: Hub, folder: 
     assert (hub.head, snapshot(folder)) == (before, files)
 
 
-def test_words_written_by_hand_on_either_side_survive_a_rebase(hub: Hub, folder: Path, tmp_path: Path) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_words_written_by_hand_on_either_side_survive_a_rebase(
+    hub: Hub, folder: Path, tmp_path: Path, ann: Access
+) -> None:
     card = hub.files["README.md"].decode().replace("language: en", "language: de\nlicense: mit")
     hub.repo.put({"README.md": card + "\n## Thanks\n\nTo all.\n"})
     reword(folder, "Ours.")
@@ -148,9 +157,7 @@ def test_words_written_by_hand_on_either_side_survive_a_rebase(hub: Hub, folder:
     assert hub.files["README.md"].decode().endswith("To all.\n\nMine.\n")
 
 
-def test_a_library_that_did_not_come_from_there_does_not_overwrite(hub: Hub, folder: Path, tmp_path: Path) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_a_library_from_elsewhere_does_not_overwrite(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
     other.save(tmp_path / "other")
     for source in (other, tmp_path / "other"):
@@ -169,8 +176,7 @@ def test_a_library_that_did_not_come_from_there_does_not_overwrite(hub: Hub, fol
     assert done.library_id == (merged := pull(REPO, access=ann).library).id and len(merged) == 4
 
 
-def test_of_four_pushers_one_wins_three_are_told_and_none_is_lost(hub: Hub, folder: Path, tmp_path: Path) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_of_four_pushers_one_wins_three_told_and_none_lost(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     folders = [tmp_path / f"one-{number}" for number in range(4)]
     for number, each in enumerate(folders):
         pull(REPO, to=each, access=hub.user("ann"))
@@ -196,8 +202,7 @@ def test_of_four_pushers_one_wins_three_are_told_and_none_is_lost(hub: Hub, fold
     assert len(hub.repo.tags) == 5
 
 
-def test_readers_propose_and_owners_publish_what_was_merged(hub: Hub, folder: Path, tmp_path: Path) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_readers_propose_owners_publish_what_was_merged(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     two, bob = tmp_path / "two", hub.user("bob")
     pull(REPO, to=two, access=bob)
     reword(two, "Better.")
@@ -217,9 +222,7 @@ def test_readers_propose_and_owners_publish_what_was_merged(hub: Hub, folder: Pa
     assert hub.repo.tags["v0.1.1"][0] == done.commit
 
 
-def test_a_merged_proposal_is_published_as_the_version_that_it_states(hub: Hub, folder: Path) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_a_merged_proposal_is_published_as_the_version_that_it_states(hub: Hub, folder: Path, ann: Access) -> None:
     proposed = push_new(hub, folder, "Better.", PushOptions(create_pr=True, bump="minor"))
     hub.repo.branches["main"] = hub.repo.add(hub.repo.find("refs/pr/1").files, hub.head, "squashed", "", "ann").id
     (folder / ORIGIN_FILE).unlink()
@@ -265,9 +268,7 @@ def grown(library: Library, text: str, entry: str = "letter-reader") -> Library:
     return child.with_lineage({"parent": library.id, "library": child.id, "step": 1})
 
 
-def test_an_evolved_library_follows_the_version_that_it_grew_from(hub: Hub, folder: Path, tmp_path: Path) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_an_evolved_library_follows_version_it_grew_from(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     start = Library.load(folder)
     child = grown(grown(start, "Once."), "Twice.")
     assert push(child, REPO, PushOptions(dry_run=True), access=ann).version == "v0.1.1", "it is a fast-forward"
@@ -286,8 +287,7 @@ def test_an_evolved_library_follows_the_version_that_it_grew_from(hub: Hub, fold
     assert (found["letter-reader"], found["sharpness-meter"]) == ("Theirs.", "Ours.")
 
 
-def test_a_title_or_a_lineage_that_lies_is_no_ancestor(hub: Hub, folder: Path) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_a_title_or_a_lineage_that_lies_is_no_ancestor(hub: Hub, folder: Path, ann: Access) -> None:
     other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
     hub.repo.put({"NOTICE": "new"}, title=f"Library 9.9.9 (id {other.id[:12]})")
     for library in (other, grown(Library.load(folder).apply(RemoveEntry("sharpness-meter")), "Ours.")):
@@ -399,8 +399,7 @@ def test_a_dry_run_shows_everything_and_writes_nothing(hub: Hub, folder: Path) -
     assert hub.files["README.md"].decode() == shown.card
 
 
-def test_changes_that_were_not_pushed_are_never_overwritten(hub: Hub, folder: Path, tmp_path: Path) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_unpushed_changes_are_never_overwritten(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     put(folder, "notes.txt", "mine")
     pull(REPO, to=folder, access=hub.user("ann"))
     assert (folder / "notes.txt").read_text("utf-8") == "mine"

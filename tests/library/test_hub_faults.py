@@ -61,9 +61,7 @@ def test_a_first_push_that_dies_at_any_request_is_repaired_by_another(hub: Hub, 
 
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_a_rebased_push_that_dies_at_any_request_is_repaired_by_another(
-    hub: Hub, tmp_path: Path, applied: bool
-) -> None:
+def test_a_rebased_push_that_dies_anywhere_is_repaired_by_another(hub: Hub, tmp_path: Path, applied: bool) -> None:
     ann, one, two = hub.user("ann"), tmp_path / "one", tmp_path / "two"
     push(write_sample(one), REPO, access=ann)
     pull(REPO, to=two, access=ann)
@@ -105,9 +103,8 @@ def test_a_proposal_that_dies_at_any_request_is_made_once(hub: Hub, tmp_path: Pa
 
 @pytest.mark.parametrize("applied", [False, True])
 def test_a_pull_that_dies_at_any_request_is_repaired_by_another(
-    hub: Hub, folder: Path, tmp_path: Path, applied: bool
+    hub: Hub, folder: Path, tmp_path: Path, applied: bool, ann: Access
 ) -> None:
-    push(folder, REPO, access=hub.user("ann"))
     died = 0
     for word in killed_at_every_request(
         hub, lambda word: pull(REPO, "v0.1.0", to=tmp_path / word, access=hub.user("bob", word)), applied=applied
@@ -122,9 +119,9 @@ def test_a_pull_that_dies_at_any_request_is_repaired_by_another(
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 @pytest.mark.parametrize("part", ["POST /commit/", "POST /tag/", "POST /preupload/", "POST validate-yaml", "GET /refs"])
-def test_single_answers_that_go_wrong_never_leave_half_a_push(hub: Hub, folder: Path, fault: str, part: str) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_single_answers_that_go_wrong_never_leave_half_a_push(
+    hub: Hub, folder: Path, fault: str, part: str, ann: Access
+) -> None:
     reword(folder, "New.")
     hub.server.fail(*part.split(" "), fault)  # type: ignore[call-arg]
     try:
@@ -135,9 +132,7 @@ def test_single_answers_that_go_wrong_never_leave_half_a_push(hub: Hub, folder: 
     assert (done.version, hub.repo.tags["v0.1.1"][0], len(hub.repo.commits)) == ("v0.1.1", hub.head, 3)
 
 
-def test_the_same_files_pushed_by_somebody_else_do_not_hide_that_the_hub_moved(hub: Hub, folder: Path) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_the_same_files_pushed_by_somebody_else_do_not_hide_a_moved_hub(hub: Hub, folder: Path, ann: Access) -> None:
     reword(folder, "New.")
     plan = push(folder, REPO, PushOptions(dry_run=True), access=ann)
     answer = hub.server._route
@@ -157,9 +152,7 @@ def test_the_same_files_pushed_by_somebody_else_do_not_hide_that_the_hub_moved(h
     assert "v0.1.1" not in hub.repo.tags
 
 
-def test_a_tag_that_names_another_commit_is_an_error(hub: Hub, folder: Path) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_a_tag_that_names_another_commit_is_an_error(hub: Hub, folder: Path, ann: Access) -> None:
     reword(folder, "New.")
     first, answer = hub.head, hub.server._route
 
@@ -176,9 +169,7 @@ def test_a_tag_that_names_another_commit_is_an_error(hub: Hub, folder: Path) -> 
     assert push(folder, REPO, PushOptions(bump="patch"), access=ann).version == "v0.1.2"
 
 
-def test_a_repository_that_drops_files_is_not_written_to(hub: Hub, folder: Path) -> None:
-    ann = hub.user("ann")
-    push(folder, REPO, access=ann)
+def test_a_repository_that_drops_files_is_not_written_to(hub: Hub, folder: Path, ann: Access) -> None:
     hub.repo.put({".gitignore": "*.yaml\n"})
     before = hub.head
     pull(REPO, to=folder, access=ann)
@@ -189,10 +180,9 @@ def test_a_repository_that_drops_files_is_not_written_to(hub: Hub, folder: Path)
 
 
 def test_offline_the_last_copy_is_used_and_that_is_said(
-    hub: Hub, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    hub: Hub, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, ann: Access
 ) -> None:
-    ann, bob = hub.user("ann"), hub.user("bob")
-    push(folder, REPO, access=ann)
+    bob = hub.user("bob")
     old = pull(REPO, access=bob)
     pull(REPO, "v0.1.0", access=bob)
     reword(folder, "New.")
@@ -216,8 +206,7 @@ def test_offline_the_last_copy_is_used_and_that_is_said(
         push(folder, REPO, access=ann)
 
 
-def test_opening_by_name_warns_offline(hub: Hub, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_opening_by_name_warns_offline(hub: Hub, folder: Path, caplog: pytest.LogCaptureFixture, ann: Access) -> None:
     assert open_library(REPO) == Library.load(folder)
     assert not caplog.records
     hub.server.die_at(1)
@@ -225,8 +214,7 @@ def test_opening_by_name_warns_offline(hub: Hub, folder: Path, caplog: pytest.Lo
     assert "OFFLINE" in caplog.text
 
 
-def test_half_a_download_is_no_copy(hub: Hub, folder: Path) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_half_a_download_is_no_copy(hub: Hub, folder: Path, ann: Access) -> None:
     bob = hub.user("bob")
     pull(REPO, access=bob)
     assert bob.cache is not None
@@ -240,8 +228,7 @@ def test_half_a_download_is_no_copy(hub: Hub, folder: Path) -> None:
     assert pull(REPO, access=bob).library == Library.load(folder)
 
 
-def test_a_damaged_cache_is_noticed(hub: Hub, folder: Path) -> None:
-    push(folder, REPO, access=hub.user("ann"))
+def test_a_damaged_cache_is_noticed(hub: Hub, folder: Path, ann: Access) -> None:
     bob = hub.user("bob")
     pull(REPO, access=bob)
     assert bob.cache is not None

@@ -57,9 +57,7 @@ def with_record(name: str, **record: str) -> str:
         ({"skills/text-edits/SKILL.md": "x" * 300_000}, "the limit is 262144"),
     ],
 )
-def test_documents_that_break_the_format_are_refused(
-    hub: Hub, tmp_path: Path, files: dict[str, Any], word: str
-) -> None:
+def test_documents_that_break_format_are_refused(hub: Hub, tmp_path: Path, files: dict[str, Any], word: str) -> None:
     said = refused(hub, tmp_path, files, word)
     assert next(iter(files)) in said and said.isprintable()
 

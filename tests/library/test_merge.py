@@ -4,8 +4,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewardharness.library.diff import merge_libraries, three_way
 from rewardharness.library.entry import Entry
-from rewardharness.library.merge import merge_libraries, three_way
 from rewardharness.library.store import EMPTY, Library
 
 VALUES = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3))

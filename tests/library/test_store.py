@@ -320,9 +320,7 @@ NAMES = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
 
 
 @given(NAMES, NAMES)
-def test_any_sequence_of_changes_gives_the_library_that_has_just_those_entries(
-    first: list[str], second: list[str]
-) -> None:
+def test_any_sequence_of_changes_gives_library_that_has_just_those_entries(first: list[str], second: list[str]) -> None:
     library = EMPTY
     for name in (*first, *second):
         change = RemoveEntry(name) if name in library else AddEntry(replace(NEW, name=name))

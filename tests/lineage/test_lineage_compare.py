@@ -67,9 +67,7 @@ def test_without_items_two_intervals_are_added_in_squares(lineage: Lineage) -> N
 
 
 @pytest.mark.parametrize(("direction", "verdict"), [("higher", "better"), ("lower", "worse")])
-def test_the_direction_is_that_of_the_record_not_of_the_name(
-    lineage: Lineage, direction: Direction, verdict: str
-) -> None:
+def test_the_direction_is_that_of_the_record_not_of_name(lineage: Lineage, direction: Direction, verdict: str) -> None:
     metrics = [MetricValue("downtime_acc", direction, value, interval=(value, value)) for value in (0.5, 0.9)]
     [difference] = both(lineage, an_eval(metrics[0]), an_eval(metrics[1])).metrics
     assert difference.verdict == verdict

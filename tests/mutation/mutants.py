@@ -31,7 +31,7 @@ CORE = (
     "benchmark/ties.py bulk/pairs.py certainty.py data/labels.py data/source.py evolution/gate.py "
     "evolution/joint/fit.py evolution/joint/reweighting.py evolution/joint/step.py evolution/stop.py "
     "judging/best_of.py judging/calibration.py judging/criteria.py judging/presentation.py "
-    "judging/report.py library/merge.py library/rubric.py library/triggers.py library/yamlsafe.py "
+    "judging/report.py library/diff.py library/rubric.py library/triggers.py library/yamlsafe.py "
     "measure/bounds.py measure/color.py measure/fidelity.py models/limits.py runs/store.py schema.py "
     "serving/limits.py serving/normalise.py "
 ).split()

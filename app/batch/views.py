@@ -99,7 +99,7 @@ def rows_table(rows: Sequence[BatchRow], page: int, thumbnail: Callable[[ImageIn
             escape(row.example.instruction[:200]),
             _result(row),
             escape(row.example.preference or ""),
-            _why(row),
+            escape(split_reason(row.judgment.reasons[0])[0][:300]) if row.judgment.reasons else "",
         ]
         for row in shown
     ]
@@ -130,8 +130,3 @@ def _result(row: BatchRow) -> str:
     shown = "inconsistent" if judgment.inconsistent else judgment.preference or "scored"
     style = "warning" if row.fits("against") else ""
     return f'<span class="pill {style}">{escape(shown)}</span><span class="faint"> {rewards}</span>'
-
-
-def _why(row: BatchRow) -> str:
-    reasons = row.judgment.reasons
-    return escape(split_reason(reasons[0])[0][:300]) if reasons else ""

@@ -91,9 +91,11 @@ class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
         self._cases = QuestionCases(settings)
         self._reports: OrderedDict[Path, tuple[int, Json]] = OrderedDict()
 
-    def tasks(self) -> tuple[Task, ...]:
+    @staticmethod
+    @cache
+    def tasks() -> tuple[Task, ...]:
         """Return the tasks in the package."""
-        return _tasks()
+        return list_tasks()
 
     def _preview(self, config: BenchmarkConfig, settings: Settings) -> Json:
         preview = BenchmarkJob.open(config, settings).preview()
@@ -212,8 +214,3 @@ def sizes(task: Task) -> dict[str, tuple[int, ...]]:
         if row.setting.task == task.name and row.setting.n is not None:
             counts.setdefault(row.setting.part, set()).add(row.setting.n)
     return {part: tuple(sorted(numbers)) for part, numbers in counts.items()}
-
-
-@cache
-def _tasks() -> tuple[Task, ...]:
-    return list_tasks()

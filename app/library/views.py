@@ -11,7 +11,7 @@ from textwrap import shorten
 
 from app import markup as m
 from rewardharness.judging.router import LEXICAL_THRESHOLD, Route, left_to_model
-from rewardharness.library.diff import EntryDiff, LibraryDiff
+from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
 from rewardharness.library.problems import SEVERITIES, Problem
 from rewardharness.library.store import Library
@@ -194,7 +194,7 @@ def differences(found: LibraryDiff, before: str = "", after: str = "") -> str:
         f"<p>From <strong>{m.escape(before)}</strong> to <strong>{m.escape(after)}</strong>:</p>" if before else "",
         f"<p>{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed.</p>",
         *(_named(title, entries) for title, entries in (("Added", found.added), ("Removed", found.removed)) if entries),
-        *(_changed(each) for each in found.changed),
+        *(changed_entry(each.name, each.notes, (each.document, each.rubric)) for each in found.changed),
     ]
     return m.block("".join(parts))
 
@@ -202,10 +202,6 @@ def differences(found: LibraryDiff, before: str = "", after: str = "") -> str:
 def _named(title: str, entries: Sequence[Entry]) -> str:
     rows = (f"{m.code(each.name)} {kind_words(each)}: {m.escape(each.description)}" for each in entries)
     return f"<h4>{title}</h4>{m.bullets(rows)}"
-
-
-def _changed(found: EntryDiff) -> str:
-    return changed_entry(found.name, found.notes, (found.document, found.rubric))
 
 
 def changed_entry(name: str, notes: Iterable[str], diffs: Iterable[str]) -> str:

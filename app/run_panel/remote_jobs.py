@@ -64,13 +64,9 @@ def expect_remote(job: NewJob, settings: Settings, visitor: Visitor, *, local: b
         access = replace(access, token=visitor.token)
     folder = settings.home / "runs" / "preview"  # a name is given when the run starts
     plan = plan_job(config, job.where, settings, JobsClient(access), folder=folder)
-    preview = {"remote": plan.to_json(), "data": _shown_data(config.data), "corrections": 0}
+    data = Path(config.data).name if Path(config.data).is_absolute() else config.data.removeprefix(HUB)
+    preview = {"remote": plan.to_json(), "data": data, "corrections": 0}
     return PreparedJob(config, environment, job.where), preview
-
-
-def _shown_data(data: str) -> str:
-    """Return the name of data on the Hub; of a folder on this computer, its last part."""
-    return Path(data).name if Path(data).is_absolute() else data.removeprefix(HUB)
 
 
 def _visitor_config(config: EvolveConfig, settings: Settings) -> EvolveConfig:

@@ -250,12 +250,13 @@ def fixed_line(fixed: Fixed, *, local: bool) -> str:
 def about_release(release: Release) -> str:
     """Format the contents of a release, its figures, and differences of this installation."""
     counts = f"{len(release.library.skills)} Skills, {len(release.library.tools)} Tools"
+    said = {None: "none", True: "yes", False: "no"}
     model = {"Weights": release.model_revision or "not said", "Router": release.router or "none"}
     facts = {
         "Judge": release.judged_by,
         "Protocol": release.protocol,
         **(model if release.model is not None else {}),
-        **{_called(name): _said(value) for name, value in sorted(release.options.items())},
+        **{_called(name): said.get(value, str(value)) for name, value in sorted(release.options.items())},
     }
     rows = [("Release", whole(release.id)), *((escape(name), escape(text)) for name, text in facts.items())]
     rows.insert(3, ("Library", f"{whole(release.library.id)} with {counts}"))
@@ -270,10 +271,6 @@ def about_release(release: Release) -> str:
 def _called(setting: str) -> str:
     words = {"ocr": "Reads text", "ties": "Offers ties", "one_order": "One presentation order"}
     return words.get(setting, setting.replace("_", " ").capitalize())
-
-
-def _said(value: object) -> str:
-    return {"None": "none", "True": "yes", "False": "no"}.get(str(value), str(value))
 
 
 def _figures(figures: tuple[Figure, ...]) -> str:

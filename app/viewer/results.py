@@ -71,7 +71,8 @@ class ResultFiles:
         """
         with self._lock:
             comparison = self._results.get(name)
-        if comparison is None or file not in _files(comparison):
+        marks = [f"{label}{MARKS}" for label in comparison.example.labels] if comparison is not None else []
+        if comparison is None or file not in {RECORD, REPORT, PICTURE, *marks}:
             return None
         path = self._folder / f"{name}-{file}"
         with self._drawing:  # one at a time: visitors must not take all processors with it
@@ -99,10 +100,6 @@ class ResultFiles:
             return Response(content, media_type=TYPES[Path(file).suffix], headers=headers)
 
         return [Route("/result/{name}/{file}", serve)]
-
-
-def _files(comparison: Comparison) -> list[str]:
-    return [RECORD, REPORT, PICTURE, *(f"{label}{MARKS}" for label in comparison.example.labels)]
 
 
 def _draw(comparison: Comparison, file: str) -> bytes:

@@ -11,8 +11,7 @@ from hostile import read_own
 
 from app.benchmark import case_views
 from app.benchmark.runs import pictures, short_name
-from app.benchmark.service import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter, sizes
-from app.run_panel.jobs import Jobs
+from app.benchmark.service import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
 from app.run_panel.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
 from app.score.judges import ENDPOINT, JudgeChoice
 from rewardharness.benchmark.config import BenchmarkConfig
@@ -308,13 +307,6 @@ def test_a_stranger_is_not_told_where_things_lie(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be started here") as caught:
         services.expect(on("demo", limit=2, library=gone))
     assert "secret-place" not in f"{caught.value.message} {caught.value.next_step}"
-
-
-def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:
-    by_name = {task.name: task for task in world.services.tasks()}
-    assert sizes(by_name["genai-bench"]) == {"test_v1": (919,)}
-    assert sizes(by_name["rated-edits"]) == {}
-    assert Jobs(world.home).resume_command(world.builtin_run).startswith("rh benchmark --config ")
 
 
 def test_rows_name_their_library_as_it_calls_itself_while_it_is_the_same(tmp_path: Path) -> None:

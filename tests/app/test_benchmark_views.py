@@ -10,10 +10,9 @@ from app.benchmark import case_views as benchmark_case_views
 from app.benchmark import runs as benchmark_cases
 from app.benchmark import views as benchmark_views
 from app.benchmark.runs import BenchmarkStatus
-from app.benchmark.service import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
+from app.benchmark.service import AGAINST, BenchmarkServices, QuestionFilter
 from app.benchmark.views import section
 from app.markup import plain
-from app.run_panel import views as run_views
 from app.run_panel.following import State
 from app.run_panel.jobs import CommandError
 from app.run_panel.new_jobs import PLACE
@@ -224,21 +223,3 @@ def _evil_task() -> Task:
         "columns: {instruction: i, source: s, candidates: [a, b]}\nlabel: {rule: first}\nparts: [{name: all}]\n"
     )
     return read_task(text, "x.yaml")
-
-
-def test_words_for_what_is_not_there() -> None:
-    for kind in (AGAINST, UNJUDGED, WITH):
-        assert "Choose another kind" in text_of(benchmark_case_views.no_case(kind))
-    assert benchmark_case_views.position(0, 0) == ""
-    assert "2 of 5" in text_of(benchmark_case_views.position(1, 5))
-    assert "labels of this task are scores" in text_of(benchmark_case_views.no_question(scores=True))
-    for markup in (
-        benchmark_views.introduction(local=False),
-        run_views.no_run(local=True),
-        run_views.no_runs("benchmark", local=False),
-        run_views.PREVIEW_HINT,
-        run_views.PREVIEWING,
-        benchmark_case_views.COMPARISON_HINT,
-        benchmark_case_views.no_flip("x"),
-    ):
-        assert len(text_of(markup)) > 20

@@ -249,14 +249,6 @@ def test_examples_say_what_the_judge_preferred_before_and_after() -> None:
         says(example_views.chain(judged, ("A", "B")), *words)
 
 
-def test_the_queue_of_labels() -> None:
-    offered = example_views.queue_choices([("a", 1), ("b", 3)])
-    assert offered == [("a · judged 1 time", "a"), ("b · judged 3 times", "b")]
-    says(example_views.queue(2, 1, local=False), "own computer")
-    for words in (example_views.empty_queue(0), example_views.empty_queue(2), example_views.NO_EXAMPLES):
-        says(words)
-
-
 def test_texts_are_shown_as_text() -> None:
     candidates = (TextInput("a", HOSTILE), TextInput("b", "second\nline " + "x" * 9000))
     shown = ExampleCase(Example("e", HOSTILE, None, candidates, "A"), "A", (Seen("version 1", judgment("A")),))

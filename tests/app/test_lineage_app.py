@@ -163,8 +163,3 @@ def test_untrusted_lines_stay_text(name: str, fields: dict[str, Any]) -> None:
     read(views.as_table(graph))
     for node in graph.nodes:
         read(views.details(node))
-
-
-def test_empty_states() -> None:
-    assert "record-manifest" in read(views.no_records("/home/me/lineage"))
-    assert "has no lineage" in read(views.no_lineage("one"))

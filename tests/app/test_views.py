@@ -103,32 +103,17 @@ def test_the_verdict_names_the_winner_how_sure_and_what_stands_next_to_it() -> N
     says(noted, "same image", "reward-harness-library[ocr]", no=["upright"])
 
 
-@pytest.mark.parametrize(
-    ("confidence", "words"),
-    [
-        (0.75, "Quite sure"),
-        (0.74, "Fairly sure"),
-        (0.3, "Not very sure"),
-        (0.0, "Little more than a guess"),
-        (None, "Confidence unknown"),
-    ],
-)
-def test_confidence_in_words(confidence: float | None, words: str) -> None:
-    assert views.sureness(confidence) == words
-
-
-@pytest.mark.parametrize(
-    ("code", "title"),
-    [
+def test_confidence_in_words_and_failures_by_name() -> None:
+    confidences = (0.75, 0.74, 0.3, 0.0, None)
+    words = ("Quite sure", "Fairly sure", "Not very sure", "Little more than a guess", "Confidence unknown")
+    assert tuple(map(views.sureness, confidences)) == words
+    for code, title in (
         ("image", "One of the images cannot be used"),
-        ("input", "Missing input"),
         ("nothing_to_measure", "This Library has no criteria for this instruction"),
         ("new-code", "There is no judgment"),
-    ],
-)
-def test_a_failure_is_named_and_is_no_tie(code: str, title: str) -> None:
-    failed = replace(PLAIN, preference=None, failure=Failure(code, "Candidate A is damaged."))
-    says(views.verdict(failed), title, "Candidate A is damaged.", "never counted as a tie")
+    ):
+        failed = replace(PLAIN, preference=None, failure=Failure(code, "Candidate A is damaged."))
+        says(views.verdict(failed), title, "Candidate A is damaged.", "never counted as a tie")
 
 
 def test_scores_reasons_entries_and_notes() -> None:
@@ -391,35 +376,29 @@ def test_the_verdict_says_whether_order_mattered_and_what_it_took() -> None:
     says(model_views.verdict(leaning, several), "not the same in all orders and samples")
 
 
-@pytest.mark.parametrize(
-    ("protocol", "consistent", "words"),
-    [
+def test_a_lead_means_something_else_in_each_protocol() -> None:
+    for protocol, consistent, words in (
         ("chain", None, "Only one presentation order was used, so position consistency is unknown."),
         ("logprob", True, "The probabilities favor B over A by 0.40"),
         ("pointwise", None, "by 0.40 in reward, which runs from 0 to 1. Each candidate was judged separately"),
         ("direct", True, "B leads A by 0.40, where 1 means preferred in every query."),
-    ],
-)
-def test_a_lead_means_something_else_in_each_protocol(protocol: str, consistent: bool | None, words: str) -> None:
-    run = replace(RUN, how=ModelJudgeConfig(protocol=protocol))  # type: ignore[arg-type]
-    judgment = replace(JUDGED, margin=0.4, position_consistent=consistent)
-    says(model_views.verdict(judgment, run), words)
+    ):
+        run = replace(RUN, how=ModelJudgeConfig(protocol=protocol))  # type: ignore[arg-type]
+        judgment = replace(JUDGED, margin=0.4, position_consistent=consistent)
+        says(model_views.verdict(judgment, run), words)
 
 
-@pytest.mark.parametrize(
-    ("spent", "words"),
-    [
+def test_what_it_took_in_words() -> None:
+    for spent, words in (
         (Spent(Usage(2, 1_000_000, 0), price=(1.5, 9.0)), "about $1.50"),
         (Spent(Usage(2, 1000, 10), price=(1.0, 1.0)), "about $0.0010"),
         (Spent(Usage(2, 1000, 10), price=(0.0, 0.0)), "free of charge"),
         (Spent(Usage(2, 0, 0), price=(1.0, 1.0)), "cost unknown: the server does not count tokens"),
         (Spent(Usage(seconds=0.1), 2), "no calls · 2 answers were cached and free"),
         (Spent(Usage(1, 5, 5), 1), "5 tokens out · cost unknown: no price is set · 1 answer was cached"),
-        (None, "StoppedNothing was judged. Your images are still here."),
-    ],
-)
-def test_what_it_took_in_words(spent: Spent | None, words: str) -> None:
-    says(model_views.stopped(replace(RUN, spent=spent) if spent else None), words)
+    ):
+        says(model_views.stopped(replace(RUN, spent=spent)), words)
+    says(model_views.stopped(None), "StoppedNothing was judged. Your images are still here.")
 
 
 @pytest.mark.parametrize("code", [*get_args(ErrorCode), "no_answer", "truncated", "no_logprobs", "no_criteria"])
@@ -442,12 +421,9 @@ def test_the_check_says_what_works_and_what_to_mend() -> None:
     says(model_views.checked(Reply("yes", seconds=0.5)), "The model answers in 0.50 seconds")
 
 
-def test_every_protocol_is_told_in_one_sentence() -> None:
+def test_protocols_and_where_the_pictures_go_are_told_in_one_sentence() -> None:
     choices = model_views.protocol_choices()
     assert tuple(name for _, name in choices) == PROTOCOLS
     assert all(label.count("\n") == 1 and label.endswith(".") and label.count(".") == 1 for label, _ in choices)
-
-
-@pytest.mark.parametrize("kind", [ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE])
-def test_it_is_said_where_the_pictures_go(kind: str) -> None:
-    says(model_views.judge_line(kind, "x", local=False), "sends the images and the instruction to")
+    for kind in (ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE):
+        says(model_views.judge_line(kind, "x", local=False), "sends the images and the instruction to")

@@ -137,7 +137,8 @@ def _without_field_option() -> Iterator[None]:
     except DataError as error:
         if "--field" not in error.next_step:
             raise
-        step = f"Name columns and labels in a task file, see docs/benchmarks.md. With rh score: {error.next_step}"
+        task = "Name columns and labels in a task file, see docs/reference/benchmarks.md."
+        step = f"{task} With rh score: {error.next_step}"
         raise DataError(error.message, next_step=step) from None
 
 

@@ -32,6 +32,7 @@ SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 """Suffixes of preset files."""
 
 _MAX_FILE = 64 * MAX_BYTES
+_NEXT_STEP = "See `Rubric presets` in docs/reference/library.md."
 _LISTS = {"check_points": "Check", "positive_examples": "Good", "negative_examples": "Bad"}
 
 
@@ -80,7 +81,7 @@ def _document(path: Path) -> Any:
 def _rubrics(document: Any, path: Path) -> Iterator[tuple[str, Any]]:
     """Find the rubrics of a file, with their prompt ids."""
     if not isinstance(document, dict):
-        raise LibraryError(f"{path.name} is not a mapping.", next_step="See `Rubric presets` in docs/library.md.")
+        raise LibraryError(f"{path.name} is not a mapping.", next_step=_NEXT_STEP)
     if "criteria" in document:
         yield DEFAULT, document
         return
@@ -96,7 +97,7 @@ def _rubrics(document: Any, path: Path) -> Iterator[tuple[str, Any]]:
     else:
         pairs = rubrics if isinstance(rubrics, dict) else {}
     if not pairs:
-        raise LibraryError(f"{path.name} has no rubrics.", next_step="See `Rubric presets` in docs/library.md.")
+        raise LibraryError(f"{path.name} has no rubrics.", next_step=_NEXT_STEP)
     yield from pairs.items()
 
 

@@ -96,9 +96,9 @@ def report(desk: Any, path: Path, line: str) -> None:
 
 
 FILES: dict[str, Make] = {
-    **dict.fromkeys(("before.png", "source.png", "in.png"), copied("pairs/s0.png")),
-    **dict.fromkeys(("one.png", "a.png", "after.png"), copied("pairs/a0.png")),
-    **dict.fromkeys(("two.png", "b.png"), copied("pairs/b0.png")),
+    **dict.fromkeys(("before.png", "source.png", "in.png", "drawn/images/s0000.jpg"), copied("pairs/s0.png")),
+    **dict.fromkeys(("one.png", "a.png", "after.png", "drawn/images/p0000_a.jpg"), copied("pairs/a0.png")),
+    **dict.fromkeys(("two.png", "b.png", "drawn/images/p0000_b.jpg"), copied("pairs/b0.png")),
     **dict.fromkeys("my_pairs my-pairs pairs edits my_labels drawn prompts samples".split(), copied("pairs")),
     "my-library/color-check": by_hand,
     **dict.fromkeys(("my_library", "my-library", "results/checkpoints/best", "results/checkpoints/iter_4"), A_LIBRARY),

@@ -390,7 +390,7 @@ def test_every_link_and_every_page_that_the_code_names_exists() -> None:
 def test_the_site_describes_every_command_and_public_name(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "docs" / "make_reference.py", tmp_path], check=True)
     commands, names = ((tmp_path / name).read_text("utf-8") for name in ("cli.md", "api.md"))
-    assert all(f"### `{name}`" in commands for name in COMMANDS)
+    assert all(f"### `rh {name}`" in commands for name in COMMANDS)
     assert all(f"## `rh.{name}`" in names for name in rewardharness._HOMES)
     written = sorted(re.findall(r'"([\w/-]+\.md)"', (ROOT / "docs" / "zensical.toml").read_text("utf-8")))
     moved = {"judging.md", "measured_judge.md"}  # named by modules whose content is part of releases

@@ -64,10 +64,11 @@ NOT_RUN = {
     r"from rewardharness.serving.trl import .*stop_on_request": "needs TRL; `make test-trl` runs it",
     r".*\brh app(?! push)": "serves a page until it is stopped; the tests of tests/app start it",
     r"rh serve judge .* --run": "starts vLLM; `make test-vllm` runs it",
+    r"rh benchmark reproduce --smoke": "runs six commands; test_reproduce.py runs it",
 }
 """Lines that are not run: a pattern, and the reason."""
 
-SLOW = re.compile(r"rh (evolve|serve --(?!.*--engine)|benchmark (attacks|reproduce))|rh\.evolve")
+SLOW = re.compile(r"rh (evolve|serve --(?!.*--engine)|benchmark attacks)|rh\.evolve")
 """Blocks with such a line run in the slow suite, a line that several pages have once."""
 
 STATUS = {"rh score edits.csv --skip-bad-rows": 3}
@@ -84,7 +85,6 @@ REPLACED = [
     (r"(trackio|wandb)(?=[:\s,]|$)", "tensorboard"),
     (r"tensorboard:edits,tensorboard:edits", "tensorboard:edits"),
     (r"\bDIR\b", "my_pairs"),
-    (r"(reproduce --smoke)", r"\1 --pairs 8"),
     (r"(rh data demo \S+)$", r"\1 --pairs 1 --groups 1"),
     (r"rh data demo (\S+) --pairs 100 --groups 0", r"cp -r {pairs} \1"),
     (r" --proposals 20", ""),

@@ -84,7 +84,7 @@ def evolved(desk: Any, path: Path, line: str) -> None:
 
 
 def a_run(desk: Any, path: Path, line: str) -> None:
-    make = evolved if line.startswith("rh runs compare") else ran("benchmark", "{pairs}", "--run", "{path}")
+    make = evolved if re.match("rh runs (compare|follow)", line) else ran("benchmark", "{pairs}", "--run", "{path}")
     make(desk, path, line)
 
 

@@ -10,7 +10,7 @@ TRACKERS_VENV ?= .venv-trackers
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: help run test test-slow test-vllm test-trl test-verl test-openrlhf test-ray test-trackers check format bench docs site screenshots clean
+.PHONY: help run test test-slow test-vllm test-trl test-verl test-openrlhf test-ray test-trackers check format bench site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -95,7 +95,7 @@ $(TRACKERS_VENV)/.installed: pyproject.toml
 test-trackers: $(VENV)/.test $(TRACKERS_VENV)/.installed  ## with real trackers and OpenTelemetry
 	RH_TEST_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(BIN)/python -m pytest -m trackers
 
-# The documentation as a site in build/site/site, with every link checked.
+# The documentation as a site in build/site/site, with the command line and the Python API, and with every link checked.
 site: $(VENV)/.run  ## the documentation as a site
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	rm -rf build/site
@@ -103,6 +103,7 @@ site: $(VENV)/.run  ## the documentation as a site
 	cp -r docs build/site
 	mv build/site/docs/zensical.toml build/site
 	rm build/site/docs/*.py
+	$(BIN)/python docs/make_reference.py build/site/docs/reference
 	cd build/site && $(abspath $(BIN))/zensical build --strict
 
 # The pictures of the README, from the real app.
@@ -120,10 +121,6 @@ format: $(VENV)/.test  ## format the code
 
 bench: $(VENV)/.test  ## all benchmarks
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
-
-docs: $(VENV)/.run  ## write docs/cli.md and docs/api.md
-	$(BIN)/python docs/make_cli.py
-	$(BIN)/python docs/make_api.py
 
 clean:  ## remove environments and caches
 	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(OPENRLHF_VENV) $(RAY_VENV) $(TRACKERS_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -70,11 +70,6 @@ def test_the_python_api_works_plainly_and_inside_a_running_event_loop(
     assert made["pushed"].version == "v0.1.0" and made["again"].origin == ("ann/library", made["pushed"].commit)
 
 
-def test_the_page_of_the_python_api_is_up_to_date() -> None:
-    script = FOLDER.parent / "docs" / "make_api.py"
-    assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, "run make docs"
-
-
 @pytest.mark.slow
 def test_the_weekly_evolution_proposes_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = yaml.safe_load((FOLDER / "evolve_weekly.yml").read_text(encoding="utf-8"))["jobs"]["evolve"]["steps"]

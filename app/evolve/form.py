@@ -185,7 +185,7 @@ def _draw_data(services: AppServices) -> dict[str, Any]:
     data = gr.Radio(kinds, value=DEMO, label="Learn from", elem_id="evolve-data")
     place = textbox(PLACES[FOLDER][0], "evolve-place", visible=False)
     columns = textbox(
-        "Columns that are not recognized", "evolve-columns", info="One per line, see docs/data.md. Usually empty.",
+        "Columns that are not recognized", "evolve-columns", info="One per line: docs/reference/data.md. Often empty.",
         placeholder="source=original\ncandidates=left,right\npreference=vote", lines=2, max_lines=8, max_length=2000,
         visible=False,
     )  # fmt: skip

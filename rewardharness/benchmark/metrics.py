@@ -6,7 +6,7 @@ A question without an answer is None, never a tie, and lowers the coverage. Ever
     accuracy   correct / judged     quality of the answers
     of_all     correct / n          quality of the judge if a missing answer is wrong
 
-For the sources of the definitions, see each function and `docs/metrics.md`.
+For the sources of the definitions, see each function and `docs/reference/metrics.md`.
 """
 
 import math

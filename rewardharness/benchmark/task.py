@@ -344,5 +344,5 @@ def _check_part(part: TaskPart, where: str) -> None:
         raise _wrong(where, f"part {part.name}: more than two candidates need `group`")
 
 
-def _wrong(where: str, problem: str, remedy: str = "Correct the task file; see docs/benchmarks.md.") -> DataError:
+def _wrong(where: str, problem: str, remedy: str = "Correct the file, see docs/reference/benchmarks.md.") -> DataError:
     return DataError(f"{where}: {problem}.", next_step=remedy)

@@ -44,7 +44,7 @@ class ShardsConfig(ScoreConfig):
 
     _: KW_ONLY
     output: Path | None = field(default=None, metadata=WRITES)
-    """Folder for the results of a dataset of any size; the same command continues it (docs/scaling.md)."""
+    """Folder for the results of a dataset of any size; the same command continues it (docs/how-to/scale-out.md)."""
     part_rows: int = 1000
     """Rows of a part, the unit that is written and resumed."""
     shard: str | None = field(default=None, metadata=TEXT)
@@ -85,7 +85,7 @@ class SamplesConfig(ExamplesConfig):
     """Configuration of judging edits with any number of candidates each."""
 
     data: str = field(metadata=READS)
-    """A folder, a table or a dataset on the Hub, with any number of candidates per edit; see docs/bulk.md."""
+    """A folder, a table or a dataset on the Hub, with any number of candidates per edit; see docs/reference/data.md."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,8 @@ class BenchmarkView(View):
         except DataError as error:
             if "--field" not in error.next_step:  # an option of other commands
                 raise
-            step = f"Name columns and labels in a task file, see docs/benchmarks.md. With rh score: {error.next_step}"
+            task = "Name columns and labels in a task file, see docs/reference/benchmarks.md."
+            step = f"{task} With rh score: {error.next_step}"
             raise DataError(error.message, next_step=step) from None
 
     def opened(self, job: "BenchmarkJob", options: RunOptions) -> None:

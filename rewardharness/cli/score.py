@@ -38,7 +38,7 @@ class ScoreArguments(ShardsConfig):
     _: KW_ONLY
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None
     """Where the results of a dataset of any size are written: a folder, or a .parquet file with its parts in a folder
-    beside it. The same command continues it (docs/scaling.md)."""
+    beside it. The same command continues it (docs/how-to/scale-out.md)."""
     source: Path | None = None
     """Source image."""
     reference: tuple[Path, ...] = ()

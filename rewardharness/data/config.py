@@ -27,7 +27,7 @@ class DataConfig:
     """Folder, table, Hub dataset, demo or feedback."""
     _: KW_ONLY
     fields: Path | None = dataclasses.field(default=None, metadata=READS)
-    """YAML file that maps fields to columns (docs/data.md)."""
+    """YAML file that maps fields to columns (docs/reference/data.md)."""
     field: tuple[str, ...] = dataclasses.field(default=(), metadata=TEXT)
     """FIELD=COLUMN, as in source=before; may be repeated."""
     skip_bad_rows: bool = False

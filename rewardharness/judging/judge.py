@@ -129,7 +129,7 @@ class Judge(JudgeProtocol):
                 the Hub: `org/name[@revision][:config/split]`. Images are paths, bytes, Pillow images or arrays.
             library: As for `score`.
             fields: Which column is which field, as in `{"source": "before", "candidates": ["left", "right"]}`; what is
-                left out is recognized by name. See docs/data.md.
+                left out is recognized by name. See docs/reference/data.md.
             concurrency: Examples that are judged side by side; None for what suits the judge.
             skip_bad_rows: Leave out rows that cannot be used. Without it one such row is an error.
             executor: What judges, such as a `RayExecutor`; None for this process.

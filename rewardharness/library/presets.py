@@ -77,7 +77,7 @@ def _document(path: Path) -> Any:
 
 def _rubrics(document: Any, path: Path) -> Iterator[tuple[str, Any]]:
     """Find the rubrics of a file, with their prompt ids."""
-    step = "See `Rubric presets` in docs/library.md."
+    step = "See `Rubric presets` in docs/reference/library.md."
     if not isinstance(document, dict):
         raise LibraryError(f"{path.name} is not a mapping.", next_step=step)
     if "criteria" in document:

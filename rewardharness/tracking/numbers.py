@@ -1,4 +1,4 @@
-"""What trackers receive: names of settings and numbers, which are stable and listed in docs/tracking.md.
+"""What trackers receive: names of settings and numbers, which are stable and listed in docs/reference/metrics.md.
 
 Only numbers, flags and words from fixed lists pass: no images, instructions, ids of examples, names of files or keys.
 """

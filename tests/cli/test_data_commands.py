@@ -117,7 +117,7 @@ def test_a_benchmark_of_columns_that_nobody_knows_asks_for_a_task_file(
     path.write_text("before,todo,one,two\na.png,do it,b.png,c.png\n", encoding="utf-8")
     assert main(["benchmark", str(path)]) == 1
     shown = capsys.readouterr().err
-    assert "Next: Name columns and labels in a task file, see docs/benchmarks.md. With rh score: " in shown
+    assert "Next: Name columns and labels in a task file, see docs/reference/benchmarks.md. With rh score: " in shown
 
 
 def test_the_value_that_keeps_a_column_from_holding_images_is_shown(

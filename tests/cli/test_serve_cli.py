@@ -190,7 +190,7 @@ def test_without_the_extra_it_says_what_to_install(
 
 
 def test_the_first_request_of_the_documentation_takes_ordinary_photos(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "serve-and-deploy.md").read_text(encoding="utf-8")
     request = next(block for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if "base64" in block)
     for name in ("before.png", "after.png"):
         (tmp_path / name).write_bytes(bytes(3_000_000))

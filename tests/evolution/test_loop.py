@@ -228,16 +228,6 @@ def test_what_cannot_be_saved_ends_the_run_with_one_error(
     assert result(tmp_path / "run", evolved(tmp_path)) == whole[0]
 
 
-def test_the_held_out_examples_are_never_shown_to_the_orchestrator(tmp_path: Path) -> None:
-    plan, _ = make_plan(tmp_path, orchestrator=(orchestrator := ListOrchestrator()))
-    evolve(plan, tmp_path / "run", Callbacks())
-    hidden = {example.id for example in plan.parts[1]}
-    assert len(hidden) == 12 and orchestrator.views
-    seen = {outcome.example.id for view in orchestrator.views for outcome in view.outcomes}
-    flipped = [{*event.evidence.fixed, *event.evidence.broken} for event in events_of(tmp_path, Decided)]
-    assert not hidden & seen.union(*flipped)
-
-
 def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None:
     plan, _ = make_plan(tmp_path)
     exact = plan.judge

@@ -120,7 +120,8 @@ class LLMOrchestrator:
             problem=briefing.quoted(problem, MAX_OBSERVED),
         )
         try:
-            return await self._write(view, asked, [], proposal.statement, proposal.cited, proposal.mutation)
+            aim = Finding(proposal.statement, proposal.cited, (), 0, 0)
+            return await self._write(view, [asked], aim, proposal.mutation)
         finally:
             await self._model.close()
 
@@ -212,32 +213,26 @@ class LLMOrchestrator:
         more = await asyncio.to_thread(self._pictures, cases) if self._images else []
         mutation = view.mutations[number % len(view.mutations)] if view.mutations else None
         more += [briefing.mutation_text(mutation)] if mutation else []
-        return await self._write(view, asked, more, aim.statement, aim.cited, mutation)
+        return await self._write(view, [asked, *more], aim, mutation)
 
     async def _write(
-        self,
-        view: View,
-        asked: str,
-        more: Sequence[str | ImagePart],
-        aim: str,
-        cited: tuple[str, ...],
-        mutation: Mutation | None,
+        self, view: View, asked: Sequence[str | ImagePart], aim: Finding, mutation: Mutation | None
     ) -> Proposal | None:
         """Ask for one edit, with one chance to correct a reply that is unusable or misses the operator's condition."""
 
         def read(text: str) -> Proposal | ReplyProblem | None:
-            outcome = read_proposal(text, view, self.name, cited)
+            outcome = read_proposal(text, view, self.name, aim.cited)
             if mutation is None or not isinstance(outcome, Proposal):
                 return outcome
             unmet = condition_problem(mutation, outcome, view)
             return ReplyProblem(f"It is no `{mutation}`: {unmet}") if unmet else replace(outcome, mutation=mutation)
 
         system = load("evolve", view.task.wording, grammar=briefing.grammar(view))
-        messages = [Message.of("system", system), Message.of("user", asked, *more)]
+        messages = [Message.of("system", system), Message.of("user", *asked)]
         outcome = await ask_twice(partial(self._ask, view), messages, read)
         if isinstance(outcome, Proposal):
             return outcome
-        dropped = outcome or Dropped("The model has nothing to propose.", shown(aim, MAX_EXCERPT))
+        dropped = outcome or Dropped("The model has nothing to propose.", shown(aim.statement, MAX_EXCERPT))
         self.dropped = (*self.dropped, dropped)
         return None
 

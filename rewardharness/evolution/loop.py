@@ -14,7 +14,7 @@ from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Chec
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.held_out import Score, evaluate_held_out
 from rewardharness.evolution.plan import EvolutionPlan
-from rewardharness.evolution.progress import PROGRESS, Meter, ProgressFile, RunProgress
+from rewardharness.evolution.progress import PROGRESS, Meter, RunProgress, progress_writer
 from rewardharness.evolution.regression import evaluate_regression_set
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, EvolutionReport, build_report, read_report
@@ -158,7 +158,7 @@ class _Session:
             max(usages, key=lambda usage: usage.calls)
             for usages in ((ledger_usage(lines), spent.judge), (replies.before, spent.orchestrator))
         )
-        self.progress = ProgressFile(folder.path / PROGRESS)
+        self.write_progress = progress_writer(folder.path / PROGRESS)
         self.meter = Meter(self.report_progress, plan.estimate.work)
         self.evaluator = Evaluator(
             plan.judge,
@@ -188,7 +188,7 @@ class _Session:
 
     def report_progress(self, progress: RunProgress) -> None:
         """Write the progress, then pass it on."""
-        self.progress.write(progress)
+        self.write_progress(progress)
         self.callbacks.on_progress(progress)
 
     def observe(self, example: Example) -> Mapping[str, Mapping[str, float]]:

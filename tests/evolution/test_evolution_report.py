@@ -55,8 +55,8 @@ def test_two_judges_are_compared_where_both_judged() -> None:
 
 def test_the_file_omits_what_was_not_judged() -> None:
     judged = tuple(outcomes(1, 0))
-    assert list(to_json(HeldOutReport.of(judged, judged, skipped="why"))["ensemble"]) == ["skipped"]
-    found = to_json(HeldOutReport.of(judged, judged, judged, judged, 4))
+    assert list(to_json(HeldOutReport.of(judged, judged, (), skipped="why"))["ensemble"]) == ["skipped"]
+    found = to_json(HeldOutReport.of(judged, judged, judged, ensemble=judged, samples=4))
     assert list(found["ensemble"]) == ["n", "judged", "accuracy", "interval", "samples"]
     names = "n final start empty final_against_start final_against_empty ensemble final_against_ensemble"
     assert list(found) == names.split()

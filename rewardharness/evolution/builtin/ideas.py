@@ -356,13 +356,5 @@ def _dashed(measure: str) -> str:
     return measure.replace("_", "-")
 
 
-IDEAS = (
-    new_criteria,
-    other_weights,
-    fewer_criteria,
-    divided_criteria,
-    wider_triggers,
-    fewer_triggers,
-    merged_skills,
-)
+IDEAS = (new_criteria, other_weights, fewer_criteria, divided_criteria, wider_triggers, fewer_triggers, merged_skills)
 """All ideas about Skills, in the order in which they are tried."""

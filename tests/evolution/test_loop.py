@@ -9,6 +9,7 @@ import pytest
 from small_world import GOOD, Fuse, Killed, ListOrchestrator, events_of, evolved, make_dataset, make_plan, see
 
 from rewardharness.errors import InputError, RunError
+from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Paused, Proposed, read_events
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.loop import Callbacks, evolve, finished_report
@@ -326,5 +327,5 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
 
 @pytest.mark.parametrize("margin", [-0.01, 1.01, float("nan"), float("inf")])
 def test_a_regression_margin_is_a_share(margin: float) -> None:
-    with pytest.raises(InputError, match="regression margin"):
-        RegressionSet(margin=margin)
+    with pytest.raises(InputError, match="regression-margin"):
+        EvolveConfig(data="demo", regression_margin=margin)

@@ -160,24 +160,13 @@ class _Session:
         )
         self.write_progress = progress_writer(folder.path / PROGRESS)
         self.meter = Meter(self.report_progress, plan.estimate.work)
-        self.evaluator = Evaluator(
-            plan.judge,
-            limits=plan.limits,
-            stop=callbacks.stop,
-            record=folder.append,
-            concurrency=plan.concurrency,
-            disks=disks,
-            meter=self.meter,
-            spent=replace(spent, judge=judged, orchestrator=self._asked_before),
-            step=step,
-            counted={line["id"] for line in lines if line["step"] < step},
-        )
+        spent = replace(spent, judge=judged, orchestrator=self._asked_before)
+        counted = {line["id"] for line in lines if line["step"] < step}
+        options = (plan.limits, callbacks.stop, folder.append, plan.concurrency, disks, self.meter)
+        self.evaluator = Evaluator(plan.judge, *options, spent, step, counted)
         data = f"{plan.dataset.name}: {len(self.training)} examples that edits were chosen on; expect less on others"
-        setting = {
-            "data": data,
-            "data_digest": plan.dataset.digest,
-            "judge": f"{plan.judge.name}, {plan.judge.protocol}",
-        }
+        judge = f"{plan.judge.name}, {plan.judge.protocol}"
+        setting = {"data": data, "data_digest": plan.dataset.digest, "judge": judge}
         known = (self.observe, known_measures(), plan.seed, self.emit, setting, replies, self.meter.subphase)
         self.steps = Run(self.evaluator, plan.orchestrator, self.training, *known)
 

@@ -148,8 +148,8 @@ def _span(name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any | No
     if tracer is None:
         yield None
         return
-    options = {"record_exception": False, "set_status_on_exception": False}
-    options |= {"attributes": {key: value for key, value in attributes.items() if value}}
+    options: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
+    options["attributes"] = {key: value for key, value in attributes.items() if value}
     with tracer.start_as_current_span(name, kind=sys.modules["opentelemetry.trace"].SpanKind[kind], **options) as span:
         try:
             yield span

@@ -7,7 +7,7 @@ instructions, ids of examples or keys.
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -61,26 +61,18 @@ def _tracer_of(provider: Any) -> Any:
     return provider.get_tracer(SCOPE)
 
 
-@contextmanager
-def chat_span(model: str) -> Iterator[Any | None]:
+def chat_span(model: str) -> AbstractContextManager[Any | None]:
     """Record one request to a model, with its retries.
 
     Args:
         model: The id of the model, such as `vllm:NAME`.
 
-    Yields:
-        The span for `record_reply`; None if no spans are exported.
+    Returns:
+        A context with the span for `record_reply`; with None if no spans are exported.
     """
-    tracer = current_tracer()
-    if tracer is None:
-        yield None
-        return
     kind, _, name = model.partition(":")
     attributes = {OPERATION: "chat", PROVIDER: _PROVIDERS.get(kind, kind), REQUEST_MODEL: name}
-    with _span(
-        tracer, f"chat {name}".strip(), "CLIENT", {key: value for key, value in attributes.items() if value}
-    ) as span:
-        yield span
+    return _span(f"chat {name}".strip(), "CLIENT", attributes)
 
 
 def record_reply(span: Any | None, reply: Any, endpoint: str, attempts: int) -> None:
@@ -95,10 +87,9 @@ def record_reply(span: Any | None, reply: Any, endpoint: str, attempts: int) -> 
     if span is None or not span.is_recording():
         return
     host, colon, port = endpoint.partition("/")[0].rpartition(":")
-    address = (
-        {SERVER_ADDRESS: host, SERVER_PORT: int(port)} if colon and port.isdecimal() else {SERVER_ADDRESS: endpoint}
-    )
-    attributes: dict[str, Any] = {**address, ATTEMPTS: attempts}
+    attributes: dict[str, Any] = {SERVER_ADDRESS: endpoint, ATTEMPTS: attempts}
+    if colon and port.isdecimal():
+        attributes |= {SERVER_ADDRESS: host, SERVER_PORT: int(port)}
     if finish := getattr(reply, "finish_reason", ""):
         attributes[FINISH_REASONS] = (finish,)
     if answered := getattr(reply, "model", ""):
@@ -109,24 +100,18 @@ def record_reply(span: Any | None, reply: Any, endpoint: str, attempts: int) -> 
     span.set_attributes(attributes)
 
 
-@contextmanager
-def judgment_span(judge: str, library_id: str) -> Iterator[Any | None]:
+def judgment_span(judge: str, library_id: str) -> AbstractContextManager[Any | None]:
     """Record one judgment; requests to models within it are children of its span.
 
     Args:
         judge: Name of the judge.
         library_id: Id of its Library.
 
-    Yields:
-        The span for `record_judgment`; None if no spans are exported.
+    Returns:
+        A context with the span for `record_judgment`; with None if no spans are exported.
     """
-    tracer = current_tracer()
-    if tracer is None:
-        yield None
-        return
     judge = without_file(judge)
-    with _span(tracer, f"judge {judge}", "INTERNAL", {JUDGE: judge, LIBRARY: library_id}) as span:
-        yield span
+    return _span(f"judge {judge}", "INTERNAL", {JUDGE: judge, LIBRARY: library_id})
 
 
 def record_judgment(span: Any | None, judgment: Judgment) -> None:
@@ -158,11 +143,14 @@ def without_file(judge: str) -> str:
 
 
 @contextmanager
-def _span(tracer: Any, name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any]:
-    kinds = sys.modules["opentelemetry.trace"].SpanKind
-    with tracer.start_as_current_span(
-        name, kind=kinds[kind], attributes=attributes, record_exception=False, set_status_on_exception=False
-    ) as span:
+def _span(name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any | None]:
+    tracer = current_tracer()
+    if tracer is None:
+        yield None
+        return
+    options: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
+    options["attributes"] = {key: value for key, value in attributes.items() if value}
+    with tracer.start_as_current_span(name, kind=sys.modules["opentelemetry.trace"].SpanKind[kind], **options) as span:
         try:
             yield span
         except BaseException as error:

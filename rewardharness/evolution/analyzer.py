@@ -113,11 +113,8 @@ def misled_by(outcome: Outcome) -> str:
         return "no criterion that applies"
     if wanted is None or TIE in (chosen, wanted):
         return _UNREAD
-    leads = {
-        name: grades[chosen] - grades[wanted]
-        for name, grades in chain_grades(judgment).items()
-        if chosen in grades and wanted in grades
-    }
+    known = ((name, grades) for name, grades in chain_grades(judgment).items() if {chosen, wanted} <= grades.keys())
+    leads = {name: grades[chosen] - grades[wanted] for name, grades in known}
     if not leads or max(leads.values()) < LEAD:
         leads = _score_leads(judgment, chosen, wanted)
     best = max(leads, key=lambda name: (leads[name], name), default="")

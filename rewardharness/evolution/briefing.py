@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from rewardharness.evolution.analyzer import find_clusters, kind_of
 from rewardharness.evolution.operators import typed_edits_of
-from rewardharness.evolution.proposal import Mutation, Outcome, RejectedProposal, View
+from rewardharness.evolution.proposal import Mutation, Outcome, RejectedProposal, View, criteria_of
 from rewardharness.judging.chain import neutral
 from rewardharness.library.entry import Entry
 from rewardharness.library.plaintext import invisible
@@ -110,7 +110,7 @@ def entry_text(entry: Entry, whole: bool) -> str:
     triggers = quoted(entry.metadata.get("triggers", ""), MAX_TRIGGERS) or "(none: its description decides)"
     lines = [f'<entry name="{entry.name}" kind="{entry.kind}">', quoted(entry.description, MAX_INSTRUCTION)]
     lines += [f"triggers: {triggers}", *([f"measure: {quoted(entry.measure, 64)}"] if entry.measure else [])]
-    for each in entry.rubric.criteria if entry.rubric else ():
+    for each in criteria_of(entry):
         of = f", only {'/'.join(each.applies)}" if each.applies else ""
         by = f", measure {quoted(each.measure, 64)}" if each.measure else ""
         text = quoted(each.text, 200) if whole else ""

@@ -102,6 +102,7 @@ def estimate(
         regression_pairs: Pairs of the regression set.
     """
     training, held_out = parts
+    uses_model = judge.traits.uses_model
     begin = len(schedule.watched(tuple(training)))
     if isinstance(schedule, PaperSchedule):
         read = 2 * (len(training) - begin)
@@ -118,10 +119,10 @@ def estimate(
     if most is not None:
         usual, upper = (max(0, min(value, most - begin)) for value in (usual, upper))
     times = samples_for(begin + usual, len(held_out)) if samples is None else samples
-    ensemble = times * len(held_out) if judge.traits.uses_model and times > 1 else 0
+    ensemble = times * len(held_out) if uses_model and times > 1 else 0
     requests = min((count_requests(judge, example) for example in training), default=0)
     crops = max((count_crops(judge, example) for example in training), default=0)
-    audit = (3 if judge.traits.uses_model else 2) * len(held_out)
+    audit = (3 if uses_model else 2) * len(held_out)
     return Estimate(begin, usual, upper, audit, ensemble, 2 * regression_pairs, requests, crops)
 
 

@@ -131,7 +131,7 @@ class Evaluator:
             Exhausted: If the budget does not allow it.
             RunPaused: If the judge gives no answers, or they could not be saved.
         """
-        keys = {example.id: self.key(library, example) for example in examples}
+        keys = self._keys(library, examples)
         due = [example for example in examples if again or keys[example.id] not in self._cache]
         cost = sum(again or keys[example.id] not in self.counted for example in due)
         if len(due) < len(examples):
@@ -154,7 +154,7 @@ class Evaluator:
             library: The Library.
             examples: Labeled examples.
         """
-        keys = {example.id: prefix + self.key(library, example) for example in examples}
+        keys = self._keys(library, examples, prefix)
         return self._judge(judge, library, examples, keys, self._new(keys))
 
     def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
@@ -183,10 +183,6 @@ class Evaluator:
         if all(item.lost in MODEL_FAILURES for item in observations):
             self._pause(Failure(observations[-1].lost, observations[-1].problem), len(observations))
         return observations
-
-    def key(self, library: Library, example: Example) -> str:
-        """Return the key of a question: everything that can change the answer and changes within a run."""
-        return question_key(library, example, self.base_judge.traits.router_id is not None)
 
     @contextmanager
     def outside_budget(self) -> Iterator[None]:
@@ -225,6 +221,11 @@ class Evaluator:
         if reason is not None:
             raise Exhausted(reason)
         check_disk(self.disks)
+
+    def _keys(self, library: Library, examples: Sequence[Example], prefix: str = "") -> dict[str, str]:
+        """Return the keys of questions: everything that can change an answer and changes within a run."""
+        router = self.base_judge.traits.router_id is not None
+        return {example.id: prefix + question_key(library, example, router) for example in examples}
 
     def _new(self, keys: dict[str, str]) -> int:
         return sum(key not in self.counted for key in keys.values())

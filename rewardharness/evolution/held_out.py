@@ -109,24 +109,18 @@ class HeldOutReport:
 
     @classmethod
     def of(
-        cls,
-        final: Sequence[Outcome],
-        start: Sequence[Outcome],
-        empty: Sequence[Outcome] = (),
-        ensemble: Sequence[Outcome] = (),
-        samples: int = 0,
-        skipped: str = "",
+        cls, *judged: Sequence[Outcome], ensemble: Sequence[Outcome] = (), samples: int = 0, skipped: str = ""
     ) -> "HeldOutReport":
         """Compare outcomes.
 
         Args:
-            final: With the final Library.
-            start: With the starting Library.
-            empty: Without a Library; none for a judge without a model, which needs one.
+            judged: With the final Library, with the starting one, and without one; none of the latter for a judge
+                without a model, which needs one.
             ensemble: With the starting Library and `samples` samples per question.
             samples: Samples per question.
             skipped: Why there is no comparison with self-ensembling; empty if there is one.
         """
+        final, start, empty = judged
         scores = Score.of(final), Score.of(start), Score.of(empty)
         compared = HeldOutComparison.of(final, start), HeldOutComparison.of(final, empty)
         if skipped:
@@ -173,10 +167,12 @@ def evaluate_held_out(
     with evaluator.outside_budget():
         evaluator.meter.begin("audit", len(examples) * (len(libraries) + (not skipped)))
         judged = {library.id: evaluator.judge(library, examples) for library in libraries}
-        empty = judged[EMPTY.id] if EMPTY in libraries and evaluator.base_judge.traits.uses_model else ()
-        both = judged[final.id], judged[start.id]
+        empty = judged[EMPTY.id] if evaluator.base_judge.traits.uses_model else []
+        all_judged = judged[final.id], judged[start.id], empty
         if skipped:
-            return HeldOutReport.of(*both, empty, skipped=skipped), both[1], both[0]
-        sampled = with_samples(evaluator.base_judge, times)
-        ensemble = evaluator.judge_with(sampled, f"{times}x-", start, examples)
-    return HeldOutReport.of(*both, empty, ensemble, times), both[1], both[0]
+            report = HeldOutReport.of(*all_judged, skipped=skipped)
+        else:
+            sampled = with_samples(evaluator.base_judge, times)
+            ensemble = evaluator.judge_with(sampled, f"{times}x-", start, examples)
+            report = HeldOutReport.of(*all_judged, ensemble=ensemble, samples=times)
+    return report, judged[start.id], judged[final.id]

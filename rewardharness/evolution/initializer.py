@@ -104,8 +104,8 @@ async def _write(
 
 def _view(examples: Sequence[Example], seed: int) -> View:
     """Return an input of the checks: an empty Library, and examples of which only the instructions are known."""
-    unjudged = (Judgment(each.id, "", "", "", failure=Failure("unjudged", "Not judged.")) for each in examples)
-    outcomes = tuple(Outcome(each, judgment, 0.0) for each, judgment in zip(examples, unjudged, strict=True))
+    failure = Failure("unjudged", "Not judged.")
+    outcomes = tuple(Outcome(each, Judgment(each.id, "", "", "", failure=failure), 0.0) for each in examples)
     view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
     return replace(view, known_measures=known_measures()) if view.task is IMAGE_EDIT else view
 

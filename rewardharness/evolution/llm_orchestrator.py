@@ -112,15 +112,13 @@ class LLMOrchestrator:
             return run_to_end(self._repair(view, proposal, problem))
 
     async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        asked = load(
-            "evolve_rehearsed",
-            library=briefing.library_text(view.library),
-            tool="\n".join(briefing.entry_text(entry, True) for entry in proposal.entries),
-            statement=briefing.quoted(proposal.statement, MAX_FINDING),
-            problem=briefing.quoted(problem, MAX_OBSERVED),
-        )
+        library, told = briefing.library_text(view.library), briefing.quoted(problem, MAX_OBSERVED)
+        tool = "\n".join(briefing.entry_text(entry, True) for entry in proposal.entries)
+        statement = briefing.quoted(proposal.statement, MAX_FINDING)
+        asked = load("evolve_rehearsed", library=library, tool=tool, statement=statement, problem=told)
         try:
-            return await self._write(view, asked, [], proposal.statement, proposal.cited, proposal.mutation)
+            aim = Finding(proposal.statement, proposal.cited, (), 0, 0)
+            return await self._write(view, [asked], aim, proposal.mutation)
         finally:
             await self._model.close()
 
@@ -193,8 +191,7 @@ class LLMOrchestrator:
             outcome = Dropped(f"{error.title}: {error.message}")
         if not isinstance(outcome, Dropped):
             return outcome[: view.limit]
-        problem = f"{outcome.problem} The findings are those of the rules."
-        self.dropped = (*self.dropped, replace(outcome, problem=problem))
+        self._drop(f"{outcome.problem} The findings are those of the rules.", outcome.excerpt)
         return analyze(view.outcomes, view.limit)
 
     async def _evolve(self, view: View, aim: Finding, number: int) -> Proposal | None:
@@ -202,43 +199,33 @@ class LLMOrchestrator:
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
         consulted = Counter(entry.name for outcome in cases for entry in outcome.judgment.entries)
-        asked = load(
-            "evolve_case",
-            library=briefing.library_text(view.library, [name for name, _ in consulted.most_common(5)]),
-            tried=briefing.tried_text(view.rejected),
-            finding=briefing.quoted(aim.statement, MAX_FINDING),
-            cases=briefing.cases_text(cases),
-        )
+        library = briefing.library_text(view.library, [name for name, _ in consulted.most_common(5)])
+        tried, finding = briefing.tried_text(view.rejected), briefing.quoted(aim.statement, MAX_FINDING)
+        asked = load("evolve_case", library=library, tried=tried, finding=finding, cases=briefing.cases_text(cases))
         more = await asyncio.to_thread(self._pictures, cases) if self._images else []
         mutation = view.mutations[number % len(view.mutations)] if view.mutations else None
         more += [briefing.mutation_text(mutation)] if mutation else []
-        return await self._write(view, asked, more, aim.statement, aim.cited, mutation)
+        return await self._write(view, [asked, *more], aim, mutation)
 
     async def _write(
-        self,
-        view: View,
-        asked: str,
-        more: Sequence[str | ImagePart],
-        aim: str,
-        cited: tuple[str, ...],
-        mutation: Mutation | None,
+        self, view: View, asked: Sequence[str | ImagePart], aim: Finding, mutation: Mutation | None
     ) -> Proposal | None:
         """Ask for one edit, with one chance to correct a reply that is unusable or misses the operator's condition."""
 
         def read(text: str) -> Proposal | ReplyProblem | None:
-            outcome = read_proposal(text, view, self.name, cited)
+            outcome = read_proposal(text, view, self.name, aim.cited)
             if mutation is None or not isinstance(outcome, Proposal):
                 return outcome
             unmet = condition_problem(mutation, outcome, view)
             return ReplyProblem(f"It is no `{mutation}`: {unmet}") if unmet else replace(outcome, mutation=mutation)
 
         system = load("evolve", view.task.wording, grammar=briefing.grammar(view))
-        messages = [Message.of("system", system), Message.of("user", asked, *more)]
+        messages = [Message.of("system", system), Message.of("user", *asked)]
         outcome = await ask_twice(partial(self._ask, view), messages, read)
         if isinstance(outcome, Proposal):
             return outcome
-        dropped = outcome or Dropped("The model has nothing to propose.", shown(aim, MAX_EXCERPT))
-        self.dropped = (*self.dropped, dropped)
+        dropped = outcome or Dropped("The model has nothing to propose.", aim.statement)
+        self._drop(dropped.problem, dropped.excerpt)
         return None
 
     def _pictures(self, cases: Sequence[Outcome]) -> list[str | ImagePart]:

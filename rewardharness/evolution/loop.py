@@ -14,7 +14,7 @@ from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Chec
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.held_out import Score, evaluate_held_out
 from rewardharness.evolution.plan import EvolutionPlan
-from rewardharness.evolution.progress import PROGRESS, Meter, ProgressFile, RunProgress
+from rewardharness.evolution.progress import PROGRESS, Meter, RunProgress, progress_writer
 from rewardharness.evolution.regression import evaluate_regression_set
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, EvolutionReport, build_report, read_report
@@ -168,28 +168,16 @@ class _Session:
             max(usages, key=lambda usage: usage.calls)
             for usages in ((ledger_usage(lines), spent.judge), (replies.before, spent.orchestrator))
         )
-        self.progress = ProgressFile(folder.path / PROGRESS)
+        self.write_progress = progress_writer(folder.path / PROGRESS)
         self.meter = Meter(self.report_progress, plan.estimate.work)
-        self.evaluator = Evaluator(
-            plan.judge,
-            limits=plan.limits,
-            stop=callbacks.stop,
-            record=folder.append,
-            concurrency=plan.concurrency,
-            disks=disks,
-            executor=executor,
-            meter=self.meter,
-            spent=replace(spent, judge=judged, orchestrator=self._asked_before),
-            step=step,
-            counted={line["id"] for line in lines if line["step"] < step},
-            recorded={line["id"] for line in lines if line["step"] >= step and not line.get("failure")},
-        )
+        spent = replace(spent, judge=judged, orchestrator=self._asked_before)
+        counted = {line["id"] for line in lines if line["step"] < step}
+        recorded = {line["id"] for line in lines if line["step"] >= step and not line.get("failure")}
+        options = (plan.limits, callbacks.stop, folder.append, plan.concurrency, disks, executor, self.meter)
+        self.evaluator = Evaluator(plan.judge, *options, spent, step, counted, recorded)
         data = f"{plan.dataset.name}: {len(self.training)} examples that edits were chosen on; expect less on others"
-        setting = {
-            "data": data,
-            "data_digest": plan.dataset.digest,
-            "judge": f"{plan.judge.name}, {plan.judge.protocol}",
-        }
+        judge = f"{plan.judge.name}, {plan.judge.protocol}"
+        setting = {"data": data, "data_digest": plan.dataset.digest, "judge": judge}
         known = (self.observe, known_measures(), plan.seed, self.emit, setting, replies, self.meter.subphase)
         self.steps = Run(self.evaluator, plan.orchestrator, self.training, *known)
 
@@ -200,7 +188,7 @@ class _Session:
 
     def report_progress(self, progress: RunProgress) -> None:
         """Write the progress, then pass it on."""
-        self.progress.write(progress)
+        self.write_progress(progress)
         self.callbacks.on_progress(progress)
 
     def observe(self, example: Example) -> Mapping[str, Mapping[str, float]]:

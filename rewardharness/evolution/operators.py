@@ -12,16 +12,7 @@ from itertools import combinations
 from typing import Literal
 
 from rewardharness.evolution.evolver import similarity
-from rewardharness.evolution.proposal import (
-    MUTATIONS,
-    Mutation,
-    Operator,
-    Outcome,
-    Proposal,
-    View,
-    criteria_of,
-    wording,
-)
+from rewardharness.evolution.proposal import MUTATIONS, Mutation, Operator, Proposal, View, criteria_of, wording
 from rewardharness.evolution.state import seed_of
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry
@@ -116,7 +107,7 @@ class _Edit:
 
     steps: tuple[_Step, ...]
     cited: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
+    view: View
 
     @property
     def old(self) -> list[Entry]:
@@ -152,7 +143,7 @@ def condition_problem(mutation: Mutation, proposal: Proposal, view: View) -> str
     entries = [getattr(change, "entry", _NONE) for change in proposal.changes]  # there is none if it is removed
     pairs = zip(proposal.names, entries, strict=True)
     steps = tuple(_Step(view.library.get(name) or _NONE, new) for name, new in pairs)
-    if _OPERATORS[mutation][0](_Edit(steps, proposal.cited, view.outcomes)):
+    if _OPERATORS[mutation][0](_Edit(steps, proposal.cited, view)):
         return ""
     return " ".join(sections("mutations")[mutation].split())
 
@@ -200,12 +191,7 @@ def with_gains(results: Results, gains: Sequence[tuple[Mutation, float]]) -> Res
 
 
 def next_operator(
-    choice: Choice,
-    usable: Sequence[Mutation],
-    number: int,
-    results: Results,
-    seed: int,
-    diversity: float = 0.0,
+    choice: Choice, usable: Sequence[Mutation], number: int, results: Results, seed: int, diversity: float = 0.0
 ) -> Mutation:
     """Choose the operator of the next child.
 
@@ -281,8 +267,8 @@ def _punishes_artifacts(edit: _Edit) -> bool:
 
 
 def _answers_counterexample(edit: _Edit) -> bool:
-    cited = [item.example for item in edit.outcomes if item.example.id in edit.cited and item.failed]
-    passed = [item.example for item in edit.outcomes if item.judged and not item.failed]
+    cited = [item.example for item in edit.view.outcomes if item.example.id in edit.cited and item.failed]
+    passed = [item.example for item in edit.view.outcomes if item.judged and not item.failed]
     new = [step.new for step in edit.steps if _guidance(step.new) != _guidance(step.old)]
     reached = any(_reached(new, example.instruction) for example in cited)
     everything = passed and all(fires(entry, example.instruction) for entry in new for example in passed)
@@ -302,7 +288,7 @@ def _merges(edit: _Edit) -> bool:
     if len(edit.old) < 2 or len(edit.new) != 1:
         return False
     shorter = len(wording(edit.new[0])) < sum(len(wording(entry)) for entry in edit.old)
-    asked = [item.example.instruction for item in edit.outcomes]
+    asked = [item.example.instruction for item in edit.view.outcomes]
     return shorter and all(_reached(edit.new, said) for said in asked if _reached(edit.old, said))
 
 
@@ -319,7 +305,7 @@ def _retriggers(edit: _Edit) -> bool:
     same = all(step.kept and wording(step.old) == wording(step.new) for step in edit.steps)
     if not same or any(before != after for step in edit.steps for before, after in [step.criteria]):
         return False
-    asked = [item.example.instruction for item in edit.outcomes]
+    asked = [item.example.instruction for item in edit.view.outcomes]
     return any(_reached([step.old], said) != _reached([step.new], said) for step in edit.steps for said in asked)
 
 

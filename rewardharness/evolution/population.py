@@ -278,8 +278,8 @@ def frontier(members: Sequence[Member]) -> list[Member]:
 
 
 def _beats(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
-    keys = ours.keys() & theirs.keys()
-    return all(ours[key] >= theirs[key] for key in keys) and any(ours[key] > theirs[key] for key in keys)
+    gains = [ours[key] - theirs[key] for key in ours.keys() & theirs.keys()]
+    return min(gains) >= 0 < max(gains) if gains else False
 
 
 def survivors(

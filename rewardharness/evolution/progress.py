@@ -143,20 +143,17 @@ class Meter:
         return (time.monotonic() - self._begun) * rest / worked if worked else None
 
 
-@dataclass
-class ProgressFile:
-    """Writes the progress of a run into its folder."""
+def progress_writer(path: Path) -> Callable[[RunProgress], None]:
+    """Return a function that writes the progress of a run into a file, at most once per `PAUSE` within a phase."""
+    last: tuple[str, float] = ("", 0.0)
 
-    path: Path
-    _phase: str = ""
-    _written: float = 0.0
+    def write(progress: RunProgress) -> None:
+        nonlocal last
+        if progress.phase != last[0] or time.monotonic() - last[1] >= PAUSE:
+            last = progress.phase, time.monotonic()
+            write_json(path, asdict(progress))
 
-    def write(self, progress: RunProgress) -> None:
-        """Write the file, at most once per `PAUSE` within a phase."""
-        now = time.monotonic()
-        if progress.phase != self._phase or now - self._written >= PAUSE:
-            self._phase, self._written = progress.phase, now
-            write_json(self.path, asdict(progress))
+    return write
 
 
 def read_progress(folder: Path) -> RunProgress | None:

@@ -9,7 +9,7 @@ from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
 from rewardharness.files import content_id
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion
-from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
+from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry
 from rewardharness.schema import Example, Judgment, Usage
 from rewardharness.task import IMAGE_EDIT, Task, task_of
 
@@ -277,8 +277,6 @@ def criteria_of(entry: Entry | None) -> tuple[Criterion, ...]:
 
 
 def _change_json(change: Change) -> list[object]:
-    if isinstance(change, AddEntry):
-        return ["add", change.entry.canonical()]
-    if isinstance(change, ReplaceEntry):
-        return ["replace", change.entry.canonical()]
-    return ["remove", change.name]
+    if isinstance(change, RemoveEntry):
+        return ["remove", change.name]
+    return ["add" if isinstance(change, AddEntry) else "replace", change.entry.canonical()]

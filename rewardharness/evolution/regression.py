@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import VERSION, make_demo
 from rewardharness.demo.processes import in_order
-from rewardharness.errors import DataError, InputError
+from rewardharness.errors import DataError
 from rewardharness.evolution.config import MARGIN
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.held_out import Score
@@ -39,13 +39,6 @@ class RegressionSet:
     pairs: int = 0
     margin: float = MARGIN
     """Loss of accuracy, in [0, 1], above which the starting Library is the result."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.margin <= 1:
-            raise InputError(
-                f"A regression margin of {self.margin} is out of range.",
-                next_step="Give --regression-margin a number from 0 to 1; 1 allows any loss.",
-            )
 
 
 def regression_set(settings: Settings, margin: float) -> RegressionSet:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rewardharness.files import append_jsonl, content_id, read_jsonl
 from rewardharness.judging.presentation import usage_of
-from rewardharness.models.base import ChatRequest, ImagePart, Model, ModelError, Reply
+from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply
 from rewardharness.runs.spending import ledger_usage, usage_json
 from rewardharness.schema import Usage
 
@@ -65,13 +65,12 @@ class Replies:
 
 def request_key(model: Model, request: ChatRequest) -> str:
     """Return the id of a question: everything that can change the answer, without address and timeout."""
-    messages = [
-        [
-            message.role,
-            *(["image", part.sha256] if isinstance(part, ImagePart) else part.text for part in message.parts),
-        ]
-        for message in request.messages
-    ]
+
+    def keys(message: Message) -> list[object]:
+        parts = (["image", part.sha256] if isinstance(part, ImagePart) else part.text for part in message.parts)
+        return [message.role, *parts]
+
+    messages = [keys(message) for message in request.messages]
     return content_id([model.id, messages, request.max_tokens, request.temperature, request.seed])
 
 

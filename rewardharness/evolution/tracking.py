@@ -29,12 +29,7 @@ def tracked(
     """
     if not tracking.active:
         return callbacks
-    counts = {"evolve/tested": 0, "evolve/accepted": 0}
-
-    def count(event: Event) -> None:
-        if isinstance(event, Decided):
-            counts["evolve/tested"] += 1
-            counts["evolve/accepted"] += event.accepted
+    decided: list[Decided] = []
 
     def on_event(event: Event) -> None:
         callbacks.on_event(event)
@@ -42,10 +37,9 @@ def tracked(
         if not tracking.begun:
             tracking.begin(folder, plan.manifest, config)
             new = read_events(folder)  # the file has this event already
-        for item in new:
-            count(item)
-        numbers = _numbers(event)
-        if numbers:
+        decided.extend(item for item in new if isinstance(item, Decided))
+        if numbers := _numbers(event):
+            counts = {"evolve/tested": len(decided), "evolve/accepted": sum(item.accepted for item in decided)}
             tracking.log({**numbers, **counts}, event.step)
 
     def on_progress(progress: RunProgress) -> None:
@@ -76,14 +70,9 @@ def evolution_numbers(report: EvolutionReport) -> dict[str, float]:
     """Return the result of a run."""
     held_out, train = report.audit, report.pool
     compared = held_out.final_against_start
-    shares = {
-        "held_out/before": (held_out.start, "accuracy"),
-        "held_out/after": (held_out.final, "accuracy"),
-        "held_out/gain": (compared, "gain"),
-        "train/before": (train.start, "accuracy"),
-        "train/after": (train.final, "accuracy"),
-    }
-    numbers = known_numbers({"held_out/p_value": compared.p})
-    for name, (score, key) in shares.items():
-        numbers |= share_numbers(name, vars(score), key)
+    scores = {"held_out/before": held_out.start, "held_out/after": held_out.final}
+    scores |= {"train/before": train.start, "train/after": train.final}
+    numbers = known_numbers({"held_out/p_value": compared.p}) | share_numbers("held_out/gain", vars(compared), "gain")
+    for name, score in scores.items():
+        numbers |= share_numbers(name, vars(score), "accuracy")
     return numbers

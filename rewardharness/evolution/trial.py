@@ -105,18 +105,11 @@ class Trial:
         for name in (example.id for example in self.touched if example.id in self.outcomes):
             before, after = credit_of(self.before[name]), credit_of(self.outcomes[name])
             changes[name] = 0.0 if before is None or after is None else after - before
-        counts = {name: getattr(self.tally, name) for name in ("fixes", "breaks", "ties", "judged")}
-        return Evidence(
-            **{**vars(decision), **counts},
-            policy=policy,
-            failed=self.failed,
-            unsteady=self.unsteady,
-            affected=len(self.touched),
-            calls=len(self.outcomes),
-            p_value=p_value,
-            fixed=tuple(name for name, change in changes.items() if change > 0),
-            broken=tuple(name for name, change in changes.items() if change < 0),
-        )
+        fixed = tuple(name for name, change in changes.items() if change > 0)
+        broken = tuple(name for name, change in changes.items() if change < 0)
+        tally, sizes = self.tally, (len(self.touched), len(self.outcomes))
+        counts = tally.fixes, tally.breaks, tally.ties, self.failed, self.unsteady, tally.judged
+        return Evidence(decision.decision, decision.reason, policy, *counts, *sizes, p_value, fixed, broken)
 
 
 def try_edit(

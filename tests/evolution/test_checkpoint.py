@@ -29,7 +29,8 @@ def make_state(evaluator: Evaluator) -> State:
     library = EMPTY.apply(AddEntry(skill("cats", "cat", BRIGHTER))).with_lineage({"step": 3})
     state = begin(library, evaluator.judge(library, POOL))
     numbers = {"step": 5, "round": 2, "idle": 1, "proposed": 4, "accepted": 1, "version": 1, "prune_limit": 9}
-    pending = (Pending.of(GOOD[1], library), Pending.of(IDLE, library, single=True))
+    screened = replace(Pending.of(GOOD[1], library), screened=True, rehearsed=True, fixes=2, breaks=1)
+    pending = (screened, Pending.of(IDLE, library, single=True))
     tried = {"rejected": (RejectedProposal.of(add("trees", "tree", "x"), "no use"),), "queue": ("cats",), "best": 0.75}
     findings = (Finding("Cats.", ("cat-00",), ("add",), 1, 2),)
     return replace(state, phase="tools", gained=True, pending=pending, findings=findings, **numbers, **tried)  # type: ignore[arg-type]

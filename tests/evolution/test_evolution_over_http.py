@@ -105,10 +105,7 @@ class World:
 
 @contextmanager
 def world(
-    home: Path,
-    data: Path,
-    orchestrator: Callable[[Call], Any] = proposer,
-    images: bool = False,
+    home: Path, data: Path, orchestrator: Callable[[Call], Any] = proposer, images: bool = False
 ) -> Iterator[World]:
     start = Library((Entry("look", "skill", "For all.", "Look well.", {"triggers": "always"}),))
     with ModelServer(judge) as one, ModelServer(orchestrator) as other:

@@ -1,6 +1,6 @@
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -55,51 +55,28 @@ def test_two_judges_are_compared_where_both_judged() -> None:
 
 def test_the_file_omits_what_was_not_judged() -> None:
     judged = tuple(outcomes(1, 0))
-    assert list(to_json(HeldOutReport.of(judged, judged, skipped="why"))["ensemble"]) == ["skipped"]
-    found = to_json(HeldOutReport.of(judged, judged, judged, judged, 4))
+    assert list(to_json(HeldOutReport.of(judged, judged, (), skipped="why"))["ensemble"]) == ["skipped"]
+    found = to_json(HeldOutReport.of(judged, judged, judged, ensemble=judged, samples=4))
     assert list(found["ensemble"]) == ["n", "judged", "accuracy", "interval", "samples"]
-    assert list(found) == [
-        *("n", "final", "start", "empty", "final_against_start", "final_against_empty"),
-        *("ensemble", "final_against_ensemble"),
-    ]
+    names = "n final start empty final_against_start final_against_empty ensemble final_against_ensemble"
+    assert list(found) == names.split()
 
 
-class Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [value or "" for name, value in attrs if name in {"src", "href"} or name.startswith("on")]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def read(page: str) -> Reader:
-    reader = Reader()
-    reader.feed(page)
-    return reader
+def read(page: str) -> tuple[str, str]:
+    """The text of a page, and its tags."""
+    return unescape(re.sub(r"<[^>]*>", "", page)), " ".join(re.findall(r"<[^>]*>", page))
 
 
 def test_the_page_says_what_the_report_says(report: EvolutionReport) -> None:
-    page = read(report_page(report))
-    assert headline(report) in page.text
-    assert "100.0%" in page.text and "50.0%" in page.text and "Self-ensembling" in page.text
-    assert page.text.count("accepted") >= 2 and "rejected" in page.text
-    assert "svg" in page.tags and {"table", "style"} <= set(page.tags)
-    assert "People agree" not in page.text
-    told = read(report_page(replace(report, people=VoterAgreement(0.75, 8)))).text
-    assert "People agree with each other on 75% (95% CI 41% to 93%, n 8)" in told
-
-
-def test_the_page_loads_nothing_and_runs_nothing(report: EvolutionReport) -> None:
     page = report_page(report)
-    assert read(page).links == [] and "script" not in read(page).tags
+    text, tags = read(page)
+    assert all(words in text for words in (headline(report), "100.0%", "50.0%", "Self-ensembling", "rejected"))
+    assert text.count("accepted") >= 2 and "People agree" not in text
+    assert all(tag in tags for tag in ("<svg", "<table", "<style"))
+    assert not re.search(r"<script|\b(src|href|on\w+)=", tags), "it loads nothing and runs nothing"
     assert "prefers-color-scheme: dark" in page and "url(" not in page
+    told, _ = read(report_page(replace(report, people=VoterAgreement(0.75, 8))))
+    assert "People agree with each other on 75% (95% CI 41% to 93%, n 8)" in told
 
 
 def test_foreign_text_stays_text(report: EvolutionReport) -> None:
@@ -116,9 +93,8 @@ def test_foreign_text_stays_text(report: EvolutionReport) -> None:
         by_category=(replace(report.by_category[0], name=HOSTILE),),
         puzzles=(Puzzle(HOSTILE, HOSTILE, HOSTILE, "", 2),),
     )
-    page = read(report_page(spoilt))
-    assert not {"script", "img"} & set(page.tags) and page.links == []
-    assert page.text.count("alert(1)") >= 10
+    text, tags = read(report_page(spoilt))
+    assert not re.search(r"<script|<img|\b(src|href|on\w+)=", tags) and text.count("alert(1)") >= 10
 
 
 def test_what_is_foreseen_is_about_what_comes(tmp_path: Path, report: EvolutionReport) -> None:

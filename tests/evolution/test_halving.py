@@ -9,7 +9,6 @@ import pytest
 from proposer_samples import Bench, example
 from small_world import BRIGHTER, GOOD, HARMFUL, IDLE, ListOrchestrator, add, make_dataset, start_search
 
-from rewardharness.evolution.checkpoint import Checkpoints
 from rewardharness.evolution.evaluator import question_key
 from rewardharness.evolution.events import Decided, Event
 from rewardharness.evolution.loop import search
@@ -84,23 +83,6 @@ def test_no_proposal_waits_when_the_budget_is_nearly_spent(tmp_path: Path) -> No
     rounds: list[tuple[int, int]] = []
     search(run, SCHEDULE, state, lambda state: rounds.append((state.accepted, len(orchestrator.views))))
     assert next(views for accepted, views in rounds if accepted) == 1 and decided(events)["cats"][0] == "accept"
-
-
-def test_a_run_that_is_saved_and_loaded_after_every_step_gives_the_same_result(tmp_path: Path) -> None:
-    proposals = (HARMFUL, GOOD[0], IDLE, GOOD[1])
-    schedule = replace(SCHEDULE, per_round=1)
-    run, state, events, _ = start(tmp_path / "whole", proposals)
-    whole = search(run, schedule, state, lambda state: None)
-    run, state, again, _ = start(tmp_path / "halves", proposals)
-    checkpoints, waited = Checkpoints(tmp_path / "halves"), False
-    while not state.ending:
-        state = schedule.advance(run, state)
-        state = replace(state, step=state.step + 1)
-        checkpoints.save(state, run.evaluator.spent)
-        loaded = checkpoints.load(POOL, run.evaluator)
-        assert loaded is not None and loaded.pending == state.pending
-        waited, state = waited or any(item.screened for item in state.pending), loaded
-    assert waited and state.library.id == whole.library.id and decided(again) == decided(events)
 
 
 @dataclass

@@ -163,6 +163,9 @@ def test_a_malformed_edit_is_sent_back_once_with_its_problem(bad: object, proble
     ("fault", "code"), [("429", "rate_limited"), ("401", "unauthorized"), ("hang", "timeout"), ("500", "server_error")]
 )
 def test_what_is_never_answered_is_told_to_the_loop(fault: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError) as raised:
+        ask(refused_url())
+    assert raised.value.code == "unreachable"
     monkeypatch.setattr("rewardharness.evolution.llm_orchestrator.TIMEOUT", 0.05 if fault == "hang" else 60.0)
 
     def answer(call: Call) -> object:
@@ -171,9 +174,6 @@ def test_what_is_never_answered_is_told_to_the_loop(fault: str, code: str, monke
     with ModelServer(answer) as host, pytest.raises(ModelError) as raised:  # type: ignore[arg-type]
         ask(host.url)
     assert raised.value.code == code
-    with pytest.raises(ModelError) as raised:
-        ask(refused_url())
-    assert raised.value.code == "unreachable"
 
 
 UNKNOWN = '{"findings": [{"statement": "x", "examples": ["e99"]}]}'

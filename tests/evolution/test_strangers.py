@@ -12,7 +12,6 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.events import read_events
 from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.report import read_report
 from rewardharness.evolution.schedules import PaperSchedule
@@ -147,18 +146,6 @@ def test_a_run_in_the_middle_goes_on_without_its_books(tmp_path: Path, name: str
     assert report.audit.final.accuracy == 1.0
     assert report.spent.judge.calls >= first.spent.judge.calls, "what was paid stays paid"
     assert report.spent.judgments > first.spent.judgments
-
-
-def test_torn_last_lines_are_passed_over(home: Path) -> None:
-    folder = home / "run"
-    for name, torn in (("events.jsonl", '{"event": "deci'), ("results.jsonl", '{"id": "x", "st')):
-        with (folder / name).open("a", encoding="utf-8") as stream:
-            stream.write(torn)
-    (folder / "report.json").unlink()
-    number = len(read_events(folder))
-    plan, model = make_plan(home)
-    assert evolve(plan, folder, Callbacks()).audit.final.accuracy == 1.0
-    assert model.requests == [] and len(read_events(folder)) >= number
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1}', '{"schema": 99}', "\x00"])

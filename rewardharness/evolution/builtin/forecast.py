@@ -13,7 +13,7 @@ from functools import cached_property
 
 from rewardharness.errors import HarnessError
 from rewardharness.evolution.analyzer import chain_grades, is_general, request_of
-from rewardharness.evolution.proposal import Observe, Outcome, View, name_of
+from rewardharness.evolution.proposal import Observe, Outcome, View, criteria_of, name_of
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.criteria import make_scores
 from rewardharness.judging.readings import SLOW, Loaded, measure
@@ -121,10 +121,9 @@ class Forecast:
         example = outcome.example
         if example.preference not in example.labels:
             return None
-        try:
+        observed: Mapping[str, Mapping[str, float]] = {}
+        with suppress(HarnessError):
             observed = self.view.observe(example)
-        except HarnessError:
-            observed = {}
         if any(label not in observed for label in example.labels):
             return None  # an unreadable image gives no evidence about the Library
         grades = {label: dict(observed[label]) for label in example.labels}
@@ -167,7 +166,7 @@ class Forecast:
     def measured(self) -> Iterator[tuple[Entry, Criterion]]:
         """All criteria that a measure grades."""
         for entry in self.view.library.skills:
-            for criterion in entry.rubric.criteria if entry.rubric else ():
+            for criterion in criteria_of(entry):
                 if criterion.measure in MEASURES and criterion.weight > 0:
                     yield entry, criterion
 
@@ -253,14 +252,10 @@ class Forecast:
 
 
 def _graded(entry: Entry, case: ForecastCase) -> _Grades:
-    kinds = set(case.request.kinds)
-    chosen = [
-        (each, each.measure)
-        for each in (entry.rubric.criteria if entry.rubric else ())
-        if each.measure and each.weight > 0 and (not each.applies or kinds & set(each.applies))
-    ]
+    kinds = {*case.request.kinds}
+    chosen = [one for one in criteria_of(entry) if one.weight > 0 and (not one.applies or kinds & {*one.applies})]
     return {
-        label: [(each, grades[measure]) for each, measure in chosen if measure in grades]
+        label: [(one, grades[str(one.measure)]) for one in chosen if one.measure in grades]
         for label, grades in case.grades.items()
     }
 

@@ -232,13 +232,9 @@ def merged_skills(forecast: Forecast) -> Iterator[Proposal]:
             continue
         says = f"`{first.name}` and `{second.name}` are consulted for the same examples; one Skill says what both said."
         says += f" They graded twice by {', '.join(common.measures)}." if common.measures else ""
-        after = replace(
-            first,
-            description=f"{first.description} {second.description}"[:1000],
-            body=phrasing.merged_body(first, second),
-            metadata={**first.metadata, **_both_triggers(first, second)},
-            rubric=_both_rubrics(first, second),
-        )
+        description, body = f"{first.description} {second.description}"[:1000], phrasing.merged_body(first, second)
+        metadata, rubric = {**first.metadata, **_both_triggers(first, second)}, _both_rubrics(first, second)
+        after = replace(first, description=description, body=body, metadata=metadata, rubric=rubric)
         changes = (ReplaceEntry(after, says), RemoveEntry(second.name, says))
         yield _proposal("merge", changes, ("merge", first.name, second.name), says)
 
@@ -356,13 +352,5 @@ def _dashed(measure: str) -> str:
     return measure.replace("_", "-")
 
 
-IDEAS = (
-    new_criteria,
-    other_weights,
-    fewer_criteria,
-    divided_criteria,
-    wider_triggers,
-    fewer_triggers,
-    merged_skills,
-)
+IDEAS = (new_criteria, other_weights, fewer_criteria, divided_criteria, wider_triggers, fewer_triggers, merged_skills)
 """All ideas about Skills, in the order in which they are tried."""

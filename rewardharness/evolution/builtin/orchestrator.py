@@ -46,13 +46,9 @@ class BuiltinOrchestrator:
         offered.sort(
             key=lambda item: (-item[0], item[2].touched if item[2] else 0, content_id([view.seed, *item[1].idea]))
         )
-        fresh = (
-            (replace(proposal, mutation=mutation), effect)
-            for _, proposal, effect in offered
-            if proposal.signature not in tried
-            and ((mutation := _mutation(proposal, view)) is not None or not view.mutations)
-        )
-        return _apart(fresh, view.limit)
+        new = (item for item in offered if item[1].signature not in tried)
+        fresh = ((replace(proposal, mutation=_mutation(proposal, view)), effect) for _, proposal, effect in new)
+        return _apart((item for item in fresh if item[0].mutation or not view.mutations), view.limit)
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         """Return nothing: its Tools have no prompt."""

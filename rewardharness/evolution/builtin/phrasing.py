@@ -69,11 +69,9 @@ def criterion_text(measure: str) -> str:
 
 def evidence(measure: str, agreement: Agreement, scope: str) -> str:
     """Describe the evidence for a measure."""
-    total = agreement.agrees + agreement.disagrees
-    return (
-        f"The preferred candidate had the better grade on the measure `{measure}` in {agreement.agrees} of {total} "
-        f"{scope} on which the grades differ."
-    )
+    counts = f"{agreement.agrees} of {agreement.agrees + agreement.disagrees} {scope}"
+    better = f"The preferred candidate had the better grade on the measure `{measure}`"
+    return f"{better} in {counts} on which the grades differ."
 
 
 def note(criterion: Criterion, why: str) -> str:

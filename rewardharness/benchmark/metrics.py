@@ -110,7 +110,7 @@ class Share:
             fields: The other fields of a subclass.
         """
         n, judged, correct = count.n, count.judged, count.correct
-        shares = {"accuracy": count.value, "interval": bounds(wilson(correct, judged))}
+        shares: dict[str, Any] = {"accuracy": count.value, "interval": bounds(wilson(correct, judged))}
         shares |= {"of_all": correct / n if n else None, "of_all_interval": bounds(wilson(correct, n))}
         return cls(n=n, judged=judged, correct=correct, coverage=judged / n if n else None, **shares, **fields)
 

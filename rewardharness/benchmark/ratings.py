@@ -212,7 +212,7 @@ def parse_cell(text: str) -> Cell | None:
     """Parse `[SC, PQ]`; return None for anything else, such as other numbers than 0, 0.5 and 1."""
     match = _CELL.fullmatch(text.strip())
     numbers = [_NUMBERS.get(part) for part in match.groups()] if match else [None]
-    return None if None in numbers else Cell(*numbers)  # type: ignore[arg-type]
+    return None if None in numbers else Cell(*numbers)
 
 
 def _read_table(path: Path) -> _Table:

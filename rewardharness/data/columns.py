@@ -140,7 +140,9 @@ def _ours(rows: DataTable) -> FieldMap | None:
     if "candidates" not in rows.images or not {"source", "instruction", "best"} <= set(rows.columns):
         return None
     names = (*(f"candidate_{label.lower()}" for label in LABELS), "candidates")
-    there = {name: name if name in rows.columns else "" for name in ("id", "category", "source_id", "label_kind")}
+    there: dict[str, Any] = {
+        name: name if name in rows.columns else "" for name in ("id", "category", "source_id", "label_kind")
+    }
     return FieldMap(
         source="source",
         instruction="instruction",

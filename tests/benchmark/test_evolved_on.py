@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import bench_parts
 import pytest
-from bench_parts import entry, made, settings
+from bench_parts import baseline, entry, made, settings
 from PIL import Image
 
 from rewardharness.benchmark.facts import make_facts
@@ -15,26 +16,24 @@ from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, report_page, write_report
 from rewardharness.benchmark.result import BenchmarkResult, read_result
-from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, judge_benchmark, manifest
+from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, manifest
 from rewardharness.benchmark.task import open_task
 from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
-from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.release_card import read_report
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
-from rewardharness.runs.store import RunFolder
 
 CAUTION = "The Library mine was evolved on the same data, so expect lower accuracy on other"
 
 
-def drawn(folder: Path, shade: int = 0) -> Path:
+def drawn(folder: Path) -> Path:
     """Pairs of a bright and a dark edit."""
     folder.mkdir()
     rows = []
     for number in range(4):
         for name, level in (("s", 90), ("a", 200), ("b", 30)):
-            Image.new("RGB", (16, 16), (level + shade, 9, number)).save(folder / f"{name}{number}.png")
+            Image.new("RGB", (16, 16), (level, 9, number)).save(folder / f"{name}{number}.png")
         files = {"source": f"s{number}.png", "candidate_a": f"a{number}.png", "candidate_b": f"b{number}.png"}
         rows.append({"id": f"p{number}", "instruction": "brighter", "preference": "A", "label_kind": "drawn", **files})
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -54,18 +53,11 @@ def evolved(*digests: Any) -> Library:
 
 def table(library: Library) -> list[BenchmarkEntry]:
     """The judge, the same without a Library, and a judge that reads none."""
-    return [
-        entry(library=library, name="mine"),
-        entry(role="empty"),
-        entry(lambda ties: BaselineJudge("random", ties), "baseline"),
-    ]
+    return [entry(library=library, name="mine"), entry(role="empty"), baseline("random", "baseline")]
 
 
 def judged(opened_task: BenchmarkData, library: Library, run: Path) -> BenchmarkResult:
-    who = table(library)
-    with RunFolder(run, manifest(opened_task, who[0])) as folder:
-        judge_benchmark(folder, opened_task, who, concurrency=4)
-    return read_result(run)
+    return bench_parts.judged(opened_task, table(library), run)
 
 
 def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_are(tmp_path: Path) -> None:
@@ -93,13 +85,6 @@ def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, 
     assert not any(each.evolved_on for each in make_facts(result, evolved()))
 
 
-def test_another_dataset_gives_no_caution(tmp_path: Path) -> None:
-    one, other = drawn(tmp_path / "one"), drawn(tmp_path / "other", shade=1)
-    library = evolved(open_data(str(one), settings(tmp_path)).digest)
-    assert cautions(judged(opened_data(one), library, tmp_path / "run").rows)
-    assert not cautions(judged(opened_data(other), library, tmp_path / "run2").rows)
-
-
 def test_the_rows_of_a_task_have_no_such_digest_and_nothing_empty_is_one(tmp_path: Path) -> None:
     opened_task = made("editreward-bench", tmp_path)
     assert opened_task.dataset == "" and "dataset_digest" not in to_json(opened_task.record)
@@ -110,11 +95,8 @@ def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
     """Where a run was begun before, the same command goes on with it; then it is said."""
     opened_task = opened_data(drawn(tmp_path / "data"))
     plain, known = table(evolved()), table(evolved(opened_task.dataset))
-    assert (
-        manifest(opened_task, plain[0])
-        == manifest(opened_task, known[0])
-        == manifest(replace(opened_task, dataset=""), plain[0])
-    )
+    about = manifest(opened_task, plain[0])
+    assert about == manifest(opened_task, known[0]) == manifest(replace(opened_task, dataset=""), plain[0])
     assert [each.key for each in plain] == [each.key for each in known]
     old = judged(replace(opened_task, dataset=""), evolved(opened_task.dataset), tmp_path / "run")
     assert not old.dataset_digest and not cautions(old.rows), "as older versions left it"

@@ -53,14 +53,11 @@ many_answers = st.lists(
 
 def test_each_treatment_of_ties_gives_the_number_worked_out_by_hand() -> None:
     rows = answers(("A", "A"), ("A", "B"), ("B", TIE), (TIE, TIE), (TIE, "A"), ("B", None), ("B", UNDECIDED))
-    exact = pair_accuracy(rows, "exact")
+    exact, free = pair_accuracy(rows, "exact"), pair_accuracy(rows, "no-tie")
     assert exact.count == Accuracy(7, 6, 2.5)  # two right, and half for the undecided one
-    free = pair_accuracy(rows, "no-tie")
     assert (free.count, free.left_out) == (Accuracy(5, 4, 1.5), 2)
-    strict = pair_accuracy([row for row in rows if row.truth != TIE], "strict")
-    assert strict.count == Accuracy(5, 4, 1.0)
-    assert exact.coverage == 6 / 7 and exact.of_all == 2.5 / 7
-    assert exact.treatment == "exact"
+    assert pair_accuracy([row for row in rows if row.truth != TIE], "strict").count == Accuracy(5, 4, 1.0)
+    assert (exact.coverage, exact.of_all, exact.treatment) == (6 / 7, 2.5 / 7, "exact")
 
 
 def test_four_labels_keep_the_kinds_of_tie_apart_and_three_do_not() -> None:
@@ -71,29 +68,26 @@ def test_four_labels_keep_the_kinds_of_tie_apart_and_three_do_not() -> None:
 
 
 def test_a_label_from_another_set_is_refused_and_named() -> None:
-    with pytest.raises(InputError, match="0: the label 'both bad' is none of A, B, tie"):
-        pair_accuracy(answers((BOTH_BAD, "A")), "exact")
-    with pytest.raises(InputError, match="0: the answer 'A>B' is none of"):
-        pair_accuracy(answers(("A", "A>B")), "exact")
-    with pytest.raises(InputError, match="labels without ties"):
-        pair_accuracy(answers((TIE, "A")), "strict")
-    with pytest.raises(InputError, match="no treatment of ties"):
-        pair_accuracy([], "lenient")  # type: ignore[arg-type]
+    for pairs, treatment, problem in (
+        ([(BOTH_BAD, "A")], "exact", "0: the label 'both bad' is none of A, B, tie"),
+        ([("A", "A>B")], "exact", "0: the answer 'A>B' is none of"),
+        ([(TIE, "A")], "strict", "labels without ties"),
+        ([], "lenient", "no treatment of ties"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            pair_accuracy(answers(*pairs), treatment)
 
 
-@pytest.mark.parametrize("n", [400])
-def test_perfect_inverted_failing_and_blind_judges_get_what_they_must(n: int) -> None:
+def test_perfect_inverted_failing_and_blind_judges_get_what_they_must() -> None:
     source = random.Random(5)
-    truths = [source.choice(TWO_WAY) for _ in range(n)]
-    perfect = pair_accuracy(answers(*((truth, truth) for truth in truths)), "exact")
-    inverted = pair_accuracy(answers(*((truth, SWAP[truth]) for truth in truths)), "exact")
-    assert (perfect.accuracy, inverted.accuracy) == (1.0, 0.0)
-    failing = [(truth, None if place % 10 == 0 else truth) for place, truth in enumerate(truths)]
-    found = pair_accuracy(answers(*failing), "exact")
-    assert (found.coverage, found.accuracy, found.of_all) == (0.9, 1.0, 0.9)
-    level = pair_accuracy(answers(*((truth, UNDECIDED) for truth in truths)), "no-tie")
-    assert level.accuracy == 0.5
-    coin = pair_accuracy(answers(*((truth, source.choice(TWO_WAY)) for truth in truths)), "exact")
+    truths = [source.choice(TWO_WAY) for _ in range(400)]
+    failing = [None if place % 10 == 0 else truth for place, truth in enumerate(truths)]
+    given = {"right": truths, "wrong": [SWAP[truth] for truth in truths], "failing": failing}
+    given |= {"level": [UNDECIDED] * 400, "coin": [source.choice(TWO_WAY) for _ in truths]}
+    found = {name: pair_accuracy(answers(*zip(truths, said, strict=True)), "exact") for name, said in given.items()}
+    assert [found[name].accuracy for name in ("right", "wrong", "failing", "level")] == [1.0, 0.0, 1.0, 0.5]
+    assert (found["failing"].coverage, found["failing"].of_all) == (0.9, 0.9)
+    coin = found["coin"]
     interval = wilson(coin.correct, coin.judged)
     assert interval is not None and interval.low < 0.5 < interval.high
 
@@ -103,10 +97,8 @@ def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[Labele
     score = pair_accuracy(rows, treatment)
     count = score.count
     assert 0 <= count.correct <= count.judged <= count.n == len(rows) - score.left_out
-    swapped = [
-        replace(row, truth=SWAP.get(row.truth, row.truth), choice=row.choice and SWAP.get(row.choice, row.choice))
-        for row in rows
-    ]
+    turned = {**SWAP, None: None, TIE: TIE, UNDECIDED: UNDECIDED}
+    swapped = [replace(row, truth=turned[row.truth], choice=turned[row.choice]) for row in rows]
     assert pair_accuracy(swapped, treatment).count == count
     assert pair_accuracy(rows[::-1], treatment).count == count
 

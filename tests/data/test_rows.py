@@ -88,9 +88,9 @@ def test_a_branch_that_moves_is_followed_and_a_commit_is_not(hub: Hub, repo: Rep
 
 def test_what_has_gone_from_the_disk_is_fetched_again(hub: Hub, repo: Repository) -> None:
     settings = hub.settings()
-    [first, *others] = [row["source_image"].path for row in open_rows(SOURCE, settings)]
+    first, second, *_ = (row["source_image"].path for row in open_rows(SOURCE, settings))
     first.write_bytes(b"half")
-    others[0].unlink()
+    second.unlink()
     assert contents(open_rows(SOURCE, settings)) == data_100()
     for path in settings.home.rglob("*.json"):
         path.write_text("{", encoding="utf-8")
@@ -211,13 +211,14 @@ def test_unknown_private_and_gated_ones_are_said_in_a_sentence(hub: Hub, repo: R
 
 def test_what_cannot_be_named_is_said(hub: Hub, repo: Repository) -> None:
     settings = hub.settings()
-    with pytest.raises(HubError, match="has no revision 'v9'"):
-        open_rows(RowSource(hub=DATA_100, revision="v9"), settings)
-    with pytest.raises(HubError, match="no revision"):
-        open_rows(RowSource(hub=DATA_100, revision="0" * 40), settings)
-    for source in (RowSource(hub="no slash"), RowSource(hub=DATA_100, revision="a..b")):
-        with pytest.raises(HubError, match="is not a valid"):
-            open_rows(source, settings)
+    for name, revision, problem in (
+        (DATA_100, "v9", "has no revision 'v9'"),
+        (DATA_100, "0" * 40, "no revision"),
+        ("no slash", "", "is not a valid"),
+        (DATA_100, "a..b", "is not a valid"),
+    ):
+        with pytest.raises(HubError, match=problem):
+            open_rows(RowSource(hub=name, revision=revision), settings)
     for wrong in ({"hub": ""}, {"hub": "a/b", "path": Path("x")}):
         with pytest.raises(InputError):
             RowSource(**wrong)  # type: ignore[arg-type]
@@ -295,20 +296,16 @@ def test_a_file_that_arrives_damaged_is_fetched_anew(hub: Hub, repo: Repository)
     assert contents(open_rows(SOURCE, settings)) == data_100()
 
 
-def test_a_disk_without_room_is_said_before_anything_is_fetched(
+def test_a_disk_without_room_is_said_before_anything_is_fetched_and_meanwhile(
     hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage("/")._replace(free=1_000_000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DataError, match=r"Not enough disk space to .*: it needs 1 MB, plus 269 MB") as caught:
-        open_rows(SOURCE, hub.settings())
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda path: usage)
+        with pytest.raises(DataError, match=r"Not enough disk space to .*: it needs 1 MB, plus 269 MB") as caught:
+            open_rows(SOURCE, hub.settings())
     assert "HF_HOME" in caught.value.next_step
     assert not any("/resolve/" in request and SHARD in request for request in hub.server.requests)
-
-
-def test_a_disk_that_fills_up_meanwhile_ends_the_reading(
-    hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
     repo.put({SHARD: as_parquet(data_100(40))})
     settings, usage = hub.settings(), shutil.disk_usage("/")
     with monkeypatch.context() as patched:
@@ -383,15 +380,12 @@ def test_a_folder_of_tables_is_divided_as_on_the_hub(tmp_path: Path, settings: S
     assert open_rows(RowSource(path=folder, split="test"), settings).count == 1
     with pytest.raises(DataError, match="several splits"):
         open_rows(RowSource(path=folder), settings)
-
-
-def test_a_saved_dataset_is_opened(tmp_path: Path, settings: Settings) -> None:
     from datasets import Dataset, Image
 
     dataset = Dataset.from_list([{"id": str(number), "image": {"bytes": picture(number)}} for number in range(5)])
     dataset.cast_column("image", Image()).save_to_disk(str(tmp_path / "saved"))
-    rows = open_rows(RowSource(path=tmp_path / "saved"), settings)
-    assert contents(rows) == [{"id": str(number), "image": picture(number)} for number in range(5)]
+    saved = open_rows(RowSource(path=tmp_path / "saved"), settings)
+    assert contents(saved) == [{"id": str(number), "image": picture(number)} for number in range(5)]
 
 
 def test_what_json_cannot_hold_is_none_or_text(tmp_path: Path, settings: Settings) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewardharness.benchmark.answers import QuestionAnswer, read_answer
-from rewardharness.benchmark.complete_groups import complete_groups
 from rewardharness.benchmark.correlation import EditorCorrelation, correlate, mean_interval
 from rewardharness.benchmark.intervals import answers_interval, bootstrap_mean, share_interval
 from rewardharness.benchmark.items import RunData
@@ -19,6 +18,7 @@ from rewardharness.benchmark.metrics import (
     bounds,
     chance,
     collapse,
+    complete_groups,
     macro,
     pair_accuracy,
     split,

@@ -146,17 +146,15 @@ def score_votes(*paths: Path, on_empty: Callable[[Path], None] | None = None) ->
         DataError: If a file is missing or invalid, a folder has no files, or all files are empty.
     """
     reports = []
-    empty = None
-    for file in (file for path in paths for file in _files(path)):
+    files = [file for path in paths for file in _files(path)]
+    for place, file in enumerate(files, 1):
         try:
             reports.append(report_votes(file.name, read_votes(file)))
-        except NoRepliesError as error:
-            if on_empty is None:
+        except NoRepliesError:
+            if on_empty is not None:
+                on_empty(file)
+            if on_empty is None or (place == len(files) and not reports):
                 raise
-            empty = error
-            on_empty(file)
-    if empty is not None and not reports:
-        raise empty
     return tuple(reports)
 
 
@@ -238,26 +236,23 @@ def read_votes(path: Path) -> tuple[VoteRow, ...]:
     Raises:
         DataError: If the file is missing, is not JSON, is empty, or has invalid rows.
     """
-    rows: list[VoteRow] = []
+    rows: dict[str, VoteRow] = {}
     wrong: list[str] = []
-    seen: set[str] = set()
     for place, value in _objects(path):
         try:
             row = _row(value, place)
+            if row.id in rows:
+                raise ValueError(f"idx {row.id} occurs twice")
+            rows[row.id] = row
         except ValueError as error:
             wrong.append(f"{place}: {error}")
-            continue
-        if row.id in seen:
-            wrong.append(f"{place}: idx {row.id} occurs twice")
-        seen.add(row.id)
-        rows.append(row)
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         message = f"{path}: {len(wrong)} rows cannot be used: {'; '.join(wrong[:_SHOWN])}{more}."
         raise DataError(message, next_step="Each row needs idx, response and human_vote.")
     if not rows:
         raise NoRepliesError(f"{path} holds no replies.", next_step="Give a file with one JSON object per line.")
-    return tuple(rows)
+    return tuple(rows.values())
 
 
 def _objects(path: Path) -> list[tuple[str, Any]]:

@@ -1,4 +1,3 @@
-import random
 from itertools import pairwise
 
 import pytest
@@ -53,17 +52,6 @@ def test_nothing_to_measure_is_none_and_not_zero() -> None:
     for empty in (calibration([]), calibration(rows((None, 1), (0.5, None)))):
         assert (empty.used, empty.expected_calibration_error, empty.brier, empty.accuracy) == (0, None, None, None)
     assert by_margin([]) == () and by_category([]) == {}
-
-
-def test_accuracy_grows_with_the_margin_of_a_judge_that_knows_what_it_knows() -> None:
-    source = random.Random(1)
-    margins = [source.random() for _ in range(800)]
-    graded = [GradedJudgment(str(i), float(source.random() < 0.5 + m / 2), margin=m) for i, m in enumerate(margins)]
-    found = by_margin(graded, quantiles=4)
-    values = [each.accuracy for each in found]
-    assert [each.n for each in found] == [200] * 4
-    assert values == sorted(values)  # type: ignore[type-var]
-    assert all(one.high <= other.low for one, other in pairwise(found))
 
 
 def test_failures_lower_the_coverage_of_their_category() -> None:

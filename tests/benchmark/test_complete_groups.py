@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.benchmark.complete_groups import complete_groups, group_chance
-from rewardharness.benchmark.metrics import UNDECIDED, LabeledAnswer
+from rewardharness.benchmark.metrics import UNDECIDED, LabeledAnswer, complete_groups, group_chance
 from rewardharness.errors import InputError
 from rewardharness.schema import LABELS, TIE, Accuracy
 

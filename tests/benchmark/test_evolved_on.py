@@ -8,7 +8,7 @@ from typing import Any
 import bench_parts
 import pytest
 from bench_parts import baseline, entry, made, settings
-from PIL import Image
+from drawn_pairs import draw_pairs
 
 from rewardharness.benchmark.facts import make_facts
 from rewardharness.benchmark.figures import cautions
@@ -28,16 +28,8 @@ CAUTION = "The Library mine was evolved on the same data, so expect lower accura
 
 
 def drawn(folder: Path) -> Path:
-    """Pairs of a bright and a dark edit."""
-    folder.mkdir()
-    rows = []
-    for number in range(4):
-        for name, level in (("s", 90), ("a", 200), ("b", 30)):
-            Image.new("RGB", (16, 16), (level, 9, number)).save(folder / f"{name}{number}.png")
-        files = {"source": f"s{number}.png", "candidate_a": f"a{number}.png", "candidate_b": f"b{number}.png"}
-        rows.append({"id": f"p{number}", "instruction": "brighter", "preference": "A", "label_kind": "drawn", **files})
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return folder
+    draw_pairs(folder / "data", 4)
+    return folder / "data"
 
 
 def opened_data(data: Path) -> BenchmarkData:
@@ -61,7 +53,7 @@ def judged(opened_task: BenchmarkData, library: Library, run: Path) -> Benchmark
 
 
 def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_are(tmp_path: Path) -> None:
-    data = drawn(tmp_path / "data")
+    data = drawn(tmp_path)
     digest = open_data(str(data), settings(tmp_path)).digest
     opened_task, library = opened_data(data), evolved("0" * 64, digest)
     result = judged(opened_task, library, tmp_path / "run")
@@ -79,7 +71,7 @@ def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_ar
 
 @pytest.mark.parametrize("lines", [(), ("f" * 64,), ("", 7, None, ["0" * 64], {"a": 1}, "x" * 64, "0" * 65)])
 def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, lines: tuple[Any, ...]) -> None:
-    result = judged(opened_data(drawn(tmp_path / "data")), evolved(*lines), tmp_path / "run")
+    result = judged(opened_data(drawn(tmp_path)), evolved(*lines), tmp_path / "run")
     assert not any(row.evolved_on for row in result.rows) and cautions(result.rows) == []
     assert "was evolved on" not in markdown(result) + report_page(result)
     assert not any(each.evolved_on for each in make_facts(result, evolved()))
@@ -93,7 +85,7 @@ def test_the_rows_of_a_task_have_no_such_digest_and_nothing_empty_is_one(tmp_pat
 
 def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
     """Where a run was begun before, the same command goes on with it; then it is said."""
-    opened_task = opened_data(drawn(tmp_path / "data"))
+    opened_task = opened_data(drawn(tmp_path))
     plain, known = table(evolved()), table(evolved(opened_task.dataset))
     about = manifest(opened_task, plain[0])
     assert about == manifest(opened_task, known[0]) == manifest(replace(opened_task, dataset=""), plain[0])

@@ -15,7 +15,6 @@ from rewardharness.benchmark.metrics import (
     Share,
     Treatment,
     chance,
-    choice_of,
     collapse,
     macro,
     pair_accuracy,
@@ -23,8 +22,8 @@ from rewardharness.benchmark.metrics import (
 )
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import InputError
-from rewardharness.judging.report import credit, wilson
-from rewardharness.schema import TIE, Accuracy, Example, Failure, ImageInput, Judgment
+from rewardharness.judging.report import wilson
+from rewardharness.schema import TIE, Accuracy, ImageInput
 
 IMAGE = ImageInput("x", data=b"")
 SWAP = {"A": "B", "B": "A"}
@@ -32,11 +31,6 @@ SWAP = {"A": "B", "B": "A"}
 
 def answers(*pairs: tuple[str, str | None]) -> list[LabeledAnswer]:
     return [LabeledAnswer(str(number), truth, given) for number, (truth, given) in enumerate(pairs)]
-
-
-def judgment(preference: str | None, *, ties: bool = False) -> Judgment:
-    failure = None if preference else Failure("timeout", "late")
-    return Judgment("x", "j", "p", "l", preference=preference, ties_offered=ties, failure=failure)
 
 
 many_answers = st.lists(
@@ -140,24 +134,9 @@ def test_shares_say_both_bases_with_their_intervals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preference", "ties", "wanted"),
-    [("A", False, "A"), (TIE, True, TIE), (TIE, False, UNDECIDED), (None, False, None)],
-)
-def test_an_answer_is_read_off_a_judgment_as_the_report_counts_it(
-    preference: str | None, ties: bool, wanted: str | None
-) -> None:
-    given = judgment(preference, ties=ties)
-    assert choice_of(given) == wanted
-    example = Example("x", "do", IMAGE, (IMAGE, IMAGE), preference="A")
-    assert pair_accuracy([LabeledAnswer("x", "A", choice_of(given))], "exact").correct == credit(example, given)
-
-
-@pytest.mark.parametrize(
     ("first", "second", "leader"), [(2.0, 1.0, "A"), (1.0, 2.0, "B"), (1.0, 1.0, TIE), (None, 1.0, None)]
 )
-def test_scores_say_who_leads_and_a_missing_one_is_no_answer(
-    first: float | None, second: float, leader: str | None
-) -> None:
+def test_scores_say_who_leads(first: float | None, second: float, leader: str | None) -> None:
     assert LabeledAnswer("p", "A", first=first, second=second).leader == leader
     with pytest.raises(InputError, match="p: the score nan is not a finite number"):
         LabeledAnswer("p", "A", first=math.nan, second=second)

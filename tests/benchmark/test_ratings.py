@@ -32,9 +32,7 @@ GOOD = (
 
 
 @pytest.mark.parametrize("header", [f"{HEADER}\tschema_version", f"Schema_Version\t{HEADER}", "uid\tnotes\tMagic\tPix"])
-def test_columns_about_the_table_are_no_editors_and_a_table_needs_no_task_in_its_name(
-    tmp_path: Path, header: str
-) -> None:
+def test_columns_about_the_table_are_no_editors_and_names_need_no_task(tmp_path: Path, header: str) -> None:
     folder = tmp_path / "Text-Guided"
     folder.mkdir()
     values = {"uid": "a.jpg", "Magic": "[1, 1]", "Pix": "[0, 0]"}

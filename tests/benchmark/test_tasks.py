@@ -78,9 +78,7 @@ def test_what_is_wrong_in_a_task_file_is_named(old: str, new: str, said: str) ->
     assert said in caught.value.message and caught.value.next_step
 
 
-def test_a_set_that_comes_along_is_meant_also_where_a_folder_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_generated_set_goes_before_a_folder_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("demo", "feedback"):
         (tmp_path / name).mkdir()
@@ -214,6 +212,7 @@ def test_one_table_with_all_sizes_of_groups_is_a_copy_too(tmp_path: Path) -> Non
 
 
 Row = dict[str, Any]
+Change = Callable[[list[Row]], list[Row]]
 
 
 def circle(rows: list[Row]) -> list[Row]:
@@ -253,8 +252,8 @@ UNUSED = (1, "not judged")
         (circle, {"circular labels": (1, "counted")}),
     ],
 )
-def test_what_is_odd_in_the_data_is_named_and_counted(
-    change: Callable[[list[Row]], list[Row]], problems: dict[str, tuple[int, str]], tmp_path: Path
+def test_what_is_odd_in_the_data_is_counted(
+    change: Change, problems: dict[str, tuple[int, str]], tmp_path: Path
 ) -> None:
     found = opened(tmp_path, editreward_bench(tmp_path / "copy", k3=change(editreward_rows(3, 4)))).problems
     assert {each.code: (each.n, each.consequence) for each in found if each.part == "K=3"} == problems
@@ -282,9 +281,7 @@ CARD = "---\nconfigs:\n" + "".join(
 )
 
 
-def test_data_are_read_from_the_hub_at_the_revision_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_are_read_from_the_hub_at_a_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = MAKERS["editreward-bench"](tmp_path / "made")
     files = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.parquet")}
     with running_hub(tmp_path, monkeypatch) as hub:

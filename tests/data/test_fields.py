@@ -230,9 +230,7 @@ meanings = st.dictionaries(names, st.sampled_from(["A", "B", "tie"]))
 
 
 @given(names, names, st.lists(names, min_size=1, max_size=4), meanings)
-def test_the_command_line_and_yaml_say_the_same(
-    source: str, label: str, candidates: list[str], values: dict[str, str]
-) -> None:
+def test_options_and_yaml_say_the_same(source: str, label: str, candidates: list[str], values: dict[str, str]) -> None:
     written: dict[str, Any] = {"source": source, "preference": label, "candidates": " , ".join(candidates)}
     spelled: dict[str, Any] = {"source": source, "preference": [label], "candidates": candidates}
     if values:
@@ -270,9 +268,7 @@ def test_our_own_files_on_the_hub_are_read_together(folder: Path, settings: Sett
         ({"references": ("two",)}, {"two": []}),
     ],
 )
-def test_references_are_columns_or_lists(
-    folder: Path, settings: Settings, fields: dict[str, Any], cells: dict[str, Any]
-) -> None:
+def test_references_are_columns_or_lists(folder: Path, settings: Settings, fields: Any, cells: dict[str, Any]) -> None:
     filler = pair(5, two=["8.png"] if isinstance(cells.get("two"), list) else "8.png", three="9.png")
     filler |= {"source": ["3.png"]} if isinstance(cells.get("source"), list) else {}
     example = read(table(folder, settings, pair(1, **cells), filler), replace(PAIR, **fields)).examples[0]

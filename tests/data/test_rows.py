@@ -249,9 +249,7 @@ def test_a_hub_that_fails_is_said_and_the_next_attempt_works(hub: Hub, repo: Rep
     assert contents(open_rows(SOURCE, hub.settings())) == data_100()
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_stopped(
-    hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_that_breaks_off_resumes(hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1024)
     hub.server.fail("GET", SHARD, "half")
     assert contents(open_rows(SOURCE, hub.settings())) == data_100()
@@ -296,9 +294,7 @@ def test_a_file_that_arrives_damaged_is_fetched_anew(hub: Hub, repo: Repository)
     assert contents(open_rows(SOURCE, settings)) == data_100()
 
 
-def test_a_disk_without_room_is_said_before_anything_is_fetched_and_meanwhile(
-    hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_is_said(hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=1_000_000)
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "disk_usage", lambda path: usage)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hub_parts import Hub
@@ -151,9 +152,7 @@ def test_votes_are_deleted_on_request(hub: Hub) -> None:
     assert forget_votes(repo, votes=("unknown",)).commit is None
 
 
-def test_the_command_deletes_votes(
-    hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_deletes_votes(hub: Hub, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     access = hub.user("ann")
     one = vote(example(1, 2, 3), "A", "bob")
     store(access, hub.scratch / "pending").give(one)

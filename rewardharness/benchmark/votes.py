@@ -24,16 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.metrics import (
-    FOUR_WAY,
-    THREE_WAY,
-    TIES,
-    LabeledAnswer,
-    PairShare,
-    chance,
-    collapse,
-    pair_accuracy,
-)
+from rewardharness.benchmark import metrics
+from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, TIES, LabeledAnswer, PairShare
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import DataError
 from rewardharness.files import read_text
@@ -173,7 +165,7 @@ def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:
     stated = [pair for pair in zip(rows, answers, strict=True) if pair[0].published_correct is not None]
     differing = tuple(row.id for row, answer in stated if row.published_correct != (answer.choice == answer.truth))
     counts = count_votes(rows, "published"), count_votes(rows, "strict")
-    return VoteReport(name, len(rows), *counts, chance(answers, FOUR_WAY), differing if stated else None)
+    return VoteReport(name, len(rows), *counts, metrics.chance(answers, FOUR_WAY), differing if stated else None)
 
 
 def read_answers(rows: Sequence[VoteRow], reading: Reading) -> tuple[list[LabeledAnswer], Mapping[str, int]]:
@@ -191,12 +183,12 @@ def read_answers(rows: Sequence[VoteRow], reading: Reading) -> tuple[list[Labele
 def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
     """Count rows in one reading."""
     answers, problems = read_answers(rows, reading)
-    collapsed = [collapse(answer) for answer in answers]
+    collapsed = [metrics.collapse(answer) for answer in answers]
     return VoteCount(
         reading,
-        four_way=pair_accuracy(answers, "exact", FOUR_WAY),
-        three_way=pair_accuracy(collapsed, "exact", THREE_WAY),
-        no_tie=pair_accuracy(collapsed, "no-tie", THREE_WAY),
+        four_way=metrics.pair_accuracy(answers, "exact", FOUR_WAY),
+        three_way=metrics.pair_accuracy(collapsed, "exact", THREE_WAY),
+        no_tie=metrics.pair_accuracy(collapsed, "no-tie", THREE_WAY),
         problems=problems,
     )
 

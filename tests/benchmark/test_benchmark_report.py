@@ -1,8 +1,8 @@
+import html
 import json
 import re
 import shutil
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,8 @@ from rewardharness.schema import Accuracy
 
 HOSTILE = '<script>alert("x")</script>[link](https://evil.example) | `cell`'
 WORDS = {"text", "text_special", "softbreak"}
+LOADS = re.compile(r"<[^>]+\s(?:src|href|on\w+)=")
+"""An attribute that loads or runs something."""
 CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -36,22 +38,6 @@ def run(folder: Path, name: str = "editreward-bench", protocol: str | None = Non
     first = entry(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin")
     others = [pixels("empty", fails=failing), baseline("random", "baseline"), pixels("baseline", upside_down=True)]
     return judged(data, [first, *others], folder / "run")
-
-
-class Tags(HTMLParser):
-    """What a page is made of."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.opened, self.loaded, self.words = list[str](), list[str](), list[str]()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.opened.append(tag)
-        self.loaded += [value or "" for name, value in attrs if name in {"src", "href"} or name.startswith("on")]
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
@@ -115,16 +101,14 @@ def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) ->
     assert not [token.type for token in rendered if token.type.startswith(("html", "fence", "code"))]
     for line in text.splitlines():
         assert not line.startswith("|") or len(CELL.findall(line)) <= 8, "a cell broke out of its table"
-    tags = Tags(report_page(result))
-    assert "script" not in tags.opened and not tags.loaded
-    assert any(HOSTILE in words for words in tags.words)
+    page = report_page(result)
+    assert "<script" not in page and not LOADS.search(page) and HOSTILE in html.unescape(page)
 
 
 def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
     result = run(tmp_path, fails=2)
     page = report_page(result)
-    tags = Tags(page)
-    assert not tags.loaded and "script" not in tags.opened
+    assert "<script" not in page and not LOADS.search(page)
     values = sum(each.value is not None for row in result.rows for each in row.numbers)
     results = page.partition("<h2>Results</h2>")[2].partition("<h2>")[0]
     assert results.count('class="dot"') == values

@@ -134,6 +134,9 @@ def test_tasks_are_opened_by_name_by_file_and_by_folder(tmp_path: Path) -> None:
         open_task("genai")
 
 
+FOURTH = {"instruction": "fourth", "label_kind": "people"}
+
+
 def pairs_folder(folder: Path, **more: Any) -> Path:
     """Pairs and a group as `read_folder` reads them, of several kinds of label."""
     folder.mkdir(parents=True)
@@ -145,15 +148,9 @@ def pairs_folder(folder: Path, **more: Any) -> Path:
         {**pair, "id": "p2", "instruction": "second", "preference": "tie"},
         {**pair, "id": "p3", "instruction": "third", "preference": "B", "label_kind": "drawn"},
     ]
-    group = {
-        "id": "g1",
-        "source": "0.png",
-        "candidates": ["1.png", "2.png", "3.png"],
-        "instruction": "fourth",
-        "best": 2,
-    }
+    group = {"id": "g1", "source": "0.png", "candidates": ["1.png", "2.png", "3.png"], "best": 2, **FOURTH}
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (folder / "groups.jsonl").write_text(json.dumps({**group, "label_kind": "people"}) + "\n", encoding="utf-8")
+    (folder / "groups.jsonl").write_text(json.dumps(group) + "\n", encoding="utf-8")
     return folder
 
 
@@ -269,9 +266,8 @@ def test_a_score_of_people_beyond_all_numbers_is_counted_as_no_label(tmp_path: P
 
 
 def test_a_revision_that_is_not_the_pinned_one_is_said(tmp_path: Path) -> None:
-    opened_task = made("editreward-bench", tmp_path)
-    said = [each.message for each in opened_task.problems if each.code == "revision"]
-    assert len(said) == 1 and "837769c456117bcea42f72ab1d7f5125fe589eb4" in said[0]
+    [said] = [each.message for each in made("editreward-bench", tmp_path).problems if each.code == "revision"]
+    assert "837769c456117bcea42f72ab1d7f5125fe589eb4" in said
     with pytest.raises(InputError, match="Only data on the Hub have revisions"):
         made("editreward-bench", tmp_path, revision="main")
 

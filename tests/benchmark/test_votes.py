@@ -7,18 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewardharness.benchmark import votes
 from rewardharness.benchmark.task import BOTH_BAD
-from rewardharness.benchmark.votes import (
-    CONTRADICTORY,
-    EITHER_TIE,
-    NO_VERDICT,
-    NOT_A_LABEL,
-    Reading,
-    Vote,
-    parse_vote,
-    read_votes,
-    score_votes,
-)
+from rewardharness.benchmark.votes import CONTRADICTORY, EITHER_TIE, NO_VERDICT, NOT_A_LABEL, Reading, Vote
 from rewardharness.cli.main import main
 from rewardharness.errors import DataError
 from rewardharness.schema import TIE, Accuracy
@@ -51,14 +42,17 @@ OPTIONS = """1. Model A is better: [[A>B]]
     ],
 )
 def test_each_form_of_a_reply_in_both_readings(reply: str, published: str, strict: str) -> None:
-    for vote, wanted in ((parse_vote(reply, "published"), published), (parse_vote(reply, "strict"), strict)):
+    for vote, wanted in (
+        (votes.parse_vote(reply, "published"), published),
+        (votes.parse_vote(reply, "strict"), strict),
+    ):
         assert (vote.choice or vote.problem) == wanted and bool(vote.choice) != bool(vote.problem)
 
 
 @given(st.text(alphabet="[]A>B=\nodG ", max_size=40) | st.text())
 def test_the_published_reading_is_the_published_rule_and_any_text_is_a_vote_or_a_reason(reply: str) -> None:
     match = re.search(r"\[\[(.*)\]\]", reply)
-    vote, strict = parse_vote(reply, "published"), parse_vote(reply)
+    vote, strict = votes.parse_vote(reply, "published"), votes.parse_vote(reply)
     assert vote.problem == NO_VERDICT if match is None else vote.text == match[1]
     assert bool(vote.choice) != bool(vote.problem) and bool(strict.choice) != bool(strict.problem)
 
@@ -68,20 +62,20 @@ WORDS = st.text(alphabet=st.characters(exclude_characters="[]"))
 
 @given(WORDS, WORDS, st.sampled_from(get_args(Reading)))
 def test_words_around_a_verdict_do_not_matter(before: str, after: str, reading: Reading) -> None:
-    assert parse_vote(f"{before}[[B>A]]{after}", reading) == Vote("B", text="B>A")
+    assert votes.parse_vote(f"{before}[[B>A]]{after}", reading) == Vote("B", text="B>A")
 
 
 def test_swapping_the_letters_swaps_the_strict_vote() -> None:
     mirror, swapped = str.maketrans("AB", "BA"), {"A": "B", "B": "A"}
     for reply in ("[[A>B]]", "[[A<B]]", "[[B>>A]]", "[[A=B=Good]]", "[[A=B=Bad]]", "[[A=B]]", OPTIONS):
-        one, other = parse_vote(reply), parse_vote(reply.replace("Bad", "bad").translate(mirror))
+        one, other = votes.parse_vote(reply), votes.parse_vote(reply.replace("Bad", "bad").translate(mirror))
         assert swapped.get(str(one.choice), one.choice) == other.choice and one.problem == other.problem
 
 
 def test_long_nonsense_is_read_in_time() -> None:
     for reply in ("[[" * 200_000, "[[A>B" * 100_000, "]]" * 200_000, "[[" * 100_000 + "]]" * 100_000):
         for reading in get_args(Reading):
-            assert parse_vote(reply, reading).choice is None
+            assert votes.parse_vote(reply, reading).choice is None
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> Path:
@@ -107,7 +101,7 @@ SOME = [
 
 
 def test_a_file_is_counted_in_both_readings(tmp_path: Path) -> None:
-    (report,) = score_votes(write(tmp_path / "judge.jsonl", SOME))
+    (report,) = votes.score_votes(write(tmp_path / "judge.jsonl", SOME))
     assert (report.n, report.differing) == (10, ("9",))
     published, strict = report.published, report.strict
     assert published.problems == {NO_VERDICT: 2, NOT_A_LABEL: 1, CONTRADICTORY: 0}
@@ -123,7 +117,7 @@ def test_a_list_is_read_like_lines_and_a_file_that_says_nothing_of_itself_has_no
     plain = [{key: value for key, value in each.items() if key != "correct"} for each in SOME]
     whole = tmp_path / "judge.json"
     whole.write_text(json.dumps(plain), encoding="utf-8")
-    one, other = score_votes(whole, write(tmp_path / "judge.jsonl", plain))
+    one, other = votes.score_votes(whole, write(tmp_path / "judge.jsonl", plain))
     assert one.differing is None and one.published == other.published and one.strict == other.strict
 
 
@@ -160,19 +154,19 @@ def test_a_file_that_cannot_be_read_names_the_row(tmp_path: Path, text: str, pro
     path = tmp_path / "judge.jsonl"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=re.escape(problem)) as caught:
-        read_votes(path)
+        votes.read_votes(path)
     assert str(path) in caught.value.message
 
 
 def test_a_row_twice_is_refused_and_many_bad_rows_are_summed_up(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 2: idx 1 occurs twice"):
-        read_votes(write(tmp_path / "a", [row(1, "x", "leftvote"), row(1, "x", "leftvote")]))
+        votes.read_votes(write(tmp_path / "a", [row(1, "x", "leftvote"), row(1, "x", "leftvote")]))
     with pytest.raises(DataError, match=r"8 rows cannot be used.*and 3 more"):
-        read_votes(write(tmp_path / "b", [row(place, "x", "nobody") for place in range(8)]))
+        votes.read_votes(write(tmp_path / "b", [row(place, "x", "nobody") for place in range(8)]))
     with pytest.raises(DataError, match="does not exist"):
-        score_votes(tmp_path / "none.jsonl")
+        votes.score_votes(tmp_path / "none.jsonl")
     with pytest.raises(DataError, match=r"holds no \.jsonl files"):
-        score_votes(tmp_path)
+        votes.score_votes(tmp_path)
 
 
 @pytest.mark.real_data
@@ -183,7 +177,7 @@ def test_a_row_twice_is_refused_and_many_bad_rows_are_summed_up(tmp_path: Path) 
 def test_the_published_table_comes_out(
     real_data: Path, judge: str, accuracy: float, no_verdict: int, not_a_label: int, contradictory: int
 ) -> None:
-    (report,) = score_votes(real_data / "text" / "genai_bench" / f"{judge}.pairwise.jsonl")
+    (report,) = votes.score_votes(real_data / "text" / "genai_bench" / f"{judge}.pairwise.jsonl")
     share = report.published.four_way.of_all
     assert share is not None and round(100 * share, 2) == accuracy
     assert report.n == 919 and report.published.no_tie.left_out == 392 + 24

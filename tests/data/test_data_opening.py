@@ -50,8 +50,8 @@ def picture(path: Path, shade: int) -> Path:
 def test_feedback_is_what_was_said_in_the_app(tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(DataError, match="no feedback yet"):
         open_data("feedback", settings)
-    images = [ImageInput(name, picture(tmp_path / f"{name}.png", number)) for number, name in enumerate("sab")]
-    append_feedback(settings.feedback, Example("x", "make it red", images[0], tuple(images[1:])), "B")
+    source, *edits = (ImageInput(name, picture(tmp_path / f"{name}.png", n)) for n, name in enumerate("sab"))
+    append_feedback(settings.feedback, Example("x", "make it red", source, tuple(edits)), "B")
     assert [each.preference for each in open_data("feedback", settings).examples] == ["B"]
 
 
@@ -204,9 +204,7 @@ def test_a_dataset_on_the_hub_is_pinned_by_its_name(tmp_path: Path, monkeypatch:
         assert opened.how == f"Built-in column mapping of {DATA_100}."
         other = open_data(opened.dataset.name, hub.settings("another computer"))
         assert other.digest == opened.dataset.digest and other.name == opened.dataset.name
-        with pytest.raises(HubError, match="There is no dataset ann/none on the Hub") as caught:
-            open_data("ann/none", hub.settings())
-        assert "There is no folder 'ann/none'" in caught.value.message
-        with pytest.raises(HubError) as caught:
-            open_data("hf:ann/none", hub.settings())
-        assert "folder" not in caught.value.message
+        for spec in ("ann/none", "hf:ann/none"):
+            with pytest.raises(HubError, match="There is no dataset ann/none on the Hub") as caught:
+                open_data(spec, hub.settings())
+            assert ("There is no folder 'ann/none'" in caught.value.message) == (spec == "ann/none")

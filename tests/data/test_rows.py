@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,11 +25,19 @@ SHARD = "data/train-00000-of-00001.parquet"
 SOURCE = RowSource(hub=DATA_100)
 
 
+EDITS = RowSource(hub="ann/edits")
+
+
+def put(hub: Hub, files: Mapping[str, bytes | str], name: str = "ann/edits") -> Repository:
+    """A dataset on the Hub."""
+    repo = hub.server.store.create(name, kind="datasets")
+    repo.put(files)
+    return repo
+
+
 @pytest.fixture
 def repo(hub: Hub) -> Repository:
-    repo = hub.server.store.create(DATA_100, kind="datasets")
-    repo.put({SHARD: as_parquet(data_100()), "README.md": "# a card"})
-    return repo
+    return put(hub, {SHARD: as_parquet(data_100()), "README.md": "# a card"}, DATA_100)
 
 
 def contents(rows: Rows) -> list[dict[str, object]]:
@@ -101,7 +110,7 @@ def test_what_has_gone_from_the_disk_is_fetched_again(hub: Hub, repo: Repository
 
 @pytest.mark.slow
 def test_killed_at_any_write_it_opens_again_and_goes_on(hub: Hub) -> None:
-    hub.server.store.create("ann/edits", kind="datasets").put({SHARD: as_parquet(data_100(2))})
+    put(hub, {SHARD: as_parquet(data_100(2))})
     script = str(Path(__file__).parent / "opened_while_killed.py")
     environ = {**os.environ, "HF_ENDPOINT": hub.server.url}
     done = subprocess.run([sys.executable, script, str(hub.scratch)], capture_output=True, text=True, env=environ)
@@ -112,14 +121,13 @@ def test_killed_at_any_write_it_opens_again_and_goes_on(hub: Hub) -> None:
 
 
 def test_only_the_split_that_is_meant_is_fetched(hub: Hub) -> None:
-    repo = hub.server.store.create("ann/edits", kind="datasets")
     card = "---\nconfigs:\n" + "".join(
         f"- config_name: {name}\n  data_files:\n  - split: train\n    path: {name}/train.parquet\n"
         f"  - split: test\n    path: {name}/test.parquet\n"
         for name in ("2pair", "3pair")
     )
     tables = {f"{name}/{split}.parquet": as_parquet(data_100(n)) for n, (name, split) in enumerate(PARTS, 1)}
-    repo.put({"README.md": f"{card}---\n", **tables})
+    put(hub, {"README.md": f"{card}---\n", **tables})
     settings = hub.settings()
     rows = open_rows(RowSource(hub="ann/edits", config="3pair", split="test"), settings)
     assert rows.count == 4 and rows.name == "ann/edits:3pair/test"
@@ -147,10 +155,9 @@ def test_images_that_a_table_names_are_fetched_from_the_repository_alone(hub: Hu
         {"id": "1", "source": "images/s 1.png", "edit": "images/a.png", "elsewhere": str(secret)},
         {"id": "2", "source": "images/missing.png", "edit": "images/a.png", "elsewhere": "../../secret.png"},
     ]
-    repo = hub.server.store.create("ann/edits", kind="datasets")
     files = {"part/pairs.jsonl": "\n".join(map(json.dumps, rows)), "part/images/s 1.png": picture(1)}
-    repo.put({**files, "part/images/a.png": picture(2), "part/images/unused.png": picture(3)})
-    found = open_rows(RowSource(hub="ann/edits"), hub.settings())
+    put(hub, {**files, "part/images/a.png": picture(2), "part/images/unused.png": picture(3)})
+    found = open_rows(EDITS, hub.settings())
     first, second = found
     assert found.images == {"source", "edit"} and first["elsewhere"] == str(secret), "a text, not an image"
     assert first["source"].path.read_bytes() == picture(1) and second["edit"].path.read_bytes() == picture(2)
@@ -169,19 +176,17 @@ def test_paths_inside_parquet_lead_nowhere_else(hub: Hub, tmp_path: Path) -> Non
     names = [str(secret), "../../../../secret.png", "~/secret.png", "inside.png", None]
     stream = io.BytesIO()
     parquet.write_table(pa.table({"image": [{"bytes": None, "path": name} for name in names]}), stream)
-    hub.server.store.create("ann/edits", kind="datasets").put({SHARD: stream.getvalue()})
-    hub.server.store.repos["datasets", "ann/edits"].put({"data/inside.png": picture(1)})
-    rows = open_rows(RowSource(hub="ann/edits"), hub.settings())
+    put(hub, {SHARD: stream.getvalue(), "data/inside.png": picture(1)})
+    rows = open_rows(EDITS, hub.settings())
     found = [row["image"] for row in rows]
     assert found[:3] == names[:3] and found[4] is None and found[3].path.read_bytes() == picture(1)
     assert "outside the dataset (3)" in rows.notes[0]
 
 
 def test_images_in_an_archive_are_one_error(hub: Hub) -> None:
-    repo = hub.server.store.create("ann/edits", kind="datasets")
-    repo.put({"t.csv": "source,edit\na.png,b.png\n", "images.zip": b"PK"})
+    put(hub, {"t.csv": "source,edit\na.png,b.png\n", "images.zip": b"PK"})
     with pytest.raises(DataError, match="refers to 2 images, but none of them") as caught:
-        open_rows(RowSource(hub="ann/edits"), hub.settings())
+        open_rows(EDITS, hub.settings())
     assert "archive" in caught.value.next_step
 
 
@@ -222,7 +227,7 @@ def test_what_cannot_be_named_is_said(hub: Hub, repo: Repository) -> None:
     for wrong in ({"hub": ""}, {"hub": "a/b", "path": Path("x")}):
         with pytest.raises(InputError):
             RowSource(**wrong)  # type: ignore[arg-type]
-    hub.server.store.create("ann/pictures", kind="datasets").put({"a.png": picture(1), "b.tar": b"x"})
+    put(hub, {"a.png": picture(1), "b.tar": b"x"}, "ann/pictures")
     with pytest.raises(DataError, match=r"no supported table. Its files have the extensions \.png, \.tar") as caught:
         open_rows(RowSource(hub="ann/pictures"), settings)
     assert "refs/convert/parquet" in caught.value.next_step
@@ -273,15 +278,14 @@ def test_bytes_that_come_in_packed_form_are_counted_once() -> None:
 
 def test_files_that_arrived_whole_are_kept_when_a_later_one_fails(hub: Hub) -> None:
     names = [f"data/train-0000{number}-of-00003.parquet" for number in range(3)]
-    repo = hub.server.store.create("ann/edits", kind="datasets")
-    repo.put({name: as_parquet(data_100(2 + number)) for number, name in enumerate(names)})
-    settings, source = hub.settings(), RowSource(hub="ann/edits")
+    put(hub, {name: as_parquet(data_100(2 + number)) for number, name in enumerate(names)})
+    settings = hub.settings()
     hub.server.fail("GET", names[2], "torn")
     with pytest.raises(UnreachableError, match="connection broke") as caught:
-        open_rows(source, settings)
+        open_rows(EDITS, settings)
     assert "complete files are not downloaded twice" in caught.value.next_step
     hub.server.requests.clear()
-    assert open_rows(source, settings).count == 9
+    assert open_rows(EDITS, settings).count == 9
     fetched = [request for request in hub.server.requests if request.startswith("GET") and "/resolve/" in request]
     assert len(fetched) <= 3 and any(names[2] in request for request in fetched)
 
@@ -330,11 +334,10 @@ def test_a_commit_that_was_read_needs_no_package(hub: Hub, repo: Repository) -> 
 
 
 def test_a_long_list_of_files_comes_in_pages(hub: Hub) -> None:
-    repo = hub.server.store.create("ann/edits", kind="datasets")
-    repo.put({f"images/{number}.png": picture(number) for number in range(9)})
-    repo.put({"t.jsonl": "\n".join(json.dumps({"image": f"images/{number}.png"}) for number in range(9))})
+    images = {f"images/{number}.png": picture(number) for number in range(9)}
+    put(hub, {**images, "t.jsonl": "\n".join(json.dumps({"image": name}) for name in images)})
     hub.server.page = 2
-    rows = open_rows(RowSource(hub="ann/edits"), hub.settings())
+    rows = open_rows(EDITS, hub.settings())
     assert contents(rows) == [{"image": picture(number)} for number in range(9)]
 
 

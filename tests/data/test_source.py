@@ -12,20 +12,9 @@ from rewardharness.errors import InputError
 from rewardharness.schema import Example, ImageInput
 
 
-def image(name: str, data: bytes) -> ImageInput:
-    return ImageInput(name, data=data)
-
-
 def example(key: str, **changes: object) -> Example:
-    base = Example(
-        id=key,
-        instruction=f"Edit {key}",
-        source=image("s", f"source {key}".encode()),
-        candidates=(image("a", f"a {key}".encode()), image("b", f"b {key}".encode())),
-        preference="A",
-        source_id=key,
-    )
-    return replace(base, **changes)
+    source, *candidates = (ImageInput(name, data=f"{name} {key}".encode()) for name in "sab")
+    return replace(Example(key, f"Edit {key}", source, tuple(candidates), "A", source_id=key), **changes)
 
 
 rows = st.lists(

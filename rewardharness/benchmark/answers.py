@@ -79,10 +79,9 @@ def read_answer(question: Question, judgments: Mapping[str, Judgment], ties: boo
     places = {letter: place for place, level in enumerate(judgment.ranking) for letter in level}
     if len(places) > len(question.asks):  # a pair of a ranking of more candidates
         first, second = (letter for _, letter in question.asks)
-        choice = TIE if judgment.ties_offered and ties else UNDECIDED
-        if places[first] != places[second]:
-            choice = letters[min(first, second, key=places.__getitem__)]
-        return QuestionAnswer(question, choice, None, values, 2)
+        level = TIE if judgment.ties_offered and ties else UNDECIDED
+        better = letters[min(first, second, key=places.__getitem__)]
+        return QuestionAnswer(question, level if places[first] == places[second] else better, None, values, 2)
     choice = choice_of(judgment)
     choice = UNDECIDED if choice == TIE and not ties else choice
     top = len(judgment.ranking[0]) if judgment.ranking else len(question.asks)

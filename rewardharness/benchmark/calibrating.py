@@ -20,15 +20,8 @@ from rewardharness.benchmark.items import REVERSE, BenchmarkData
 from rewardharness.benchmark.metrics import TWO_WAY, split
 from rewardharness.benchmark.numbers import credit, make_sheet
 from rewardharness.errors import InputError
-from rewardharness.judging.calibration import (
-    ALL_KINDS,
-    CalibrationData,
-    ConfidenceCalibration,
-    Curve,
-    MeasuredError,
-    comparable,
-    edit_kind,
-)
+from rewardharness.judging import calibration as judging
+from rewardharness.judging.calibration import ALL_KINDS, CalibrationData, ConfidenceCalibration, Curve, MeasuredError
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.schema import Interval, Judgment
 
@@ -195,9 +188,9 @@ def calibrate_benchmark(
         if judgment is None or question.truth not in TWO_WAY or question.order == REVERSE:
             continue
         correct, example = credit(sheet.parts[question.part], reply), data.items[judgment.example_id].example
-        if correct is None or not comparable(judgment):
+        if correct is None or not judging.comparable(judgment):
             continue
-        kind, margin = edit_kind(example, judgment), abs(judgment.margin or 0.0)
+        kind, margin = judging.edit_kind(example, judgment), abs(judgment.margin or 0.0)
         graded = (question.id, float(correct >= 1), judgment.own_confidence, margin, kind, question.cluster)
         rows.append(GradedJudgment(*graded))
         parts[question.part] += 1

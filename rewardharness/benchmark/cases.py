@@ -157,11 +157,8 @@ def _check_columns(task: Task, part: TaskPart, columns: Sequence[str]) -> None:
     wanted = dict.fromkeys((*task.columns.required(), *task.label.required(), *group))
     missing = [name for name in wanted if name not in columns]
     if missing:
-        raise DataError(
-            f"{task.name}, part {part.name}: missing columns: {', '.join(missing)}; "
-            f"available columns: {', '.join(columns) or 'none'}.",
-            next_step=_LOOK,
-        )
+        message = f"{task.name}, part {part.name}: missing columns: {', '.join(missing)}"
+        raise DataError(f"{message}; available columns: {', '.join(columns) or 'none'}.", next_step=_LOOK)
 
 
 def _name(row: Row, columns: Sequence[str], part: TaskPart, number: int) -> str:
@@ -224,8 +221,7 @@ def _words(value: Any) -> str:
 
 def _images(row: Row, column: str) -> list[ImageInput]:
     value = row.get(column)
-    values = value if isinstance(value, list | tuple) else [value]
-    return [item for item in values if isinstance(item, ImageInput)]
+    return [item for item in (value if isinstance(value, list | tuple) else [value]) if isinstance(item, ImageInput)]
 
 
 def _group(part: TaskPart, row: Row) -> str:

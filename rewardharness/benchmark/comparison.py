@@ -178,11 +178,9 @@ def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", ""))
     parts = []
     sides = [_by_pair(sheet) for sheet in (before, after)]
     for part in dict.fromkeys((*before.parts, *after.parts)):
-        test, better, worse = compare(
-            compared_run(f"{entry.label} ({first.name})", data, before, part),
-            compared_run(f"{other.label} ({second.name})", other_data, after, part),
-        )
-        flips = [_flip(name, gained, *sides) for names, gained in ((better, True), (worse, False)) for name in names]
+        mine = compared_run(f"{entry.label} ({first.name})", data, before, part)
+        test, better, worse = compare(mine, compared_run(f"{other.label} ({second.name})", other_data, after, part))
+        flips = [*(_flip(name, True, *sides) for name in better), *(_flip(name, False, *sides) for name in worse)]
         parts.append(PartComparison(**{**vars(test), "part": part}, flips=tuple(flips)))
     return RunComparison(data.task.name, data.protocol, entry, other, data.digest == other_data.digest, tuple(parts))
 

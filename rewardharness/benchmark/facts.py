@@ -35,7 +35,11 @@ def make_facts(result: BenchmarkResult, library: Library) -> tuple[Facts, ...]:
     bare_numbers = {number.title: number for number in (without.numbers if without else ())}
     parts = {part.name: part.labels for part in result.parts}
     sample = f" ({sampled(result)})" if sampled(result) else ""
-    shared = {"library_id": library.id, "judge": row.name, "protocol": f"{result.protocol}; {', '.join(row.protocols)}"}
+    shared: dict[str, Any] = {
+        "library_id": library.id,
+        "judge": row.name,
+        "protocol": f"{result.protocol}; {', '.join(row.protocols)}",
+    }
     shared |= {"dataset": result.hub, "evolved_on": bool(row.evolved_on)}
     facts = []
     for number in row.numbers:

@@ -144,22 +144,16 @@ class BenchmarkData:
     @property
     def record(self) -> RunData:
         """What the run folder holds of the data."""
-        return RunData(
-            task=TaskFacts(**{field.name: getattr(self.task, field.name) for field in fields(TaskFacts)}),
-            hub=self.task.data.hub,
-            scores=self.task.scores,
-            protocol=self.protocol,
-            parts=self.parts,
-            revision=self.revision,
-            digest=self.digest,
-            sampled=self.sampled,
-            references=self.references,
-            items=len(self.items),
-            problems=self.problems,
-            skipped_rows=UNSET if self.skipped is None else self.skipped,
-            dataset_digest=self.dataset or UNSET,
-            questions=self.questions,
-        )
+        same = {field.name: getattr(self, field.name) for field in fields(RunData) if hasattr(self, field.name)}
+        about = {
+            "task": TaskFacts(**{field.name: getattr(self.task, field.name) for field in fields(TaskFacts)}),
+            "hub": self.task.data.hub,
+            "scores": self.task.scores,
+            "items": len(self.items),
+            "skipped_rows": UNSET if self.skipped is None else self.skipped,
+            "dataset_digest": self.dataset or UNSET,
+        }
+        return RunData(**{**same, **about})
 
 
 class _Builder:

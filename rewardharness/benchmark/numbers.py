@@ -4,25 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rewardharness.benchmark import metrics
 from rewardharness.benchmark.answers import QuestionAnswer, read_answer
-from rewardharness.benchmark.complete_groups import complete_groups
 from rewardharness.benchmark.correlation import EditorCorrelation, correlate, mean_interval
 from rewardharness.benchmark.intervals import answers_interval, bootstrap_mean, share_interval
 from rewardharness.benchmark.items import RunData
-from rewardharness.benchmark.metrics import (
-    TWO_WAY,
-    UNDECIDED,
-    Bounds,
-    LabeledAnswer,
-    Share,
-    agreement,
-    bounds,
-    chance,
-    collapse,
-    macro,
-    pair_accuracy,
-    split,
-)
+from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED, Bounds, LabeledAnswer, Share, agreement, split
 from rewardharness.benchmark.task import BOTH_BAD, TaskPart
 from rewardharness.benchmark.ties import TieRule, tuned_in_hindsight, with_ties
 from rewardharness.codec import UNSET, UnsetType
@@ -185,7 +172,7 @@ def make_number(
     value = count.correct / count.judged if count.judged else None
     detail = Detail(**vars(count)) if isinstance(count, Share) else Detail()
     known = {"value": value, "detail": detail, "n": count.n, "judged": count.judged, **fields}
-    return Number(part=part, metric=metric, name=name, interval=bounds(interval), **known)
+    return Number(part=part, metric=metric, name=name, interval=metrics.bounds(interval), **known)
 
 
 def _all_groups(results: Sequence[Number], orders: int) -> list[Number]:
@@ -216,7 +203,7 @@ def _exact(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
         answers = [_with_tie_kind(part, reply) for reply in some]
         results.append(_share(part, dimension, answers, part.labels))
         if BOTH_BAD in part.labels:
-            results.append(_share(part, dimension, [collapse(answer) for answer in answers], _one_tie(part)))
+            results.append(_share(part, dimension, [metrics.collapse(answer) for answer in answers], _one_tie(part)))
     return results
 
 
@@ -226,10 +213,10 @@ def _one_tie(part: TaskPart) -> tuple[str, ...]:
 
 
 def _share(part: TaskPart, dimension: str, answers: Sequence[LabeledAnswer], labels: tuple[str, ...]) -> Number:
-    share = Share.of(pair_accuracy(answers, "exact", labels).count)
+    share = Share.of(metrics.pair_accuracy(answers, "exact", labels).count)
     floor = f", both bad where both rewards of a tie are below {GIVEN_FLOOR}" if BOTH_BAD in labels else ""
     name, span = f"exact among {', '.join(labels)}{floor}", answers_interval(answers)
-    detail = Detail(**vars(share), chance=chance(answers, labels))
+    detail = Detail(**vars(share), chance=metrics.chance(answers, labels))
     fields = {"dimension": dimension, "chance": 1 / len(labels), "labels": labels, "detail": detail}
     return make_number(part.name, "exact", name, share, span, **fields)
 
@@ -251,7 +238,7 @@ def _forced(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
     for dimension, some in _dimensions(replies):
         answers = [reply.forced for reply in some if reply.question.truth in TWO_WAY]
         name = f"no tie: the higher score counts, of pairs labeled A or B ({len(some) - len(answers)} ties left out)"
-        share = Share.of(pair_accuracy(answers, "no-tie", part.labels).count)
+        share = Share.of(metrics.pair_accuracy(answers, "no-tie", part.labels).count)
         fields = {"dimension": dimension, "chance": 0.5, "labels": TWO_WAY}
         results.append(make_number(part.name, "forced", name, share, answers_interval(answers), **fields))
     return results
@@ -262,7 +249,7 @@ def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
         return []
     groups = split(replies, lambda reply: reply.question.group).values()
     whole = [reply.answer for group in groups if len(group) == part.pairs_per_group for reply in group]
-    share = complete_groups(whole, part.candidates)
+    share = metrics.complete_groups(whole, part.candidates)
     left_out = len(groups) - share.n
     dropped = f" ({left_out} incomplete groups left out)" if left_out else ""
     name = f"complete groups of {part.candidates}, every pair correct; a group with a failed pair is not{dropped}"
@@ -273,7 +260,7 @@ def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
 
 
 def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
-    pairs = [collapse(reply.answer) for reply in replies]
+    pairs = [metrics.collapse(reply.answer) for reply in replies]
     if not part.ties or _best_of_many(replies) or all(pair.difference is None for pair in pairs):
         return []
     labels = _one_tie(part)
@@ -283,7 +270,7 @@ def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
 
 
 def _fitted(part: TaskPart, replies: Sequence[QuestionAnswer], rule: TieRule) -> Number:
-    pairs = [reply.answer if BOTH_BAD in rule.labels else collapse(reply.answer) for reply in replies]
+    pairs = [reply.answer if BOTH_BAD in rule.labels else metrics.collapse(reply.answer) for reply in replies]
     share = Share.of(with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).count)
     rule_facts = {"threshold": rule.threshold, "floor": rule.floor, "fitted_on": rule.n, "fitted_right": rule.correct}
     detail = Detail(**{**vars(share), **rule_facts, "fitted_digest": rule.digest})
@@ -298,7 +285,7 @@ def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
     for dimension, some in _dimensions(replies, pooled=False):
         answers = [reply.answer for reply in some]
         treatment, labels = ("exact", part.labels) if part.ties else ("strict", TWO_WAY)
-        score = macro(answers, treatment, labels)  # type: ignore[arg-type]
+        score = metrics.macro(answers, treatment, labels)  # type: ignore[arg-type]
         count = score.pooled
         answered = [answer for answer in answers if answer.choice is not None]
         credits = [agreement(answer, treatment) for answer in answered]  # type: ignore[arg-type]

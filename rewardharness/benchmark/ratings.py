@@ -212,7 +212,7 @@ def parse_cell(text: str) -> Cell | None:
     """Parse `[SC, PQ]`; return None for anything else, such as other numbers than 0, 0.5 and 1."""
     match = _CELL.fullmatch(text.strip())
     numbers = [_NUMBERS.get(part) for part in match.groups()] if match else [None]
-    return None if None in numbers else Cell(*numbers)  # type: ignore[arg-type]
+    return None if None in numbers else Cell(*numbers)
 
 
 def _read_table(path: Path) -> _Table:
@@ -232,20 +232,18 @@ def _read_table(path: Path) -> _Table:
     cells: dict[Edit, Cell] = {}
     broken = []
     for (number, row), item in zip(lines[1:], items, strict=True):
+        wrong = []
         for editor, place in zip(editors, places, strict=True):
             text = row[place] if place < len(row) else ""
             if cell := parse_cell(text):
                 cells[editor, item] = cell
             else:
-                broken.append(_broken(path, number, item, editor, text))
-        for place, text in enumerate(row[len(header) :], len(header) + 1):
-            if text.strip():
-                broken.append(_broken(path, number, item, f"number {place}, which has no editor", text))
+                wrong.append((editor, text))
+        further = enumerate(row[len(header) :], len(header) + 1)
+        wrong += [(f"number {place}, which has no editor", text) for place, text in further if text.strip()]
+        start = f"{path.name}, row {number} ({item}), column"
+        broken += [f"{start} {column}: {text!r} is not [SC, PQ]" for column, text in wrong]
     return _Table(path.name, tuple(editors), tuple(items), cells, tuple(broken))
-
-
-def _broken(path: Path, row: int, item: str, column: str, text: str) -> str:
-    return f"{path.name}, row {row} ({item}), column {column}: {text!r} is not [SC, PQ]"
 
 
 def _refuse_twice(path: Path, names: Iterable[str]) -> None:

@@ -120,7 +120,8 @@ def _numbers(result: BenchmarkResult) -> Section:
             "interval, exact McNemar test)."
         )
     legend = "The dot is the value, the bar its 95% interval, and the dashed line the chance level."
-    blocks = (*tables, *_lines(cautions(result.rows), "warning"), Text((note,), "note"), Text((legend,), "legend"))
+    words = (*_lines(cautions(result.rows), "warning"), Text((note,), "note"), Text((legend,), "legend"))
+    blocks: tuple[Text | Table, ...] = (*tables, *words)
     return Section("numbers", "Results", blocks if tables else (), "There are no results yet.", SHOWN)
 
 

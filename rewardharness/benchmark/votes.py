@@ -24,16 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.metrics import (
-    FOUR_WAY,
-    THREE_WAY,
-    TIES,
-    LabeledAnswer,
-    PairShare,
-    chance,
-    collapse,
-    pair_accuracy,
-)
+from rewardharness.benchmark import metrics
+from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, TIES, LabeledAnswer, PairShare
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import DataError
 from rewardharness.files import read_text
@@ -146,17 +138,15 @@ def score_votes(*paths: Path, on_empty: Callable[[Path], None] | None = None) ->
         DataError: If a file is missing or invalid, a folder has no files, or all files are empty.
     """
     reports = []
-    empty = None
-    for file in (file for path in paths for file in _files(path)):
+    files = [file for path in paths for file in _files(path)]
+    for place, file in enumerate(files, 1):
         try:
             reports.append(report_votes(file.name, read_votes(file)))
-        except NoRepliesError as error:
-            if on_empty is None:
+        except NoRepliesError:
+            if on_empty is not None:
+                on_empty(file)
+            if on_empty is None or (place == len(files) and not reports):
                 raise
-            empty = error
-            on_empty(file)
-    if empty is not None and not reports:
-        raise empty
     return tuple(reports)
 
 
@@ -175,7 +165,7 @@ def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:
     stated = [pair for pair in zip(rows, answers, strict=True) if pair[0].published_correct is not None]
     differing = tuple(row.id for row, answer in stated if row.published_correct != (answer.choice == answer.truth))
     counts = count_votes(rows, "published"), count_votes(rows, "strict")
-    return VoteReport(name, len(rows), *counts, chance(answers, FOUR_WAY), differing if stated else None)
+    return VoteReport(name, len(rows), *counts, metrics.chance(answers, FOUR_WAY), differing if stated else None)
 
 
 def read_answers(rows: Sequence[VoteRow], reading: Reading) -> tuple[list[LabeledAnswer], Mapping[str, int]]:
@@ -193,12 +183,12 @@ def read_answers(rows: Sequence[VoteRow], reading: Reading) -> tuple[list[Labele
 def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
     """Count rows in one reading."""
     answers, problems = read_answers(rows, reading)
-    collapsed = [collapse(answer) for answer in answers]
+    collapsed = [metrics.collapse(answer) for answer in answers]
     return VoteCount(
         reading,
-        four_way=pair_accuracy(answers, "exact", FOUR_WAY),
-        three_way=pair_accuracy(collapsed, "exact", THREE_WAY),
-        no_tie=pair_accuracy(collapsed, "no-tie", THREE_WAY),
+        four_way=metrics.pair_accuracy(answers, "exact", FOUR_WAY),
+        three_way=metrics.pair_accuracy(collapsed, "exact", THREE_WAY),
+        no_tie=metrics.pair_accuracy(collapsed, "no-tie", THREE_WAY),
         problems=problems,
     )
 
@@ -238,26 +228,23 @@ def read_votes(path: Path) -> tuple[VoteRow, ...]:
     Raises:
         DataError: If the file is missing, is not JSON, is empty, or has invalid rows.
     """
-    rows: list[VoteRow] = []
+    rows: dict[str, VoteRow] = {}
     wrong: list[str] = []
-    seen: set[str] = set()
     for place, value in _objects(path):
         try:
             row = _row(value, place)
+            if row.id in rows:
+                raise ValueError(f"idx {row.id} occurs twice")
+            rows[row.id] = row
         except ValueError as error:
             wrong.append(f"{place}: {error}")
-            continue
-        if row.id in seen:
-            wrong.append(f"{place}: idx {row.id} occurs twice")
-        seen.add(row.id)
-        rows.append(row)
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         message = f"{path}: {len(wrong)} rows cannot be used: {'; '.join(wrong[:_SHOWN])}{more}."
         raise DataError(message, next_step="Each row needs idx, response and human_vote.")
     if not rows:
         raise NoRepliesError(f"{path} holds no replies.", next_step="Give a file with one JSON object per line.")
-    return tuple(rows)
+    return tuple(rows.values())
 
 
 def _objects(path: Path) -> list[tuple[str, Any]]:

@@ -9,24 +9,21 @@ from rewardharness.data.row_store import DataTable
 from rewardharness.data.tables import IMAGE
 from rewardharness.schema import LABELS, SOURCES, TIE
 
+_VOTES: dict[str, Any] = {"source": "source_image", "preference": ("vote_type",), "label_kind_text": "human"}
 KNOWN: dict[str, FieldMap] = {
     "AgPerry/EditReward-Data-100": FieldMap(
-        source="source_image",
+        **_VOTES,
         instruction="instruction",
         candidates=("left_image", "right_image"),
-        preference=("vote_type",),
         values={"leftvote": "A", "rightvote": "B", "tie": "tie", "tievote": "tie"},
         id="dev_id",
         category="category",
-        label_kind_text="human",
     ),
     "TIGER-Lab/GenAI-Bench": FieldMap(
-        source="source_image",
+        **_VOTES,
         instruction="instruct_prompt",
         candidates=("left_output_image", "right_output_image"),
-        preference=("vote_type",),
         values={"leftvote": "A", "rightvote": "B", "tievote": "tie", "bothbad vote": "tie"},
-        label_kind_text="human",
     ),
 }
 """Column mappings of datasets on the Hub. In GenAI-Bench, "both bad" votes count as ties."""
@@ -140,7 +137,9 @@ def _ours(rows: DataTable) -> FieldMap | None:
     if "candidates" not in rows.images or not {"source", "instruction", "best"} <= set(rows.columns):
         return None
     names = (*(f"candidate_{label.lower()}" for label in LABELS), "candidates")
-    there = {name: name if name in rows.columns else "" for name in ("id", "category", "source_id", "label_kind")}
+    there: dict[str, Any] = {
+        name: name if name in rows.columns else "" for name in ("id", "category", "source_id", "label_kind")
+    }
     return FieldMap(
         source="source",
         instruction="instruction",

@@ -15,21 +15,15 @@ _LEAST_BASE64 = 64
 """Least length of base64 that can be an image."""
 _DATA_URI = re.compile(r"\s*data:[\w.+/-]*(?:;[\w.=-]+)*;base64,", re.IGNORECASE)
 _PLAIN = str.maketrans("-_", "+/")
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "png"),
-    (b"\xff\xd8\xff", "jpg"),
-    (b"GIF8", "gif"),
-    (b"BM", "bmp"),
-    (b"II*\x00", "tif"),
-    (b"MM\x00*", "tif"),
-)
+_MAGIC = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif", b"BM": "bmp"}
+_MAGIC |= dict.fromkeys((b"II*\x00", b"MM\x00*"), "tif")
 
 
 def extension(content: bytes) -> str:
     """Return the file extension for the image format of the bytes; `img` for any other content."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "webp"
-    return next((ending for magic, ending in _MAGIC if content.startswith(magic)), "img")
+    return next((ending for magic, ending in _MAGIC.items() if content.startswith(magic)), "img")
 
 
 def image_path(content: bytes) -> str:

@@ -303,8 +303,7 @@ class ExampleReader:
         if self._level:
             rows = numbered("row", self._level)
             warnings.append(f"Unlabeled because several candidates are tied for first place: {rows}.")
-        if self._again:
-            repeated = list(self._again.items())
+        if repeated := list(self._again.items()):
             listed = ", ".join(f"{name!r} ({numbered('row', numbers)})" for name, numbers in repeated[:_SHOWN])
             more = f" and {len(repeated) - _SHOWN} more" if len(repeated) > _SHOWN else ""
             warnings.append(f"Duplicate ids got a number suffix (id#2): {listed}{more}.")

@@ -6,6 +6,7 @@ config, copy it to Arrow, and read the Hub address from the environment only. Da
 """
 
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -138,17 +139,11 @@ def _splits(base: str, patterns: Any, root: str = "") -> dict[str, tuple[str, ..
     except FileNotFoundError:
         return {}
     start = len(root or base) + 1
-    found: dict[str, tuple[str, ...]] = {}
-    for split, wanted in named.items():
-        paths: dict[str, None] = {}
-        for pattern in wanted:
-            try:
-                paths |= dict.fromkeys(path[start:] for path in resolve_pattern(_inside(str(pattern)), base))
-            except FileNotFoundError:
-                continue
-        if paths:
-            found[str(split)] = _of_one_kind(sorted(paths))
-    return found
+    found: dict[str, set[str]] = defaultdict(set)
+    for split, pattern in ((split, pattern) for split, patterns in named.items() for pattern in patterns):
+        with suppress(FileNotFoundError):
+            found[str(split)] |= {path[start:] for path in resolve_pattern(_inside(str(pattern)), base)}
+    return {split: _of_one_kind(sorted(paths)) for split, paths in found.items() if paths}
 
 
 def _inside(pattern: str) -> str:
@@ -259,7 +254,8 @@ def parquet_groups(file: Any, name: str, limit: int | None = None) -> tuple[dict
         with parquet.ParquetFile(file) as opened:
             shapes, footer = _shapes(opened.schema_arrow), opened.metadata
             groups = [footer.row_group(number) for number in range(opened.num_row_groups)]
-            largest, counts = max((group.total_byte_size for group in groups), default=0), [g.num_rows for g in groups]
+            largest = max((group.total_byte_size for group in groups), default=0)
+            counts = [group.num_rows for group in groups]
     if largest > (MAX_GROUP if limit is None else limit) or min(counts, default=0) < 0:
         message = f"{name} has a row group of {megabytes(largest)} MB, which would have to fit in memory."
         raise DataError(message, next_step="Write it again with a smaller row_group_size.")
@@ -342,7 +338,7 @@ def _shape(feature: Any) -> Shape:
         return {"keys": inner} if inner else None
     if isinstance(feature, (List, LargeList)):
         shape = _shape(feature.feature)
-        return None if shape is None else {"list": shape}
+        return shape and {"list": shape}
     if isinstance(feature, ClassLabel):
         return {"names": list(feature.names)}
     if isinstance(feature, Image) or (isinstance(feature, Value) and feature.dtype in _BINARY):

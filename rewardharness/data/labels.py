@@ -126,22 +126,20 @@ def best_by_score(scores: Sequence[object], *, lowest: bool = False) -> str | No
         UnknownLabelError: If a value is not a number.
     """
     numbers = [_number(score) for score in scores]
-    if any(number is None for number in numbers):
-        return None
     known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return None
     best = min(known) if lowest else max(known)
     return TIE if known.count(best) > 1 else LABELS[known.index(best)]
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool):
-        raise UnknownLabelError(str(value))
     if not label_key(value):
         return None
     try:
-        number = float(str(value))
+        number = math.nan if isinstance(value, bool) else float(str(value))
     except ValueError:
-        raise UnknownLabelError(str(value)) from None
+        number = math.nan
     if not math.isfinite(number):
         raise UnknownLabelError(str(value))
     return number

@@ -137,7 +137,7 @@ def store(
     files.remove_stale(folder / "images")
     shapes = _merged(part.table for part in parts)
     keeping = _ImageStore(folder, beside, fetch)
-    lines: list[str] = []
+    lines: list[bytes] = []
     total = sum(part.table.count for part in parts)
     for part in parts:
         for chunk in _chunks(part.table.rows()):
@@ -150,7 +150,7 @@ def store(
             if progress is not None:
                 progress(len(lines), total)
     notes = keeping.notes()
-    content = "".join(lines).encode("utf-8")
+    content = b"".join(lines)
     path, about = _places(folder, key)
     files.write_bytes(path, content)
     stated = {"format": FORMAT, "count": len(lines), "bytes": len(content), "shapes": shapes, "notes": notes}
@@ -171,11 +171,10 @@ def _merged(tables: Iterable[TableFile]) -> dict[str, Shape]:
     shapes: dict[str, Shape] = {}
     for table in tables:
         for name, shape in table.columns.items():
-            before = shapes.get(name)
-            if before is not None and shape is not None and before != shape:
+            shapes[name] = shapes.get(name) or shape
+            if shape not in (None, shapes[name]):
                 step = "Choose a single file, or another config."
                 raise DataError(f"The column {name!r} has different types in different files.", next_step=step)
-            shapes[name] = shape if before is None else before
     return shapes
 
 
@@ -311,11 +310,8 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, bytes) else str(value)
 
 
-def _line(values: Mapping[str, Any], row: int) -> str:
-    line = json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
+def _line(values: Mapping[str, Any], row: int) -> bytes:
     try:
-        line.encode("utf-8")
+        return json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
     except UnicodeEncodeError:
-        message = f"Row {row} contains an unpaired surrogate."
-        raise DataError(message, next_step="Correct the row.") from None
-    return line
+        raise DataError(f"Row {row} contains an unpaired surrogate.", next_step="Correct the row.") from None

@@ -5,7 +5,7 @@ import stat
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, compress, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -193,13 +193,11 @@ def split(examples: Sequence[Example], *, share: float, seed: int) -> tuple[tupl
         if seen * share + offset - taken >= size / 2:
             audit.add(source)
             taken += size
-    smallest = min(ordered, key=lambda source: (len(sources[source]), _chance(seed, source)))
-    if not audit:
-        audit.add(smallest)
-    elif len(audit) == len(sources):
-        audit.remove(smallest)
-    held = tuple(example for example in examples if (example.source_id or example.id) in audit)
-    return tuple(example for example in examples if (example.source_id or example.id) not in audit), held
+    if len(audit) in (0, len(sources)):
+        audit ^= {min(ordered, key=lambda source: (len(sources[source]), _chance(seed, source)))}
+    held = [(example.source_id or example.id) in audit for example in examples]
+    pool, test = ([*compress(examples, (part == each for each in held))] for part in (False, True))
+    return tuple(pool), tuple(test)
 
 
 def _stratified(sources: dict[str, list[Example]], seed: int) -> list[str]:
@@ -213,10 +211,8 @@ def _stratified(sources: dict[str, list[Example]], seed: int) -> list[str]:
         cells = Counter((example.category, example.label_kind, example.preference or "") for example in members)
         category, kind, label = min(cells, key=lambda cell: (-cells[cell], cell))
         strata[category, kind].append((label, _chance(seed, source), source))
-    ordered: list[str] = []
-    for number, stratum in enumerate(sorted(strata)):
-        ordered += [source for *_, source in sorted(strata[stratum], reverse=number % 2 == 1)]
-    return ordered
+    turns = [sorted(strata[stratum], reverse=number % 2 == 1) for number, stratum in enumerate(sorted(strata))]
+    return [source for stratum in turns for *_, source in stratum]
 
 
 def _chance(seed: int, text: str) -> float:

@@ -231,15 +231,14 @@ def forget_votes(
     tree = repo.tree(head)
     shards = [path for path in tree if path.startswith("votes-") and path.endswith(".jsonl")]
     gone: list[str] = []
-    kept: set[str] = set()
-    dropped: set[str] = set()
+    kept, dropped = set[str](), set[str]()
     changed: dict[str, bytes] = {}
     for path, place in repo.fetch(head, shards, tree).items():
         rows = [row for _, row in files.read_jsonl(place)]
         left = [row for row in rows if row.get("vote") not in votes and not (voter and row.get("voter") == voter)]
-        kept |= {image for row in left for image in _images(row)}
+        kept.update(*map(_images, left))
         if len(left) < len(rows):
-            dropped |= {image for row in rows for image in _images(row)}
+            dropped.update(*map(_images, rows))
             gone += [str(row.get("vote")) for row in rows if row not in left]
             changed[path] = b"".join(orjson.dumps(row) + b"\n" for row in left)
     images = tuple(sorted(path for path in dropped - kept if path in tree))

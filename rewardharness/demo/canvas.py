@@ -132,7 +132,7 @@ class Canvas:
 def profile(rows: Sequence[tuple[float, float]]) -> list[Point]:
     """Return the outline of a body of revolution; rows are (y, half width)."""
     ys = np.linspace(rows[0][0], rows[-1][0], 40)
-    half = np.interp(ys, *zip(*rows, strict=True))
+    half = np.interp(ys, [y for y, _ in rows], [w for _, w in rows])
     half = np.convolve(np.pad(half, 2, mode="edge"), np.full(5, 0.2), mode="valid")
     right = [(float(0.5 + w), float(y)) for y, w in zip(ys, half, strict=True)]
     return right + [(1 - x, y) for x, y in reversed(right)]

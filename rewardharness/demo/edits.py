@@ -103,24 +103,14 @@ _STYLE_WORDS: dict[str, str] = {
     "pixels": "Turn it into pixel art.|Make it look like pixel art from an old video game.|Convert to pixel art.",
 }
 
-_FLIPS: dict[str, tuple[str, Callable[[Picture], Picture]]] = {
-    "mirrored": (
-        "Flip the image horizontally.|Mirror the picture from left to right.|Flip the photo left to right.",
-        lambda picture: np.ascontiguousarray(picture[:, ::-1]),
-    ),
-    "upside down": (
-        "Turn the image upside down.|Rotate the picture by 180 degrees.|Rotate the photo 180 degrees.",
-        lambda picture: np.ascontiguousarray(picture[::-1, ::-1]),
-    ),
-    "a quarter turn": (
-        "Rotate the image 90 degrees clockwise.|Turn the picture a quarter turn clockwise.",
-        lambda picture: np.ascontiguousarray(np.rot90(picture, -1)),
-    ),
-    "a quarter turn the other way": (
-        "Rotate the image 90 degrees counterclockwise.|Turn the picture a quarter turn counterclockwise.",
-        lambda picture: np.ascontiguousarray(np.rot90(picture)),
-    ),
+_FLIP_WORDS: dict[str, str] = {
+    "mirrored": "Flip the image horizontally.|Mirror the picture from left to right.|Flip the photo left to right.",
+    "upside down": "Turn the image upside down.|Rotate the picture by 180 degrees.|Rotate the photo 180 degrees.",
+    "a quarter turn": "Rotate the image 90 degrees clockwise.|Turn the picture a quarter turn clockwise.",
+    "a quarter turn the other way": "Rotate the image 90 degrees counterclockwise.|"
+    "Turn the picture a quarter turn counterclockwise.",
 }
+_TURNS = {"upside down": 2, "a quarter turn": -1, "a quarter turn the other way": 1}
 
 _KEEP_WORDS = (
     "Keep the image exactly as it is.|Do not change anything.|Reproduce the picture without any changes.|"
@@ -181,14 +171,18 @@ def change_style(base: Base, rng: Rng) -> KnownEdit | None:
     )
 
 
+def _turned(picture: Picture, name: str) -> Picture:
+    return np.ascontiguousarray(np.rot90(picture, _TURNS[name]) if name in _TURNS else picture[:, ::-1])
+
+
 def flip(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a flip or rotation of the image."""
-    name = pick(list(_FLIPS), rng)
-    other = pick([each for each in _FLIPS if each != name], rng)
-    words, change = _FLIPS[name]
-    wrong = ((other, _then(base.picture, _FLIPS[other][1])),)
-    half_done = _then(base.picture, lambda picture: fade(picture, change(picture), 0.55))
-    return _whole("pose", words, base, change, COLOR_CHANGES, rng, wrong=wrong, half_done=half_done)
+    name = pick(list(_FLIP_WORDS), rng)
+    other = pick([each for each in _FLIP_WORDS if each != name], rng)
+    wrong = ((other, _then(base.picture, partial(_turned, name=other))),)
+    half_done = _then(base.picture, lambda picture: fade(picture, _turned(picture, name), 0.55))
+    change = partial(_turned, name=name)
+    return _whole("pose", _FLIP_WORDS[name], base, change, COLOR_CHANGES, rng, wrong=wrong, half_done=half_done)
 
 
 def keep(base: Base, rng: Rng) -> KnownEdit | None:

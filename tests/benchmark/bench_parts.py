@@ -12,25 +12,31 @@ from rewardharness.benchmark.numbers import Number
 from rewardharness.benchmark.result import BenchmarkResult
 from rewardharness.benchmark.run import BenchmarkEntry
 from rewardharness.benchmark.task import open_task
+from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.settings import Settings
+
+SOURCES: dict[Path, Path] = {}
+"""What --source names, by the folder of synthetic data."""
 
 
 def settings(folder: Path) -> Settings:
     return Settings.from_env({"RH_HOME": str(folder / "home"), "RH_WORKERS": "2"})
 
 
-def made(name: str, folder: Path, protocol: str | None = None, **options: object) -> BenchmarkData:
-    """Open a task that comes with the package on synthetic data."""
+def opened(folder: Path, source: Path, task: str = "editreward-bench") -> BenchmarkData:
+    """Open a task of the package with a local copy."""
+    return open_benchmark(open_task(task), settings(folder), source=source)
+
+
+def made(name: str, folder: Path, protocol: str | None = None, n: object = None, **options: object) -> BenchmarkData:
+    """Open a task that comes with the package on synthetic data, of which there may be another number."""
     place = folder / name
-    source = MAKERS[name](place) if not place.exists() else _known(name, place)
+    if place not in SOURCES:
+        SOURCES[place] = MAKERS[name](place, *([] if n is None else [n]))
+    source = SOURCES[place]
     return open_benchmark(open_task(name), settings(folder), protocol=protocol, source=source, **options)  # type: ignore[arg-type]
-
-
-def _known(name: str, place: Path) -> Path:
-    alone = {"editscore-bench": "train.parquet", "genai-bench": "test_v1.parquet", "rated-edits": "edits.jsonl"}
-    return place / alone[name] if name in alone else place
 
 
 def entry(
@@ -40,6 +46,15 @@ def entry(
     name: str = "no Library",
 ) -> BenchmarkEntry:
     return BenchmarkEntry(role, library, name, open_judge)  # type: ignore[arg-type]
+
+
+def pixels(role: str = "judge", **options: object) -> BenchmarkEntry:
+    """An entry with a judge that looks, as `Pixels` is made."""
+    return entry(lambda ties: Pixels(ties=ties, **options), role)  # type: ignore[arg-type]
+
+
+def baseline(name: str, role: str = "judge") -> BenchmarkEntry:
+    return entry(lambda ties: BaselineJudge(name, ties), role)
 
 
 def judged(data: BenchmarkData, entries: Sequence[BenchmarkEntry], folder: Path) -> BenchmarkResult:

@@ -8,6 +8,7 @@ import io
 import json
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -27,6 +28,7 @@ LEVELS = 20
 FAILED = Failure("timeout", "No answer.")
 """Different qualities, from 0 to 1."""
 EDITORS = ("Alpha", "Beta", "Gamma")
+Rows = Iterator[dict[str, Any]]
 
 
 @cache
@@ -64,15 +66,13 @@ class Pixels(Judge):
         self.seen.append(example)
         if example.id in self._fails:
             return unjudged(example, self, library, FAILED)
-        seen = {
-            label: quality(image, self._upside_down)
-            for label, image in zip(example.labels, example.candidates, strict=True)
-        }
-        judgment = ranked(example, self, library, seen, seen, ties=self.ties)
-        low, high = SCALE
-        grade = {label: low + value * (high - low) for label, value in seen.items()}
-        scores = {label: Scores(grade[label], grade[label], value) for label, value in seen.items()}
-        return Judgment(**{**judgment.__dict__, "scores": scores})
+        named = zip(example.labels, example.candidates, strict=True)
+        seen = {label: quality(image, self._upside_down) for label, image in named}
+        judgment, (low, high) = ranked(example, self, library, seen, seen, ties=self.ties), SCALE
+        grades = {label: (low + value * (high - low), value) for label, value in seen.items()}
+        return replace(
+            judgment, scores={label: Scores(grade, grade, value) for label, (grade, value) in grades.items()}
+        )
 
     async def close(self) -> None:
         pass
@@ -83,37 +83,29 @@ def quality(image: ImageInput, upside_down: bool = False) -> float:
     return 1 - value if upside_down else value
 
 
-def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """A table with its images in it, as `datasets` writes them."""
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """A table: Parquet with its images in it, as `datasets` writes them, or JSON with its images beside it."""
     import pyarrow
     from pyarrow import parquet
 
+    path.parent.mkdir(parents=True, exist_ok=True)
+
     def kept(value: Any) -> Any:
-        if isinstance(value, bytes):
+        if isinstance(value, bytes) and path.suffix == ".parquet":
             return {"bytes": value, "path": None}
-        return [kept(each) for each in value] if isinstance(value, list) else value
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(
-        pyarrow.Table.from_pylist([{name: kept(each) for name, each in row.items()} for row in rows]), path
-    )
-
-
-def write_json(path: Path, rows: Sequence[dict[str, Any]], *, lines: bool = False) -> None:
-    """A table with its images beside it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-
-    def named(value: Any) -> Any:
         if isinstance(value, bytes):
             name = f"images/{sha256(value)[:12]}.png"
-            if not (path.parent / name).exists():
-                write_bytes(path.parent / name, value)
+            write_bytes(path.parent / name, value)
             return name
-        return [named(each) for each in value] if isinstance(value, list) else value
+        return [kept(each) for each in value] if isinstance(value, list) else value
 
-    made = [{name: named(each) for name, each in row.items()} for row in rows]
-    text = "".join(json.dumps(row) + "\n" for row in made) if lines else json.dumps(made)
-    path.write_text(text, encoding="utf-8")
+    made = [{name: kept(each) for name, each in row.items()} for row in rows]
+    if path.suffix == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(made), path)
+    else:
+        text = "".join(json.dumps(row) + "\n" for row in made) if path.suffix == ".jsonl" else json.dumps(made)
+        path.write_text(text, encoding="utf-8")
+    return path
 
 
 def editreward_rows(k: int, groups: int, seed: int = 0) -> list[dict[str, Any]]:
@@ -127,24 +119,14 @@ def editreward_rows(k: int, groups: int, seed: int = 0) -> list[dict[str, Any]]:
         for place, (first, second) in enumerate(combinations(range(k), 2)):
             a, b = "ABCD"[first], "ABCD"[second]
             better = "=" if seen[first] == seen[second] else ">"
-            ranking = f"{a}{better}{b}" if seen[first] >= seen[second] else f"{b}>{a}"
-            rows.append(
-                {
-                    "id": f"{number:05d}k{k}_{place}",
-                    "instruction": f"make edit {number} of {k}",
-                    "source_image": source(number),
-                    "candidate_1": edit(seen[first]),
-                    "candidate_2": edit(seen[second]),
-                    "ranking": ranking,
-                    "comparison_type": f"{a}vs{b}",
-                    "score_1": float(seen[first]),
-                    "score_2": float(seen[second]),
-                    "model_1": EDITORS[first % 3],
-                    "model_2": EDITORS[second % 3],
-                    "dataset": f"{k}pair",
-                    "num_candidates": k,
-                }
-            )
+            row = {"id": f"{number:05d}k{k}_{place}", "instruction": f"make edit {number} of {k}"}
+            row |= {"source_image": source(number), "dataset": f"{k}pair", "num_candidates": k}
+            row |= {"ranking": f"{a}{better}{b}" if seen[first] >= seen[second] else f"{b}>{a}"}
+            row["comparison_type"] = f"{a}vs{b}"
+            for side, which in ((1, first), (2, second)):
+                row |= {f"candidate_{side}": edit(seen[which]), f"score_{side}": float(seen[which])}
+                row[f"model_{side}"] = EDITORS[which % 3]
+            rows.append(row)
     return rows
 
 
@@ -154,7 +136,7 @@ def editreward_bench(
     """A copy with as many groups of each size. `changed`: rows to write instead, as in `k3=rows`."""
     for k, groups in zip((2, 3, 4), sizes, strict=True):
         rows = changed.get(f"k{k}", editreward_rows(k, groups))
-        write_parquet(folder / f"{k}pair" / "train-00000-of-00001.parquet", rows)
+        write_rows(folder / f"{k}pair" / "train-00000-of-00001.parquet", rows)
     return folder
 
 
@@ -164,25 +146,16 @@ def drawn(n: int, seed: int) -> Iterator[tuple[int, int, int]]:
     return ((number, *levels(chance, 2)) for number in range(n))  # type: ignore[misc]
 
 
-def editscore_bench(folder: Path, n: int = 24) -> Path:
-    rows = [
-        {
-            "key": [f"{number}_x", f"{number}_y"],
-            "instruction": f"do {number}",
-            "input_image": source(number),
-            "output_images": [edit(max(pair)), edit(min(pair))],
-            "task_type": ("subject_add", "text_change", "style_change", "extract")[number % 4],
-            "dimension": ("prompt_following", "consistency", "overall")[number % 3],
-        }
-        for number, *pair in drawn(n, 1)
-    ]
-    write_parquet(folder / "train.parquet", rows)
-    return folder / "train.parquet"
+def _editscore(n: int) -> Rows:
+    for number, *pair in drawn(n, 1):
+        row = {"key": [f"{number}_x", f"{number}_y"], "instruction": f"do {number}", "input_image": source(number)}
+        row |= {"output_images": [edit(max(pair)), edit(min(pair))]}
+        row["task_type"] = ("subject_add", "text_change", "style_change", "extract")[number % 4]
+        yield row | {"dimension": ("prompt_following", "consistency", "overall")[number % 3]}
 
 
-def genai_bench(folder: Path, n: int = 40) -> Path:
+def _genai(n: int) -> Rows:
     chance = random.Random(2)
-    rows = []
     for number in range(n):
         vote = ("leftvote", "rightvote", "tievote", "bothbad_vote")[number % 4]
         worse, better = sorted(levels(chance, 2))
@@ -192,152 +165,91 @@ def genai_bench(folder: Path, n: int = 40) -> Path:
             left = right = same
         elif max(left, right) < 10:
             left, right = left + 10, right + 10
-        rows.append(
-            {
-                "source_prompt": "a scene",
-                "target_prompt": "another scene",
-                "instruct_prompt": f"change it {number}",
-                "source_image": source(number),
-                "left_model": EDITORS[0],
-                "left_output_image": edit(left),
-                "right_model": EDITORS[1],
-                "right_output_image": edit(right),
-                "vote_type": vote,
-            }
-        )
-    write_parquet(folder / "test_v1.parquet", rows)
-    return folder / "test_v1.parquet"
+        row = {"source_prompt": "a scene", "target_prompt": "another scene", "instruct_prompt": f"change it {number}"}
+        row |= {"source_image": source(number), "left_model": EDITORS[0], "left_output_image": edit(left)}
+        yield row | {"right_model": EDITORS[1], "right_output_image": edit(right), "vote_type": vote}
 
 
-def aurora_pairs(folder: Path, n: int = 30) -> Path:
-    rows = []
+def _aurora_pairs(n: int) -> Rows:
     for number, first, other in drawn(n, 3):
         second = other if number % 3 else first
         row = {"prompt": f"move {number}", "path_src": source(number), "path1": edit(first), "path2": edit(second)}
-        rows.append({**row, "model1_dim1_score": first / LEVELS, "model2_dim1_score": second / LEVELS})
-    write_json(folder / "valid_aurora_human_ratings_pairwise.json", rows)
-    return folder
+        yield {**row, "model1_dim1_score": first / LEVELS, "model2_dim1_score": second / LEVELS}
 
 
-def aurora_ratings(folder: Path, n: int = 30) -> Path:
-    rows = [
-        {
-            "prompt": f"move {number // 3}",
-            "input": source(number // 3),
-            "gen": edit(level),
-            "score": level / LEVELS,
-            "model": EDITORS[number % 3],
-        }
-        for number, level in enumerate(random.Random(4).choices(range(LEVELS + 1), k=n))
-    ]
-    write_json(folder / "valid_aurora_human_ratings_pointwise.json", rows)
-    return folder
+def _aurora_ratings(n: int) -> Rows:
+    for number, level in enumerate(random.Random(4).choices(range(LEVELS + 1), k=n)):
+        row = {"prompt": f"move {number // 3}", "input": source(number // 3), "gen": edit(level)}
+        yield row | {"score": level / LEVELS, "model": EDITORS[number % 3]}
 
 
 def imagenhub(folder: Path, items: int = 9) -> Path:
     """A table of edits, and what three raters said of them: O in {0, .5, 1}, the same for all three."""
-    rows = []
-    cells: dict[str, list[str]] = {}
+    rows, lines = [], ["\t".join(["uid", *EDITORS])]
     for number in range(items):
-        name = f"sample_{number}.jpg"
-        cells[name] = []
-        for place, editor in enumerate(EDITORS):
-            step = (number + place) % 3
-            cells[name].append(("[0, 0]", "[0.5,0.5]", "[1, 1]")[step])
-            rows.append(
-                {
-                    "filename": name,
-                    "model": editor,
-                    "instruction": f"turn {number}",
-                    "input_path": source(number),
-                    "output_path": edit(step * LEVELS // 2),
-                    "score": step / 2,
-                }
-            )
-    write_json(folder / "valid_imagenhub_processed.json", rows)
+        name, steps = f"sample_{number}.jpg", [(number + place) % 3 for place in range(3)]
+        lines.append("\t".join([name, *(("[0, 0]", "[0.5,0.5]", "[1, 1]")[step] for step in steps)]))
+        for editor, step in zip(EDITORS, steps, strict=True):
+            row = {"filename": name, "model": editor, "instruction": f"turn {number}", "input_path": source(number)}
+            rows.append(row | {"output_path": edit(step * LEVELS // 2), "score": step / 2})
+    write_rows(folder / "valid_imagenhub_processed.json", rows)
     (folder / "ratings").mkdir()
-    table = "\n".join(["\t".join(["uid", *EDITORS]), *("\t".join([name, *said]) for name, said in cells.items())])
     for rater in (1, 2, 3):
-        (folder / "ratings" / f"Text-Guided_IE_rater{rater}.tsv").write_text(table + "\n", encoding="utf-8")
+        (folder / "ratings" / f"Text-Guided_IE_rater{rater}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
 
-def mmrb2(folder: Path, n: int = 20) -> Path:
-    rows = []
+def _mmrb2(n: int) -> Rows:
     for number, first, second in drawn(n, 5):
-        row = {
-            "pair_id": f"emu-edit_{number}",
-            "prompt_source": "emu-edit",
-            "prompt_text": f"<image_1> paint it {number}{' like <image_2>' if number == 7 else ''}",
-            "prompt_images": [source(number + more) for more in range({7: 2, 8: 5}.get(number, 1))],
-            "prompt_metadata": "{}",
-        }
+        row: dict[str, Any] = {"pair_id": f"emu-edit_{number}", "prompt_source": "emu-edit", "prompt_metadata": "{}"}
+        row["prompt_text"] = f"<image_1> paint it {number}{' like <image_2>' if number == 7 else ''}"
+        row["prompt_images"] = [source(number + more) for more in range({7: 2, 8: 5}.get(number, 1))]
         for letter, level, editor in (("a", first, EDITORS[0]), ("b", second, EDITORS[1])):
             response = {"text": "<image_1>", "images": [edit(level)], "model": editor}
             row |= {f"response_{letter}_{name}": value for name, value in response.items()}
-        rows.append({**row, "chosen": "A" if first > second else "B", "human_annotations": ""})
-    write_parquet(folder / "edit" / "test-00000-of-00001.parquet", rows)
-    return folder
+        yield {**row, "chosen": "A" if first > second else "B", "human_annotations": ""}
 
 
-def compass(folder: Path, n: int = 30) -> Path:
-    rows = [
-        {
-            "source_image": source(number),
-            "prompt": f"draw {number}",
-            "winner": edit(max(pair)),
-            "loser": edit(min(pair) if number % 5 else max(pair)),
-            "label": "preference" if number % 5 else "tie",
-            "dimension": ("IA", "VC", "VQ")[number % 3],
-        }
-        for number, *pair in drawn(n, 6)
-    ]
-    write_json(folder / "reward_eval.json", rows)
-    return folder
+def _compass(n: int) -> Rows:
+    for number, *pair in drawn(n, 6):
+        row = {"source_image": source(number), "prompt": f"draw {number}", "winner": edit(max(pair))}
+        row |= {"loser": edit(min(pair) if number % 5 else max(pair)), "label": "preference" if number % 5 else "tie"}
+        yield row | {"dimension": ("IA", "VC", "VQ")[number % 3]}
 
 
-def vcreward(folder: Path, n: int = 20) -> Path:
-    rows = [
-        {
-            "key": f"vc{number}",
-            "instruction": f"keep {number}",
-            "source_image": source(number),
-            "edited_images": [edit(first), edit(second)],
-            "winner": "Image A" if first > second else "Image B",
-            "task": ("subject_add", "color_alter")[number % 2],
-        }
-        for number, first, second in drawn(n, 7)
-    ]
-    write_json(folder / "metadata.jsonl", rows, lines=True)
-    return folder
+def _vcreward(n: int) -> Rows:
+    for number, first, second in drawn(n, 7):
+        row = {"key": f"vc{number}", "instruction": f"keep {number}", "source_image": source(number)}
+        row |= {"edited_images": [edit(first), edit(second)], "winner": "Image A" if first > second else "Image B"}
+        yield row | {"task": ("subject_add", "color_alter")[number % 2]}
 
 
-def rated_edits(folder: Path, n: int = 24) -> Path:
-    rows = [
-        {
-            "prompt": f"edit {number}",
-            "source_image": source(number),
-            "edited_image": edit(level),
-            "score": 1 + 4 * level / LEVELS,
-            "edit_type": "add",
-            "model": EDITORS[number % 2],
-        }
-        for number, level in enumerate(random.Random(8).choices(range(LEVELS + 1), k=n))
-    ]
-    write_json(folder / "edits.jsonl", rows, lines=True)
-    return folder / "edits.jsonl"
+def _rated_edits(n: int) -> Rows:
+    for number, level in enumerate(random.Random(8).choices(range(LEVELS + 1), k=n)):
+        row = {"prompt": f"edit {number}", "source_image": source(number), "edited_image": edit(level)}
+        yield row | {"score": 1 + 4 * level / LEVELS, "edit_type": "add", "model": EDITORS[number % 2]}
 
 
-MAKERS: dict[str, Callable[[Path], Path]] = {
+def _maker(file: str, rows: Callable[[int], Rows], count: int, *, alone: bool = False) -> Callable[..., Path]:
+    """Return a function that writes the data into a folder; it returns the folder, or the table if it is alone."""
+
+    def make(folder: Path, n: int = count) -> Path:
+        path = write_rows(folder / file, list(rows(n)))
+        return path if alone else folder
+
+    return make
+
+
+MAKERS: dict[str, Callable[..., Path]] = {
     "editreward-bench": editreward_bench,
-    "editscore-bench": editscore_bench,
-    "genai-bench": genai_bench,
-    "aurora-bench-pairs": aurora_pairs,
-    "aurora-bench-ratings": aurora_ratings,
+    "editscore-bench": _maker("train.parquet", _editscore, 24, alone=True),
+    "genai-bench": _maker("test_v1.parquet", _genai, 40, alone=True),
+    "aurora-bench-pairs": _maker("valid_aurora_human_ratings_pairwise.json", _aurora_pairs, 30),
+    "aurora-bench-ratings": _maker("valid_aurora_human_ratings_pointwise.json", _aurora_ratings, 30),
     "imagenhub": imagenhub,
-    "mmrb2-editing": mmrb2,
-    "editreward-compass": compass,
-    "vcreward-bench": vcreward,
-    "rated-edits": rated_edits,
+    "mmrb2-editing": _maker("edit/test-00000-of-00001.parquet", _mmrb2, 20),
+    "editreward-compass": _maker("reward_eval.json", _compass, 30),
+    "vcreward-bench": _maker("metadata.jsonl", _vcreward, 20),
+    "rated-edits": _maker("edits.jsonl", _rated_edits, 24, alone=True),
 }
 """Makes the data of each task that comes with the package; returns what --source names."""

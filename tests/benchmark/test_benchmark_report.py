@@ -1,12 +1,12 @@
+import html
 import json
 import re
 import shutil
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from bench_parts import entry, judged, made, number, settings
+from bench_parts import baseline, entry, judged, made, number, opened, pixels, settings
 from markdown_it import MarkdownIt
 from synthetic import Pixels, editreward_bench, editreward_rows
 
@@ -19,7 +19,6 @@ from rewardharness.benchmark.report import markdown, report_page, write_report
 from rewardharness.benchmark.result import BenchmarkResult, CountedPart, OrderConsistency, parse_result, read_result
 from rewardharness.benchmark.task import open_task
 from rewardharness.errors import InputError, LibraryError, RunError
-from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.library.card import CardSubject, known_facts, make_card, read_config
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
@@ -27,6 +26,8 @@ from rewardharness.schema import Accuracy
 
 HOSTILE = '<script>alert("x")</script>[link](https://evil.example) | `cell`'
 WORDS = {"text", "text_special", "softbreak"}
+LOADS = re.compile(r"<[^>]+\s(?:src|href|on\w+)=")
+"""An attribute that loads or runs something."""
 CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -34,31 +35,9 @@ def run(folder: Path, name: str = "editreward-bench", protocol: str | None = Non
     """A run with a judge, the same without a Library, and two baselines."""
     data = made(name, folder, protocol)
     failing = list(data.items)[:fails]
-    who = [
-        entry(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin"),
-        entry(lambda ties: Pixels(ties=ties, fails=failing), "empty"),
-        entry(lambda ties: BaselineJudge("random", ties), "baseline"),
-        entry(lambda ties: Pixels(ties=ties, upside_down=True), "baseline"),
-    ]
-    return judged(data, who, folder / "run")
-
-
-class Tags(HTMLParser):
-    """What a page is made of."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.opened: list[str] = []
-        self.loaded: list[str] = []
-        self.words: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.opened.append(tag)
-        self.loaded += [value or "" for name, value in attrs if name in {"src", "href"} or name.startswith("on")]
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
+    first = entry(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin")
+    others = [pixels("empty", fails=failing), baseline("random", "baseline"), pixels("baseline", upside_down=True)]
+    return judged(data, [first, *others], folder / "run")
 
 
 def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
@@ -80,10 +59,8 @@ def test_every_number_says_n_coverage_interval_protocol_and_failures(tmp_path: P
         for each in row.numbers:
             assert each.n and each.coverage == each.judged / each.n
             assert each.interval or each.metric == "tuned"
-    first = number(result, "K=2", "exact")
-    assert first.judged == first.n - 4
-    text = markdown(result)
-    assert "timeout: 4" in text and "16 of 20" in text
+    first, text = number(result, "K=2", "exact"), markdown(result)
+    assert first.judged == first.n - 4 and "timeout: 4" in text and "16 of 20" in text
 
 
 def test_the_judge_is_compared_with_everybody_else_question_by_question(tmp_path: Path) -> None:
@@ -124,16 +101,14 @@ def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) ->
     assert not [token.type for token in rendered if token.type.startswith(("html", "fence", "code"))]
     for line in text.splitlines():
         assert not line.startswith("|") or len(CELL.findall(line)) <= 8, "a cell broke out of its table"
-    tags = Tags(report_page(result))
-    assert "script" not in tags.opened and not tags.loaded
-    assert any(HOSTILE in words for words in tags.words)
+    page = report_page(result)
+    assert "<script" not in page and not LOADS.search(page) and HOSTILE in html.unescape(page)
 
 
 def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
     result = run(tmp_path, fails=2)
     page = report_page(result)
-    tags = Tags(page)
-    assert not tags.loaded and "script" not in tags.opened
+    assert "<script" not in page and not LOADS.search(page)
     values = sum(each.value is not None for row in result.rows for each in row.numbers)
     results = page.partition("<h2>Results</h2>")[2].partition("<h2>")[0]
     assert results.count('class="dot"') == values
@@ -151,7 +126,7 @@ def test_numbers_are_written_with_their_intervals() -> None:
 
 def test_a_run_in_which_nothing_was_judged_says_so(tmp_path: Path) -> None:
     data = made("vcreward-bench", tmp_path)
-    result = judged(data, [entry(lambda ties: Pixels(fails=list(data.items)))], tmp_path / "run")
+    result = judged(data, [pixels(fails=list(data.items))], tmp_path / "run")
     assert headline(result) == "pixels failing, no Library: no number can be computed; 0 of 20 were judged."
     assert "0 of 20" in markdown(result) and "0 of 20" in report_page(result)
 
@@ -159,8 +134,7 @@ def test_a_run_in_which_nothing_was_judged_says_so(tmp_path: Path) -> None:
 def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
     rows = editreward_rows(3, 4)
     copy = editreward_bench(tmp_path / "copy", k3=[{**rows[0], "ranking": "?"}, *rows[1:], rows[5]])
-    data = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=copy)
-    result = judged(data, [entry()], tmp_path / "run")
+    result = judged(opened(tmp_path, copy), [entry()], tmp_path / "run")
     [counted] = [each for each in result.counted if each.part == "K=3"]
     assert counted == CountedPart("K=3", rows=12, counted=11, left_out={"label not understood": 1})
     groups = number(result, "K=3", "groups")
@@ -168,8 +142,10 @@ def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
     assert "repeated row" in markdown(result) and "label not understood 1" in markdown(result)
 
 
-def test_a_headline_of_many_parts_is_not_cut(tmp_path: Path) -> None:
-    result = judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
+def test_a_sample_is_named_in_every_report_and_a_headline_of_many_parts_is_not_cut(tmp_path: Path) -> None:
+    result = judged(made("vcreward-bench", tmp_path, limit=7, seed=5), [entry()], tmp_path / "run")
+    for text in (markdown(result), report_page(result)):
+        assert "A sample of 7 of 20 pairs or groups, stratified, seed 5." in text
     [row] = result.rows
     numbers = [replace(each, part=f"kind {place} of label") for each in row.numbers for place in range(60)]
     result = replace(result, rows=(replace(row, numbers=tuple(numbers)),))
@@ -177,17 +153,10 @@ def test_a_headline_of_many_parts_is_not_cut(tmp_path: Path) -> None:
     assert markdown(result).splitlines()[2].count("kind ") == 60
 
 
-def test_a_sample_is_named_in_every_report(tmp_path: Path) -> None:
-    data = made("vcreward-bench", tmp_path, limit=7, seed=5)
-    result = judged(data, [entry()], tmp_path / "run")
-    for text in (markdown(result), report_page(result)):
-        assert "A sample of 7 of 20 pairs or groups, stratified, seed 5." in text
-
-
 def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None:
     data = made("vcreward-bench", tmp_path)
-    judged(data, [entry(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
-    judged(data, [entry()], tmp_path / "good")
+    for name, who in (("bad", pixels(upside_down=True)), ("good", entry())):
+        judged(data, [who], tmp_path / name)
     found = compare_runs(tmp_path / "bad", tmp_path / "good")
     [part] = found.parts
     assert (part.n, part.gain, part.p) == (20, 1.0, pytest.approx(2 / 2**20))
@@ -199,11 +168,10 @@ def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["vcreward-bench", "genai-bench", "editreward-bench"])
 def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_alike(name: str, tmp_path: Path) -> None:
-    rows = []
-    for protocol in ("pairs", "both-orders"):
-        data = made(name, tmp_path, protocol)
-        rows.append(judged(data, [entry(lambda ties: BaselineJudge("closer", ties))], tmp_path / protocol).rows)
-    [once], [twice] = rows
+    [once], [twice] = (
+        judged(made(name, tmp_path, protocol), [baseline("closer")], tmp_path / protocol).rows
+        for protocol in ("pairs", "both-orders")
+    )
     assert len(once.numbers) == len(twice.numbers) > 0
     for one, two in zip(once.numbers, twice.numbers, strict=True):
         assert (two.n, two.value) == (2 * one.n, pytest.approx(one.value)), one.name
@@ -213,9 +181,12 @@ def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_ali
 def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
     data = made("vcreward-bench", tmp_path, "both-orders")
     lost = next(name for name in data.items if name.endswith("|reverse"))
-    judged(data, [entry(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
-    judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "first")
-    judged(data, [entry(lambda ties: Pixels(fails=[lost]))], tmp_path / "good")
+    for name, who in {
+        "bad": pixels(upside_down=True),
+        "first": baseline("always-a"),
+        "good": pixels(fails=[lost]),
+    }.items():
+        judged(data, [who], tmp_path / name)
     [part] = compare_runs(tmp_path / "bad", tmp_path / "good").parts
     assert (part.n, part.judged_by_both, part.judged_by_first_only) == (20, 19, 1)
     assert (part.gain, part.p) == (1.0, pytest.approx(2 / 2**19))
@@ -226,12 +197,9 @@ def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
 
 
 def test_runs_that_differ_are_not_compared(tmp_path: Path) -> None:
-    for folder, data in (
-        ("one", made("vcreward-bench", tmp_path)),
-        ("two", made("vcreward-bench", tmp_path, "pointwise")),
-        ("few", made("vcreward-bench", tmp_path, limit=5)),
-        ("rated", made("rated-edits", tmp_path)),
-    ):
+    runs = {"one": made("vcreward-bench", tmp_path), "two": made("vcreward-bench", tmp_path, "pointwise")}
+    runs |= {"few": made("vcreward-bench", tmp_path, limit=5), "rated": made("rated-edits", tmp_path)}
+    for folder, data in runs.items():
         judged(data, [entry()], tmp_path / folder)
     (tmp_path / "empty").mkdir()
     for first, second, problem in (
@@ -291,8 +259,7 @@ def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path:
 
 
 def test_both_orders_report_how_often_the_answer_is_the_same(tmp_path: Path) -> None:
-    data = made("mmrb2-editing", tmp_path)
-    result = judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")
+    result = judged(made("mmrb2-editing", tmp_path), [baseline("always-a")], tmp_path / "run")
     assert result.rows[0].both_orders == OrderConsistency(same=0, tried=19, consistency=0.0)
     assert "0.0%" in report_page(result)
 

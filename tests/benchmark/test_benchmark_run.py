@@ -1,18 +1,16 @@
 import json
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_parts import entry, job, judged, made, number, settings
-from synthetic import MAKERS, Pixels, edit, editreward_bench, editreward_rows, png, vcreward
+from bench_parts import baseline, entry, job, judged, made, number, opened, pixels
+from synthetic import MAKERS, Pixels, edit, editreward_bench, editreward_rows, png
 
-from rewardharness.benchmark.items import BenchmarkData
-from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, report_page
 from rewardharness.benchmark.result import read_result
 from rewardharness.benchmark.run import line_id, read_judgments
-from rewardharness.benchmark.task import list_tasks, open_task
+from rewardharness.benchmark.task import list_tasks
 from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import append_jsonl, read_json
@@ -33,15 +31,11 @@ ALL = [(task.name, protocol) for task in list_tasks() if task.name in MAKERS for
 @pytest.mark.parametrize(("name", "protocol"), ALL)
 def test_a_perfect_judge_gets_all_and_one_upside_down_nothing(name: str, protocol: str, tmp_path: Path) -> None:
     data = made(name, tmp_path, protocol)
-    result = judged(
-        data, [entry(), entry(lambda ties: Pixels(ties=ties, upside_down=True), "baseline")], tmp_path / "run"
-    )
-    right, wrong = result.rows
+    right, wrong = judged(data, [pixels(), pixels("baseline", upside_down=True)], tmp_path / "run").rows
     assert right.coverage == wrong.coverage == 1.0
     assert {each.metric for each in right.numbers} == set(data.task.metrics)
     for each in right.numbers:
-        assert each.value == 1.0, each.name
-        assert each.judged == each.n > 0
+        assert each.value == 1.0 and each.judged == each.n > 0, each.name
         assert each.interval is None or each.interval[0] < 1.0, "an interval of nothing but right answers"
     for each in wrong.numbers:
         if each.metric == "spearman":
@@ -49,68 +43,27 @@ def test_a_perfect_judge_gets_all_and_one_upside_down_nothing(name: str, protoco
         elif TIE not in each.labels:
             assert each.value == 0.0 or (each.part == "all" and each.value < 0.5), each.name
         elif each.metric == "exact" and "both bad" not in each.labels:  # a tie is a tie upside down too
-            ties = [
-                q.id
-                for q in data.questions
-                if q.part == each.part and q.truth in (TIE, "both bad") and each.dimension in ("", q.dimension)
-            ]
-            assert each.value == pytest.approx(len(ties) / each.n)
+            mine = [q for q in data.questions if q.part == each.part and each.dimension in ("", q.dimension)]
+            assert each.value == pytest.approx(sum(q.truth in (TIE, "both bad") for q in mine) / each.n)
 
 
 @pytest.mark.parametrize("name", [name for name, protocol in ALL if protocol == "both-orders"])
 def test_whoever_always_prefers_the_first_gets_chance_when_both_orders_are_asked(name: str, tmp_path: Path) -> None:
     data = made(name, tmp_path, "both-orders")
-    [row] = judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run").rows
+    [row] = judged(data, [baseline("always-a")], tmp_path / "run").rows
     assert row.both_orders.consistency == 0.0
-    preferred = [each for each in data.questions if each.truth in ("A", "B")]
     for part in data.parts:
-        n = sum(each.part == part.name for each in data.questions)
-        half = sum(each.part == part.name for each in preferred) / 2
-        mine = [each for each in row.numbers if each.part == part.name and not each.dimension]
-        exact = [each for each in mine if each.metric == "exact"]
-        assert exact
-        for each in exact:
-            assert each.value * n == pytest.approx(half)
-
-
-@dataclass(frozen=True)
-class Drawn(BaselineJudge):
-    """A random judge with a seed of its own."""
-
-    seed: int = 0
-
-    @property
-    def name(self) -> str:
-        return f"random {self.seed}"
-
-    async def judge(self, example: Example, library: Library) -> Judgment:
-        judgment = await super().judge(replace(example, id=f"{self.seed}:{example.id}"), library)
-        return replace(judgment, example_id=example.id)
-
-
-@pytest.mark.slow
-def test_random_judges_get_the_published_random_rows_within_their_intervals(tmp_path: Path) -> None:
-    """An interval of 95 % may miss, so most of several judges are asked for, on as many groups as the data have.
-
-    The published row of K=2, 48 of 186, is itself low for three labels that are drawn alike; there it is the third.
-    """
-    MAKERS["editreward-bench"](tmp_path / "editreward-bench", (186, 150, 148))  # type: ignore[call-arg]
-    seeds = range(4)
-    who = [entry(lambda ties, seed=seed: Drawn("random", ties, seed), "baseline") for seed in seeds]  # type: ignore[misc]
-    result = judged(made("editreward-bench", tmp_path), who, tmp_path / "run")
-    for part, metric, wanted in (("K=2", "exact", 1 / 3), ("K=3", "groups", 0.1133), ("K=4", "groups", 0.0135)):
-        spans = [number(result, part, metric, row).interval for row in seeds]
-        assert sum(low <= wanted <= high for low, high in spans) >= 3, part
-    rows = {row.judge: row.value for each in result.published if each.part == "K=3" for row in each.rows}
-    assert rows["random"] == pytest.approx(0.1133)
+        truths = [each.truth for each in data.questions if each.part == part.name]
+        half = sum(truth in ("A", "B") for truth in truths) / 2
+        mine = [each for each in row.numbers if (each.part, each.dimension, each.metric) == (part.name, "", "exact")]
+        assert mine and all(each.value * len(truths) == pytest.approx(half) for each in mine)
 
 
 @pytest.mark.parametrize(("name", "labels", "published"), [("genai-bench", 4, 25.90), ("aurora-bench-pairs", 3, 33.43)])
 def test_a_random_judge_gets_the_published_random_row_on_pairs(
     name: str, labels: int, published: float, tmp_path: Path
 ) -> None:
-    MAKERS[name](tmp_path / name, 919)  # type: ignore[call-arg]
-    data = made(name, tmp_path)
+    data = made(name, tmp_path, n=919)
 
     class AnyLabel(BaselineJudge):
         """Draws one of all labels; both bad as a tie of low scores."""
@@ -118,10 +71,9 @@ def test_a_random_judge_gets_the_published_random_row_on_pairs(
         async def judge(self, example: Example, library: Library) -> Judgment:
             drawn = random.Random(example.id).randrange(labels)
             judgment = await super().judge(replace(example, id=f"{example.id}!"), library)
-            preference = ("A", "B", TIE, TIE)[drawn]
-            reward = 0.9 if drawn < 3 else 0.1
+            reward, choice = 0.9 if drawn < 3 else 0.1, ("A", "B", TIE, TIE)[drawn]
             scores = {label: replace(score, reward=reward) for label, score in judgment.scores.items()}
-            return replace(judgment, example_id=example.id, preference=preference, ties_offered=True, scores=scores)
+            return replace(judgment, example_id=example.id, preference=choice, ties_offered=True, scores=scores)
 
     result = judged(data, [entry(lambda ties: AnyLabel("random", ties))], tmp_path / "run")
     part = data.parts[0]
@@ -129,56 +81,41 @@ def test_a_random_judge_gets_the_published_random_row_on_pairs(
     assert low <= published / 100 <= high
 
 
-def test_a_judge_that_fails_on_a_tenth_has_coverage_of_nine_tenths_and_no_group_with_a_failed_pair_counts(
-    tmp_path: Path,
-) -> None:
-    MAKERS["editreward-bench"](tmp_path / "editreward-bench", (20, 10, 5))  # type: ignore[call-arg]
-    data = made("editreward-bench", tmp_path)
+def test_a_judge_that_fails_on_a_tenth_counts_no_group_with_a_failed_pair(tmp_path: Path) -> None:
+    data = made("editreward-bench", tmp_path, n=(20, 10, 5))
     failing = list(data.items)[::10]
-    result = judged(data, [entry(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
+    result = judged(data, [pixels(fails=failing)], tmp_path / "run")
     [row] = result.rows
     assert (len(data.items), row.items, row.coverage) == (80, 80, 0.9)
     assert row.failures == {"timeout": 8}
     torn = {question.group for question in data.questions if question.asks[0][0] in failing and question.group}
     for part, n in (("K=3", 10), ("K=4", 5)):
-        each = number(result, part, "groups")
-        lost = sum(group.startswith(part) for group in torn)
-        assert 0 < lost < n
-        assert (each.n, each.judged) == (n, n - lost)
+        each, lost = number(result, part, "groups"), sum(group.startswith(part) for group in torn)
+        assert (each.n, each.judged) == (n, n - lost) and 0 < lost < n
         assert each.value == pytest.approx((n - lost) / n), "a failed pair never makes its group right"
         assert number(result, part, "exact").value == 1.0, "nor is it a wrong answer or a tie"
 
 
 def test_ties_are_offered_where_the_labels_have_them_and_nowhere_else(tmp_path: Path) -> None:
-    opened: dict[bool, Pixels] = {}
-
-    def open_judge(ties: bool) -> Pixels:
-        return opened.setdefault(ties, Pixels(ties=ties))
-
-    judged(made("editreward-bench", tmp_path), [entry(open_judge)], tmp_path / "run")
-    assert {each.id[:3] for each in opened[True].seen} == {"K=2"}
-    assert {each.id[:3] for each in opened[False].seen} == {"K=3", "K=4"}
+    judges = {ties: Pixels(ties=ties) for ties in (True, False)}
+    judged(made("editreward-bench", tmp_path), [entry(judges.__getitem__)], tmp_path / "run")
+    assert {each.id[:3] for each in judges[True].seen} == {"K=2"}
+    assert {each.id[:3] for each in judges[False].seen} == {"K=3", "K=4"}
 
 
-def test_a_ranking_protocol_reads_pairs_off_one_ranking(tmp_path: Path) -> None:
-    data = made("editreward-bench", tmp_path, "ranking")
+def test_a_ranking_is_read_as_pairs_and_a_candidate_of_many_rows_is_judged_once(tmp_path: Path) -> None:
     judge = Pixels()
-    result = judged(data, [entry(lambda ties: judge)], tmp_path / "run")
+    result = judged(made("editreward-bench", tmp_path, "ranking"), [entry(lambda ties: judge)], tmp_path / "run")
     assert sum(len(each.candidates) == 4 for each in judge.seen) == 5
     assert number(result, "K=4", "groups").chance == pytest.approx(1 / 24)
-
-
-def test_candidates_of_many_rows_are_judged_once_where_each_is_judged_alone(tmp_path: Path) -> None:
     data = made("editreward-bench", tmp_path, "pointwise")
     assert sum(name.startswith("K=4/") for name in data.items) == 20, "four candidates a group, in six pairs"
     assert all(len(item.example.candidates) == 1 for item in data.items.values())
 
 
 def test_a_run_that_was_cut_short_goes_on_and_comes_to_the_same(tmp_path: Path) -> None:
-    data = made("editreward-bench", tmp_path)
-    whole = judged(data, [entry()], tmp_path / "whole")
-    judge = Pixels(ties=True)
-    judged(data, [entry()], tmp_path / "cut")
+    data, judge = made("editreward-bench", tmp_path), Pixels(ties=True)
+    whole, _ = (judged(data, [entry()], tmp_path / name) for name in ("whole", "cut"))
     file = tmp_path / "cut" / RESULTS
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     file.write_text("".join(lines[:30]) + lines[30][:40], encoding="utf-8")  # as a kill leaves it: a torn line
@@ -188,35 +125,26 @@ def test_a_run_that_was_cut_short_goes_on_and_comes_to_the_same(tmp_path: Path) 
 
 
 def test_others_are_added_to_a_run_without_judging_again(tmp_path: Path) -> None:
-    data = made("vcreward-bench", tmp_path)
+    data, judge = made("vcreward-bench", tmp_path), Pixels(ties=True)
     judged(data, [entry()], tmp_path / "run")
-    judge = Pixels(ties=True)
-    two = judged(
-        data,
-        [entry(lambda ties: judge), entry(lambda ties: BaselineJudge("random", ties), "baseline")],
-        tmp_path / "run",
-    )
-    assert not judge.seen
-    assert [row.name for row in two.rows] == ["pixels", "random (baseline)"]
-    three = judged(data, [entry(), entry(lambda ties: BaselineJudge("always-a", ties), "baseline")], tmp_path / "run")
+    two = judged(data, [entry(lambda ties: judge), baseline("random", "baseline")], tmp_path / "run")
+    assert [row.name for row in two.rows] == ["pixels", "random (baseline)"] and not judge.seen
+    three = judged(data, [entry(), baseline("always-a", "baseline")], tmp_path / "run")
     assert [row.name for row in three.rows] == ["pixels", "always-a (baseline)", "random (baseline)"]
 
 
 def test_a_run_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
     with pytest.raises(RunError, match=r"differs in: .*judge_name"):
-        judged(made("vcreward-bench", tmp_path), [entry(lambda ties: BaselineJudge("random", ties))], tmp_path / "run")
+        judged(made("vcreward-bench", tmp_path), [baseline("random")], tmp_path / "run")
     with pytest.raises(RunError, match="task_digest"):
         judged(made("mmrb2-editing", tmp_path), [entry()], tmp_path / "run")
 
 
-def test_what_failed_because_of_its_input_is_judged_again_only_when_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_by_its_input_is_judged_again_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("synthetic.FAILED", Failure("refused", "No."))
     data = made("vcreward-bench", tmp_path)
-    failing = list(data.items)[:3]
-    judged(data, [entry(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
+    judged(data, [pixels(fails=list(data.items)[:3])], tmp_path / "run")
     well = Pixels()
     well.name = "pixels failing"  # the same judge, whose server is back
     for retry, asked, coverage in ((False, 0, 17 / 20), (True, 3, 1.0)):
@@ -251,11 +179,9 @@ def test_the_same_judge_without_a_library_stands_beside_it(tmp_path: Path) -> No
     library = open_library("builtin")
     who = entry(lambda ties: Reader(), library=library, name="builtin")
     result = judged(data, [who, entry(lambda ties: Reader(), "empty")], tmp_path / "run")
-    with_it, without = result.rows
-    assert (with_it.coverage, without.coverage) == (1.0, 0.0)
-    assert with_it.library_id == library.id and without.library_id == EMPTY.id
+    assert [(row.coverage, row.library_id) for row in result.rows] == [(1.0, library.id), (0.0, EMPTY.id)]
     assert number(result, "all", "exact", 1).value is None, "no judgment is no wrong answer"
-    [against] = without.against
+    [against] = result.rows[1].against
     assert against.judged_by_both == 0 and against.gain is None
 
 
@@ -272,9 +198,8 @@ def test_a_dimension_is_compared_with_the_score_that_speaks_to_it(tmp_path: Path
 
         async def judge(self, example: Example, library: Library) -> Judgment:
             judgment = await super().judge(example, library)
-            turned = {
-                label: replace(each, instruction=5 - (each.instruction or 0)) for label, each in judgment.scores.items()
-            }
+            scores = judgment.scores.items()
+            turned = {label: replace(each, instruction=5 - (each.instruction or 0)) for label, each in scores}
             return replace(judgment, scores=turned)
 
     result = judged(made("editscore-bench", tmp_path), [entry(lambda ties: Backwards())], tmp_path / "run")
@@ -286,28 +211,16 @@ def development(tmp_path: Path, first: int, n: int) -> Path:
     """Pairs whose scores differ by little where people see a tie, with source images of their own."""
     rows = []
     for place in range(n):
-        level = 5 + place % 10
-        rows.append(
-            {
-                **editreward_rows(2, 1)[0],
-                "id": f"{first + place:05d}",
-                "instruction": f"dev {first + place}",
-                "source_image": png(0, 100 + (first + place) % 100),
-                "candidate_1": edit(level),
-                "candidate_2": edit(level + (1 if place % 2 else 5)),
-                "ranking": "A=B" if place % 2 else "B>A",
-            }
-        )
-    return editreward_bench(tmp_path / f"from-{first}", k2=rows)
-
-
-def opened(tmp_path: Path, source: Path) -> BenchmarkData:
-    return open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=source)
+        level, known = 5 + place % 10, editreward_rows(2, 1)[0]
+        row = {**known, "id": f"{first + place:05d}", "instruction": f"dev {first + place}"}
+        row |= {"source_image": png(0, 100 + (first + place) % 100), "candidate_1": edit(level)}
+        row["candidate_2"] = edit(level + (1 if place % 2 else 5))
+        rows.append({**row, "ranking": "A=B" if place % 2 else "B>A"})
+    return editreward_bench(tmp_path / f"from-{first}-{n}", k2=rows)
 
 
 def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) -> None:
-    data = opened(tmp_path, development(tmp_path, 0, 20))
-    other = opened(tmp_path, development(tmp_path, 50, 30))
+    data, other = (opened(tmp_path, development(tmp_path, first, n)) for first, n in ((0, 20), (50, 30)))
     who = [entry()]
     plain = judged(data, who, tmp_path / "run")
     assert number(plain, "K=2", "exact").value == 0.5, "its own ties are only what is exactly level"
@@ -328,20 +241,14 @@ def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) ->
 
 
 def test_development_pairs_of_the_same_source_image_are_left_out(tmp_path: Path) -> None:
-    data = opened(tmp_path, development(tmp_path, 0, 20))
-    same = opened(tmp_path, development(tmp_path, 0, 40))
+    data, same = (opened(tmp_path, development(tmp_path, 0, n)) for n in (20, 40))
     judged(same, [entry()], tmp_path / "dev")
     rules, notes = fit_rules(data, same, [entry()], read_judgments(tmp_path / "dev"))
-    [rule] = [rule for parts in rules.values() for rule in parts.values()]
-    assert rule.n == 20
+    assert [rule.n for parts in rules.values() for rule in parts.values()] == [20]
     assert any("left out" in note for note in notes)
-
-
-def test_a_broken_file_of_thresholds_is_named(tmp_path: Path) -> None:
-    judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
-    (tmp_path / "run" / "rules.json").write_text('{"rules": 3}', encoding="utf-8")
+    (tmp_path / "dev" / "rules.json").write_text('{"rules": 3}', encoding="utf-8")
     with pytest.raises(DataError, match=r"rules\.json"):
-        read_result(tmp_path / "run")
+        read_result(tmp_path / "dev")
 
 
 def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: Path) -> None:
@@ -357,14 +264,13 @@ def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: 
 
 
 def test_an_image_that_is_missing_is_a_failure_of_its_pair_alone(tmp_path: Path) -> None:
-    place = vcreward(tmp_path / "data")
-    table = place / "metadata.jsonl"
+    table = MAKERS["vcreward-bench"](tmp_path / "data") / "metadata.jsonl"
     lines = table.read_text("utf-8").splitlines()
     row = json.loads(lines[0])
     row["edited_images"][0] = "images/gone.png"
     table.write_text("\n".join([json.dumps(row), *lines[1:]]) + "\n", encoding="utf-8")
-    data = open_benchmark(open_task("vcreward-bench"), settings(tmp_path), source=place)
+    data = opened(tmp_path, table.parent, "vcreward-bench")
     assert [(each.code, each.n) for each in data.problems if each.part == "all"] == [("missing image", 1)]
-    result = judged(data, [entry(lambda ties: BaselineJudge("closer", ties))], tmp_path / "run")
+    result = judged(data, [baseline("closer")], tmp_path / "run")
     assert result.rows[0].failures == {"image": 1}
     assert number(result, "all", "exact").judged == 19

@@ -16,19 +16,9 @@ from rewardharness.jobs import open_job
 
 
 def test_lists_of_judges_are_split_but_not_lists_of_addresses() -> None:
-    listed = [
-        "measured,random",
-        "vllm:m@http://a/v1,http://b/v1, vllm:m@http://a/v1+evidence,+evidence",
-        "file:a,b.jsonl",
-    ]
-    assert split_judges(listed) == [
-        "measured",
-        "random",
-        "vllm:m@http://a/v1,http://b/v1",
-        "vllm:m@http://a/v1+evidence",
-        "+evidence",
-        "file:a,b.jsonl",
-    ]
+    two, given, file = "vllm:m@http://a/v1,http://b/v1", "vllm:m@http://a/v1+evidence", "file:a,b.jsonl"
+    listed = ["measured,random", f"{two}, {given},+evidence", file]
+    assert split_judges(listed) == ["measured", "random", two, given, "+evidence", file]
 
 
 def test_judges_are_the_judge_and_its_baselines() -> None:

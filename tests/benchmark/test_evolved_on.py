@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import bench_parts
 import pytest
-from bench_parts import entry, job, made, settings
-from PIL import Image
+from bench_parts import baseline, entry, made, settings
+from drawn_pairs import draw_pairs
 
 from rewardharness.benchmark.facts import make_facts
 from rewardharness.benchmark.figures import cautions
@@ -19,7 +20,6 @@ from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, manifest
 from rewardharness.benchmark.task import open_task
 from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
-from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.release_card import read_report
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
@@ -27,17 +27,9 @@ from rewardharness.library.store import Library
 CAUTION = "The Library mine was evolved on the same data, so expect lower accuracy on other"
 
 
-def drawn(folder: Path, shade: int = 0) -> Path:
-    """Pairs of a bright and a dark edit."""
-    folder.mkdir()
-    rows = []
-    for number in range(4):
-        for name, level in (("s", 90), ("a", 200), ("b", 30)):
-            Image.new("RGB", (16, 16), (level + shade, 9, number)).save(folder / f"{name}{number}.png")
-        files = {"source": f"s{number}.png", "candidate_a": f"a{number}.png", "candidate_b": f"b{number}.png"}
-        rows.append({"id": f"p{number}", "instruction": "brighter", "preference": "A", "label_kind": "drawn", **files})
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return folder
+def drawn(folder: Path) -> Path:
+    draw_pairs(folder / "data", 4)
+    return folder / "data"
 
 
 def opened_data(data: Path) -> BenchmarkData:
@@ -53,19 +45,15 @@ def evolved(*digests: Any) -> Library:
 
 def table(library: Library) -> list[BenchmarkEntry]:
     """The judge, the same without a Library, and a judge that reads none."""
-    return [
-        entry(library=library, name="mine"),
-        entry(role="empty"),
-        entry(lambda ties: BaselineJudge("random", ties), "baseline"),
-    ]
+    return [entry(library=library, name="mine"), entry(role="empty"), baseline("random", "baseline")]
 
 
 def judged(opened_task: BenchmarkData, library: Library, run: Path) -> BenchmarkResult:
-    return job(opened_task, table(library), run).run().result
+    return bench_parts.judged(opened_task, table(library), run)
 
 
 def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_are(tmp_path: Path) -> None:
-    data = drawn(tmp_path / "data")
+    data = drawn(tmp_path)
     digest = open_data(str(data), settings(tmp_path)).digest
     opened_task, library = opened_data(data), evolved("0" * 64, digest)
     result = judged(opened_task, library, tmp_path / "run")
@@ -83,17 +71,10 @@ def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_ar
 
 @pytest.mark.parametrize("lines", [(), ("f" * 64,), ("", 7, None, ["0" * 64], {"a": 1}, "x" * 64, "0" * 65)])
 def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, lines: tuple[Any, ...]) -> None:
-    result = judged(opened_data(drawn(tmp_path / "data")), evolved(*lines), tmp_path / "run")
+    result = judged(opened_data(drawn(tmp_path)), evolved(*lines), tmp_path / "run")
     assert not any(row.evolved_on for row in result.rows) and cautions(result.rows) == []
     assert "was evolved on" not in markdown(result) + report_page(result)
     assert not any(each.evolved_on for each in make_facts(result, evolved()))
-
-
-def test_another_dataset_gives_no_caution(tmp_path: Path) -> None:
-    one, other = drawn(tmp_path / "one"), drawn(tmp_path / "other", shade=1)
-    library = evolved(open_data(str(one), settings(tmp_path)).digest)
-    assert cautions(judged(opened_data(one), library, tmp_path / "run").rows)
-    assert not cautions(judged(opened_data(other), library, tmp_path / "run2").rows)
 
 
 def test_the_rows_of_a_task_have_no_such_digest_and_nothing_empty_is_one(tmp_path: Path) -> None:
@@ -104,13 +85,10 @@ def test_the_rows_of_a_task_have_no_such_digest_and_nothing_empty_is_one(tmp_pat
 
 def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
     """Where a run was begun before, the same command goes on with it; then it is said."""
-    opened_task = opened_data(drawn(tmp_path / "data"))
+    opened_task = opened_data(drawn(tmp_path))
     plain, known = table(evolved()), table(evolved(opened_task.dataset))
-    assert (
-        manifest(opened_task, plain[0])
-        == manifest(opened_task, known[0])
-        == manifest(replace(opened_task, dataset=""), plain[0])
-    )
+    about = manifest(opened_task, plain[0])
+    assert about == manifest(opened_task, known[0]) == manifest(replace(opened_task, dataset=""), plain[0])
     assert [each.key for each in plain] == [each.key for each in known]
     old = judged(replace(opened_task, dataset=""), evolved(opened_task.dataset), tmp_path / "run")
     assert not old.dataset_digest and not cautions(old.rows), "as older versions left it"

@@ -6,25 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.benchmark.metrics import (
-    FOUR_WAY,
-    THREE_WAY,
-    TWO_WAY,
-    UNDECIDED,
-    LabeledAnswer,
-    Share,
-    Treatment,
-    chance,
-    choice_of,
-    collapse,
-    macro,
-    pair_accuracy,
-    split,
-)
+from rewardharness.benchmark import metrics
+from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, TWO_WAY, UNDECIDED, LabeledAnswer, Share, Treatment
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import InputError
-from rewardharness.judging.report import credit, wilson
-from rewardharness.schema import TIE, Accuracy, Example, Failure, ImageInput, Judgment
+from rewardharness.judging.report import wilson
+from rewardharness.schema import TIE, Accuracy, ImageInput
 
 IMAGE = ImageInput("x", data=b"")
 SWAP = {"A": "B", "B": "A"}
@@ -32,11 +19,6 @@ SWAP = {"A": "B", "B": "A"}
 
 def answers(*pairs: tuple[str, str | None]) -> list[LabeledAnswer]:
     return [LabeledAnswer(str(number), truth, given) for number, (truth, given) in enumerate(pairs)]
-
-
-def judgment(preference: str | None, *, ties: bool = False) -> Judgment:
-    failure = None if preference else Failure("timeout", "late")
-    return Judgment("x", "j", "p", "l", preference=preference, ties_offered=ties, failure=failure)
 
 
 many_answers = st.lists(
@@ -53,86 +35,80 @@ many_answers = st.lists(
 
 def test_each_treatment_of_ties_gives_the_number_worked_out_by_hand() -> None:
     rows = answers(("A", "A"), ("A", "B"), ("B", TIE), (TIE, TIE), (TIE, "A"), ("B", None), ("B", UNDECIDED))
-    exact = pair_accuracy(rows, "exact")
+    exact, free = metrics.pair_accuracy(rows, "exact"), metrics.pair_accuracy(rows, "no-tie")
     assert exact.count == Accuracy(7, 6, 2.5)  # two right, and half for the undecided one
-    free = pair_accuracy(rows, "no-tie")
     assert (free.count, free.left_out) == (Accuracy(5, 4, 1.5), 2)
-    strict = pair_accuracy([row for row in rows if row.truth != TIE], "strict")
-    assert strict.count == Accuracy(5, 4, 1.0)
-    assert exact.coverage == 6 / 7 and exact.of_all == 2.5 / 7
-    assert exact.treatment == "exact"
+    assert metrics.pair_accuracy([row for row in rows if row.truth != TIE], "strict").count == Accuracy(5, 4, 1.0)
+    assert (exact.coverage, exact.of_all, exact.treatment) == (6 / 7, 2.5 / 7, "exact")
 
 
 def test_four_labels_keep_the_kinds_of_tie_apart_and_three_do_not() -> None:
     rows = answers((TIE, BOTH_BAD), (BOTH_BAD, BOTH_BAD), (BOTH_BAD, TIE), ("A", "A"))
-    assert pair_accuracy(rows, "exact", FOUR_WAY).correct == 2
-    assert pair_accuracy([collapse(row) for row in rows], "exact").correct == 4
-    assert pair_accuracy(rows, "no-tie", FOUR_WAY).left_out == 3
+    assert metrics.pair_accuracy(rows, "exact", FOUR_WAY).correct == 2
+    assert metrics.pair_accuracy([metrics.collapse(row) for row in rows], "exact").correct == 4
+    assert metrics.pair_accuracy(rows, "no-tie", FOUR_WAY).left_out == 3
 
 
 def test_a_label_from_another_set_is_refused_and_named() -> None:
-    with pytest.raises(InputError, match="0: the label 'both bad' is none of A, B, tie"):
-        pair_accuracy(answers((BOTH_BAD, "A")), "exact")
-    with pytest.raises(InputError, match="0: the answer 'A>B' is none of"):
-        pair_accuracy(answers(("A", "A>B")), "exact")
-    with pytest.raises(InputError, match="labels without ties"):
-        pair_accuracy(answers((TIE, "A")), "strict")
-    with pytest.raises(InputError, match="no treatment of ties"):
-        pair_accuracy([], "lenient")  # type: ignore[arg-type]
+    for pairs, treatment, problem in (
+        ([(BOTH_BAD, "A")], "exact", "0: the label 'both bad' is none of A, B, tie"),
+        ([("A", "A>B")], "exact", "0: the answer 'A>B' is none of"),
+        ([(TIE, "A")], "strict", "labels without ties"),
+        ([], "lenient", "no treatment of ties"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            metrics.pair_accuracy(answers(*pairs), treatment)
 
 
-@pytest.mark.parametrize("n", [400])
-def test_perfect_inverted_failing_and_blind_judges_get_what_they_must(n: int) -> None:
+def test_perfect_inverted_failing_and_blind_judges_get_what_they_must() -> None:
     source = random.Random(5)
-    truths = [source.choice(TWO_WAY) for _ in range(n)]
-    perfect = pair_accuracy(answers(*((truth, truth) for truth in truths)), "exact")
-    inverted = pair_accuracy(answers(*((truth, SWAP[truth]) for truth in truths)), "exact")
-    assert (perfect.accuracy, inverted.accuracy) == (1.0, 0.0)
-    failing = [(truth, None if place % 10 == 0 else truth) for place, truth in enumerate(truths)]
-    found = pair_accuracy(answers(*failing), "exact")
-    assert (found.coverage, found.accuracy, found.of_all) == (0.9, 1.0, 0.9)
-    level = pair_accuracy(answers(*((truth, UNDECIDED) for truth in truths)), "no-tie")
-    assert level.accuracy == 0.5
-    coin = pair_accuracy(answers(*((truth, source.choice(TWO_WAY)) for truth in truths)), "exact")
+    truths = [source.choice(TWO_WAY) for _ in range(400)]
+    failing = [None if place % 10 == 0 else truth for place, truth in enumerate(truths)]
+    given = {"right": truths, "wrong": [SWAP[truth] for truth in truths], "failing": failing}
+    given |= {"level": [UNDECIDED] * 400, "coin": [source.choice(TWO_WAY) for _ in truths]}
+    found = {
+        name: metrics.pair_accuracy(answers(*zip(truths, said, strict=True)), "exact") for name, said in given.items()
+    }
+    assert [found[name].accuracy for name in ("right", "wrong", "failing", "level")] == [1.0, 0.0, 1.0, 0.5]
+    assert (found["failing"].coverage, found["failing"].of_all) == (0.9, 0.9)
+    coin = found["coin"]
     interval = wilson(coin.correct, coin.judged)
     assert interval is not None and interval.low < 0.5 < interval.high
 
 
 @given(many_answers, st.sampled_from(["exact", "no-tie"]))
 def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[LabeledAnswer], treatment: Treatment) -> None:
-    score = pair_accuracy(rows, treatment)
+    score = metrics.pair_accuracy(rows, treatment)
     count = score.count
     assert 0 <= count.correct <= count.judged <= count.n == len(rows) - score.left_out
-    swapped = [
-        replace(row, truth=SWAP.get(row.truth, row.truth), choice=row.choice and SWAP.get(row.choice, row.choice))
-        for row in rows
-    ]
-    assert pair_accuracy(swapped, treatment).count == count
-    assert pair_accuracy(rows[::-1], treatment).count == count
+    turned = {**SWAP, None: None, TIE: TIE, UNDECIDED: UNDECIDED}
+    swapped = [replace(row, truth=turned[row.truth], choice=turned[row.choice]) for row in rows]
+    assert metrics.pair_accuracy(swapped, treatment).count == count
+    assert metrics.pair_accuracy(rows[::-1], treatment).count == count
 
 
 @given(many_answers)
 def test_parts_add_up_to_the_whole(rows: list[LabeledAnswer]) -> None:
-    score = macro(rows)
+    score = metrics.macro(rows)
     assert list(score.parts) == sorted({row.category for row in rows})
-    assert score.pooled.count == pair_accuracy(rows, "exact").count
-    assert sum(len(part) for part in split(rows, lambda row: row.category).values()) == len(rows)
+    assert score.pooled.count == metrics.pair_accuracy(rows, "exact").count
+    assert sum(len(part) for part in metrics.split(rows, lambda row: row.category).values()) == len(rows)
 
 
 def test_a_macro_mean_weighs_categories_alike_and_is_none_where_one_has_nothing_judged() -> None:
     big = [LabeledAnswer(str(n), "A", "A" if n < 90 else "B", "big") for n in range(100)]
-    score = macro([*big, LabeledAnswer("x", "A", "B", "small"), LabeledAnswer("y", "A", None, "small")])
+    score = metrics.macro([*big, LabeledAnswer("x", "A", "B", "small"), LabeledAnswer("y", "A", None, "small")])
     assert (score.mean, score.mean_of_all) == (pytest.approx(0.45), pytest.approx(0.45))
     assert score.pooled.count == Accuracy(102, 101, 90)
-    unjudged = macro([*big, LabeledAnswer("x", "A", None, "small")])
+    unjudged = metrics.macro([*big, LabeledAnswer("x", "A", None, "small")])
     assert (unjudged.mean, unjudged.mean_of_all) == (None, 0.45)
-    assert macro([]).mean is macro([]).pooled.accuracy is None
+    assert metrics.macro([]).mean is metrics.macro([]).pooled.accuracy is None
 
 
 def test_editscore_takes_the_strict_mean_over_task_types() -> None:
     scores = {"color": [("A", 9, 5), ("A", 5, 5)], "text": [("B", 5, 9), ("A", None, 9)]}
     pairs = [LabeledAnswer("p", t, None, kind, first=a, second=b) for kind, rows in scores.items() for t, a, b in rows]
-    score = macro([replace(pair, choice=pair.leader) for pair in pairs], "strict", TWO_WAY)
+    score = metrics.macro([replace(pair, choice=pair.leader) for pair in pairs], "strict", TWO_WAY)
     assert {kind: share.count for kind, share in score.parts.items()} == {
         "color": Accuracy(2, 2, 1), "text": Accuracy(2, 1, 1),
     }  # fmt: skip
@@ -148,24 +124,9 @@ def test_shares_say_both_bases_with_their_intervals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preference", "ties", "wanted"),
-    [("A", False, "A"), (TIE, True, TIE), (TIE, False, UNDECIDED), (None, False, None)],
-)
-def test_an_answer_is_read_off_a_judgment_as_the_report_counts_it(
-    preference: str | None, ties: bool, wanted: str | None
-) -> None:
-    given = judgment(preference, ties=ties)
-    assert choice_of(given) == wanted
-    example = Example("x", "do", IMAGE, (IMAGE, IMAGE), preference="A")
-    assert pair_accuracy([LabeledAnswer("x", "A", choice_of(given))], "exact").correct == credit(example, given)
-
-
-@pytest.mark.parametrize(
     ("first", "second", "leader"), [(2.0, 1.0, "A"), (1.0, 2.0, "B"), (1.0, 1.0, TIE), (None, 1.0, None)]
 )
-def test_scores_say_who_leads_and_a_missing_one_is_no_answer(
-    first: float | None, second: float, leader: str | None
-) -> None:
+def test_scores_say_who_leads(first: float | None, second: float, leader: str | None) -> None:
     assert LabeledAnswer("p", "A", first=first, second=second).leader == leader
     with pytest.raises(InputError, match="p: the score nan is not a finite number"):
         LabeledAnswer("p", "A", first=math.nan, second=second)
@@ -173,7 +134,7 @@ def test_scores_say_who_leads_and_a_missing_one_is_no_answer(
 
 def test_chance_is_computed_from_the_labels_at_hand() -> None:
     rows = answers(("A", None), ("A", None), ("B", None), (TIE, None))
-    assert chance(rows, THREE_WAY) == {"uniform": 1 / 3, "frequencies": (4 + 1 + 1) / 16, "most frequent": 0.5}
-    assert chance([], FOUR_WAY) == {"uniform": 0.25}
+    assert metrics.chance(rows, THREE_WAY) == {"uniform": 1 / 3, "frequencies": (4 + 1 + 1) / 16, "most frequent": 0.5}
+    assert metrics.chance([], FOUR_WAY) == {"uniform": 0.25}
     with pytest.raises(InputError, match="none of A, B"):
-        chance(rows, TWO_WAY)
+        metrics.chance(rows, TWO_WAY)

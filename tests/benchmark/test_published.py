@@ -1,17 +1,10 @@
 import math
-from importlib.resources import files as resources
+from dataclasses import replace
 
 import pytest
 
-from rewardharness.benchmark.published import (
-    MEAN,
-    SAME,
-    Published,
-    Setting,
-    compare_published,
-    parse_published,
-    read_published,
-)
+from rewardharness.benchmark import published
+from rewardharness.benchmark.published import MEAN, SAME, Published, Setting
 from rewardharness.benchmark.task import list_tasks
 from rewardharness.errors import DataError
 
@@ -40,7 +33,7 @@ def changed(old: str, new: str) -> str:
 
 
 def test_rows_are_read_with_their_setting_and_as_they_were_printed() -> None:
-    one, ih, other = parse_published(TEXT, "f")
+    one, ih, other = published.parse_published(TEXT, "f")
     assert (one.judge, one.value, one.printed, one.inferred) == ("one", pytest.approx(0.4569), "45.69", True)
     assert one.setting == RUN and one.remarks == ("for all rows",)
     assert (ih.value, ih.setting.n, ih.setting.orders) == (pytest.approx(-0.0254), None, 0)
@@ -78,52 +71,47 @@ def test_rows_are_read_with_their_setting_and_as_they_were_printed() -> None:
 )
 def test_whatever_is_not_understood_is_an_error_that_names_it(old: str, new: str, problem: str) -> None:
     with pytest.raises(DataError) as caught:
-        parse_published(changed(old, new), "f")
+        published.parse_published(changed(old, new), "f")
     assert problem in caught.value.message and caught.value.next_step
 
 
 def test_a_judge_twice_in_one_column_is_refused() -> None:
     table = TEXT[TEXT.index("  - name") :]
     with pytest.raises(DataError, match="T: one occurs twice in one column"):
-        parse_published(TEXT + table, "f")
+        published.parse_published(TEXT + table, "f")
 
 
 def marks(run: Setting, rows: tuple[Published, ...] | None = None) -> dict[str, str]:
-    return {row.judge: row.mark for row in compare_published(run, rows)}
+    return {row.judge: row.mark for row in published.compare_published(run, rows)}
 
 
 def test_a_row_is_marked_with_what_sets_it_apart() -> None:
-    rows = parse_published(TEXT, "f")
+    rows = published.parse_published(TEXT, "f")
+    found = published.compare_published(RUN, rows)
+    assert [(row.printed, row.same_protocol, row.n_inferred) for row in found] == [
+        ("45.69", True, True),
+        ("50.0", False, True),
+    ]
     assert marks(RUN, rows) == {
         "one": f"{SAME} (not known: revision of the data)",
         "other": "n: 148 (derived), not 186 (not known: revision of the data)",
     }
-    other = Setting("some", "K=2", "tuned", "pointwise", labels=("A", "B"), n=186)
-    assert marks(other, rows)["one"].startswith(
-        "metric: exact, not tuned; protocol: pairs, not pointwise; labels: A/B/tie"
-    )
-    assert marks(Setting("some", "K=2", "groups", "pairs"), rows) == {}
-    assert marks(Setting("some", "K=3", "exact", "pairs"), rows) == {}
-    assert marks(Setting("some", "K=2", "exact", "pairs", dimension="overall"), rows) == {}
-    twice = Setting("some", "K=2", "exact", "pairs", labels=("A", "B", "tie"), orders=2, n=186)
-    assert marks(twice, rows)["one"].startswith("orders: 1, not 2")
+    other = replace(RUN, metric="tuned", protocol="pointwise", labels=("A", "B"))
+    both = "metric: exact, not tuned; protocol: pairs, not pointwise; labels: A/B/tie"
+    assert marks(other, rows)["one"].startswith(both)
+    for change in ({"metric": "groups"}, {"part": "K=3"}, {"dimension": "overall"}):
+        assert marks(replace(RUN, **change), rows) == {}
+    assert marks(replace(RUN, orders=2), rows)["one"].startswith("orders: 1, not 2")
 
 
 def test_commits_are_compared_and_words_about_a_revision_are_told() -> None:
     commit, other = "0" * 40, "1" * 40
-    known = parse_published(changed("orders: 1", f'orders: 1, revision: "{commit}"'), "f")
-    run = Setting(**{**RUN.__dict__, "revision": commit})
+    known = published.parse_published(changed("orders: 1", f'orders: 1, revision: "{commit}"'), "f")
+    run = replace(RUN, revision=commit)
     assert marks(run, known)["one"] == SAME
-    assert "revision of the data: 000" in marks(Setting(**{**RUN.__dict__, "revision": other}), known)["one"]
-    worded = parse_published(changed("orders: 1", "orders: 1, revision: the first release"), "f")
+    assert "revision of the data: 000" in marks(replace(RUN, revision=other), known)["one"]
+    worded = published.parse_published(changed("orders: 1", "orders: 1, revision: the first release"), "f")
     assert marks(run, worded)["one"] == f"{SAME} (not known: revision of the data, theirs is the first release)"
-
-
-def test_rows_of_the_same_protocol_come_first() -> None:
-    found = compare_published(RUN, parse_published(TEXT, "f"))
-    assert [(row.printed, row.same_protocol, row.n_inferred) for row in found] == [
-        ("45.69", True, True), ("50.0", False, True),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -144,20 +132,18 @@ def test_rows_of_the_same_protocol_come_first() -> None:
     ],
 )
 def test_published_numbers_are_there(judge: str, task: str, part: str, dimension: str, printed: str) -> None:
-    found = [
-        row.printed
-        for row in read_published()
-        if row.judge == judge and (row.setting.task, row.setting.part, row.setting.dimension) == (task, part, dimension)
+    rows = [
+        (row.judge, row.setting.task, row.setting.part, row.setting.dimension, row.printed)
+        for row in published.read_published()
     ]
-    assert printed in found
+    assert (judge, task, part, dimension, printed) in rows
 
 
 def test_every_row_stands_beside_a_task_that_counts_that_way_or_beside_none() -> None:
     tasks = {task.name: task for task in list_tasks()}
     alone = set()
-    for row in read_published():
-        setting = row.setting
-        task = tasks.get(setting.task)
+    for row in published.read_published():
+        setting, task = row.setting, tasks.get(row.setting.task)
         part = next((each for each in task.parts if each.name == setting.part), None) if task else None
         if task is None or part is None:
             alone.add((setting.task, setting.part))
@@ -169,7 +155,7 @@ def test_every_row_stands_beside_a_task_that_counts_that_way_or_beside_none() ->
 
 
 def test_a_published_share_is_a_whole_number_of_its_n_or_its_remark_says_otherwise() -> None:
-    for row in read_published():
+    for row in published.read_published():
         setting = row.setting
         if setting.n is None or setting.metric not in {"exact", "groups", "tuned"} or setting.part == "all":
             continue
@@ -182,12 +168,6 @@ def test_a_published_share_is_a_whole_number_of_its_n_or_its_remark_says_otherwi
 
 def test_the_mean_of_the_paper_is_the_plain_mean_of_its_columns() -> None:
     for judge in ("Qwen2.5-VL-7B + Library", "Gemini-2.0-Flash + Library"):
-        rows = {row.setting.metric == MEAN: [] for row in read_published()}
-        for row in read_published():
-            if row.judge == judge:
-                rows[row.setting.metric == MEAN].append(row.value)
-        assert rows[True] == [pytest.approx(math.fsum(rows[False]) / 4, abs=0.0006)]
-
-
-def test_the_file_travels_with_the_package() -> None:
-    assert resources("rewardharness.benchmark").joinpath("published.yaml").is_file()
+        rows = [(row.setting.metric == MEAN, row.value) for row in published.read_published() if row.judge == judge]
+        parts = [value for is_mean, value in rows if not is_mean]
+        assert [value for is_mean, value in rows if is_mean] == [pytest.approx(math.fsum(parts) / 4, abs=0.0006)]

@@ -7,21 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
-from rewardharness.benchmark.metrics import agreement
+from rewardharness.benchmark import votes
 from rewardharness.benchmark.task import BOTH_BAD
-from rewardharness.benchmark.votes import (
-    CONTRADICTORY,
-    EITHER_TIE,
-    NO_VERDICT,
-    NOT_A_LABEL,
-    Reading,
-    Vote,
-    parse_vote,
-    read_answers,
-    read_votes,
-    score_votes,
-)
+from rewardharness.benchmark.votes import CONTRADICTORY, EITHER_TIE, NO_VERDICT, NOT_A_LABEL, Reading, Vote
 from rewardharness.cli.main import main
 from rewardharness.errors import DataError
 from rewardharness.schema import TIE, Accuracy
@@ -35,23 +23,16 @@ OPTIONS = """1. Model A is better: [[A>B]]
 @pytest.mark.parametrize(
     ("reply", "published", "strict"),
     [
-        ("My verdict is: [[A>B]]", "A", "A"),
+        *((reply, "A", "A") for reply in ("My verdict is: [[A>B]]", "[[A>>B]]", "[[A>B]]\nThat is, [[A>B]].")),
         ("**[[B>A]]**.", "B", "B"),
         ("so it is [[A=B=Good]], as both do well", TIE, TIE),
         ("[[A=B=Bad]]", BOTH_BAD, BOTH_BAD),
-        ("[[A>>B]]", "A", "A"),
         ("[[B<A]]", NOT_A_LABEL, "A"),
         ("[[ a = b = good ]]", NOT_A_LABEL, TIE),
         ("[[B=A=Bad]]", NOT_A_LABEL, BOTH_BAD),
         ("[[A=B]]", EITHER_TIE, NOT_A_LABEL),
-        ("[[A=B=Good=]]", NOT_A_LABEL, NOT_A_LABEL),
-        ("[[1>B]] for model A", NOT_A_LABEL, NOT_A_LABEL),
-        ("Model A is better.", NO_VERDICT, NO_VERDICT),
-        ("[A>B] or (A>B)", NO_VERDICT, NO_VERDICT),
-        ("[[A>B", NO_VERDICT, NO_VERDICT),
-        ("]] A>B [[", NO_VERDICT, NO_VERDICT),
-        ("", NO_VERDICT, NO_VERDICT),
-        ("[[A>B]]\nThat is, [[A>B]].", "A", "A"),
+        *((reply, NOT_A_LABEL, NOT_A_LABEL) for reply in ("[[A=B=Good=]]", "[[1>B]] for model A")),
+        *((reply, NO_VERDICT, NO_VERDICT) for reply in ("Model A is better.", "[A>B] (A>B)", "[[A>B", "]] A>B [[", "")),
         ("See [[1]]: the verdict is\n[[B>A]]", NOT_A_LABEL, "B"),
         ("[[A>B]] no, [[B>A]]", NOT_A_LABEL, CONTRADICTORY),
         ("[[B>A]]\non reflection [[A>B]]", "B", CONTRADICTORY),
@@ -61,45 +42,40 @@ OPTIONS = """1. Model A is better: [[A>B]]
     ],
 )
 def test_each_form_of_a_reply_in_both_readings(reply: str, published: str, strict: str) -> None:
-    for reading, wanted in (("published", published), ("strict", strict)):
-        vote = parse_vote(reply, reading)  # type: ignore[arg-type]
-        assert (vote.choice or vote.problem) == wanted
-        assert bool(vote.choice) != bool(vote.problem)
+    for vote, wanted in (
+        (votes.parse_vote(reply, "published"), published),
+        (votes.parse_vote(reply, "strict"), strict),
+    ):
+        assert (vote.choice or vote.problem) == wanted and bool(vote.choice) != bool(vote.problem)
 
 
-@given(st.text(alphabet="[]A>B=\nodG ", max_size=40))
-def test_the_published_reading_is_the_published_rule(reply: str) -> None:
+@given(st.text(alphabet="[]A>B=\nodG ", max_size=40) | st.text())
+def test_the_published_reading_is_the_published_rule_and_any_text_is_a_vote_or_a_reason(reply: str) -> None:
     match = re.search(r"\[\[(.*)\]\]", reply)
-    vote = parse_vote(reply, "published")
+    vote, strict = votes.parse_vote(reply, "published"), votes.parse_vote(reply)
     assert vote.problem == NO_VERDICT if match is None else vote.text == match[1]
+    assert bool(vote.choice) != bool(vote.problem) and bool(strict.choice) != bool(strict.problem)
 
 
-@given(st.text(), st.sampled_from(get_args(Reading)))
-def test_any_text_is_a_vote_or_a_reason(reply: str, reading: Reading) -> None:
-    vote = parse_vote(reply, reading)
-    assert bool(vote.choice) != bool(vote.problem)
+WORDS = st.text(alphabet=st.characters(exclude_characters="[]"))
 
 
-@given(
-    st.text(alphabet=st.characters(exclude_characters="[]")), st.text(alphabet=st.characters(exclude_characters="[]"))
-)
-def test_words_around_a_verdict_do_not_matter(before: str, after: str) -> None:
-    assert parse_vote(f"{before}[[B>A]]{after}", "strict") == Vote("B", text="B>A")
-    assert parse_vote(f"{before}[[B>A]]{after}", "published") == Vote("B", text="B>A")
+@given(WORDS, WORDS, st.sampled_from(get_args(Reading)))
+def test_words_around_a_verdict_do_not_matter(before: str, after: str, reading: Reading) -> None:
+    assert votes.parse_vote(f"{before}[[B>A]]{after}", reading) == Vote("B", text="B>A")
 
 
 def test_swapping_the_letters_swaps_the_strict_vote() -> None:
-    mirror = str.maketrans("AB", "BA")
-    swapped = {"A": "B", "B": "A"}
+    mirror, swapped = str.maketrans("AB", "BA"), {"A": "B", "B": "A"}
     for reply in ("[[A>B]]", "[[A<B]]", "[[B>>A]]", "[[A=B=Good]]", "[[A=B=Bad]]", "[[A=B]]", OPTIONS):
-        one, other = parse_vote(reply), parse_vote(reply.replace("Bad", "bad").translate(mirror))
+        one, other = votes.parse_vote(reply), votes.parse_vote(reply.replace("Bad", "bad").translate(mirror))
         assert swapped.get(str(one.choice), one.choice) == other.choice and one.problem == other.problem
 
 
 def test_long_nonsense_is_read_in_time() -> None:
     for reply in ("[[" * 200_000, "[[A>B" * 100_000, "]]" * 200_000, "[[" * 100_000 + "]]" * 100_000):
         for reading in get_args(Reading):
-            assert parse_vote(reply, reading).choice is None
+            assert votes.parse_vote(reply, reading).choice is None
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> Path:
@@ -112,26 +88,24 @@ def row(idx: int, response: str | None, vote: str, **more: object) -> dict[str, 
 
 
 SOME = [
-    row(0, "[[A>B]]", "leftvote", correct=True),
-    row(1, "[[B>A]]", "leftvote", correct=False),
-    row(2, "[[A=B=Bad]]", "bothbad_vote", correct=True),
-    row(3, "[[A=B=Good]]", "bothbad_vote", correct=False),
-    row(4, "[[A=B]]", "bothbad_vote", correct=True),
-    row(5, OPTIONS, "leftvote", correct=True),
-    row(6, "I cannot see images.", "rightvote", correct=False),
-    row(7, None, "tievote", correct=False),
-    row(8, "[[2>B]]", "rightvote", correct=False),
-    row(9, "[[B>A]]", "rightvote", correct=False),  # the file is wrong about itself
+    row(idx, response, vote, correct=correct)
+    for idx, (response, vote, correct) in enumerate(
+        [
+            *(("[[A>B]]", "leftvote", True), ("[[B>A]]", "leftvote", False), ("[[A=B=Bad]]", "bothbad_vote", True)),
+            *(("[[A=B=Good]]", "bothbad_vote", False), ("[[A=B]]", "bothbad_vote", True), (OPTIONS, "leftvote", True)),
+            *(("I cannot see images.", "rightvote", False), (None, "tievote", False), ("[[2>B]]", "rightvote", False)),
+            ("[[B>A]]", "rightvote", False),  # the file is wrong about itself
+        ]
+    )
 ]
 
 
 def test_a_file_is_counted_in_both_readings(tmp_path: Path) -> None:
-    (report,) = score_votes(write(tmp_path / "judge.jsonl", SOME))
+    (report,) = votes.score_votes(write(tmp_path / "judge.jsonl", SOME))
     assert (report.n, report.differing) == (10, ("9",))
     published, strict = report.published, report.strict
     assert published.problems == {NO_VERDICT: 2, NOT_A_LABEL: 1, CONTRADICTORY: 0}
-    assert published.four_way.count == Accuracy(10, 7, 5)
-    assert published.four_way.of_all == 0.5
+    assert published.four_way.count == Accuracy(10, 7, 5) and published.four_way.of_all == 0.5
     assert published.three_way.count == Accuracy(10, 7, 6)
     assert (published.no_tie.count, published.no_tie.left_out) == (Accuracy(6, 4, 3), 4)
     assert strict.problems == {NO_VERDICT: 2, NOT_A_LABEL: 2, CONTRADICTORY: 1}
@@ -143,12 +117,13 @@ def test_a_list_is_read_like_lines_and_a_file_that_says_nothing_of_itself_has_no
     plain = [{key: value for key, value in each.items() if key != "correct"} for each in SOME]
     whole = tmp_path / "judge.json"
     whole.write_text(json.dumps(plain), encoding="utf-8")
-    one, other = score_votes(whole, write(tmp_path / "judge.jsonl", plain))
+    one, other = votes.score_votes(whole, write(tmp_path / "judge.jsonl", plain))
     assert one.differing is None and one.published == other.published and one.strict == other.strict
 
 
 def test_an_empty_file_is_named_and_the_others_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "judge.jsonl", SOME)
+    (tmp_path / "template.txt").write_text("not a reply", encoding="utf-8")
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
     assert main(["benchmark", "votes", str(tmp_path)]) == 3
     shown = capsys.readouterr()
@@ -179,69 +154,34 @@ def test_a_file_that_cannot_be_read_names_the_row(tmp_path: Path, text: str, pro
     path = tmp_path / "judge.jsonl"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=re.escape(problem)) as caught:
-        read_votes(path)
+        votes.read_votes(path)
     assert str(path) in caught.value.message
 
 
 def test_a_row_twice_is_refused_and_many_bad_rows_are_summed_up(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 2: idx 1 occurs twice"):
-        read_votes(write(tmp_path / "a", [row(1, "x", "leftvote"), row(1, "x", "leftvote")]))
+        votes.read_votes(write(tmp_path / "a", [row(1, "x", "leftvote"), row(1, "x", "leftvote")]))
     with pytest.raises(DataError, match=r"8 rows cannot be used.*and 3 more"):
-        read_votes(write(tmp_path / "b", [row(place, "x", "nobody") for place in range(8)]))
+        votes.read_votes(write(tmp_path / "b", [row(place, "x", "nobody") for place in range(8)]))
     with pytest.raises(DataError, match="does not exist"):
-        score_votes(tmp_path / "none.jsonl")
-
-
-def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
+        votes.score_votes(tmp_path / "none.jsonl")
     with pytest.raises(DataError, match=r"holds no \.jsonl files"):
-        score_votes(tmp_path)
-    (tmp_path / "template.txt").write_text("not a reply", encoding="utf-8")
-    for name in ("two.jsonl", "one.jsonl"):
-        write(tmp_path / name, SOME)
-    assert [each.file for each in score_votes(tmp_path)] == ["one.jsonl", "two.jsonl"]
+        votes.score_votes(tmp_path)
 
 
 @pytest.mark.real_data
 @pytest.mark.parametrize(
-    ("judge", "accuracy", "no_verdict", "not_a_label"),
-    [("gpt4o", 53.54, 0, 0), ("cogvlm", 0.0, 906, 13), ("qwenVL", 14.91, 258, 1)],
+    ("judge", "accuracy", "no_verdict", "not_a_label", "contradictory"),
+    [("gpt4o", 53.54, 0, 0, 0), ("cogvlm", 0.0, 906, 13, 0), ("qwenVL", 14.91, 258, 1, 90)],
 )
 def test_the_published_table_comes_out(
-    real_data: Path, judge: str, accuracy: float, no_verdict: int, not_a_label: int
+    real_data: Path, judge: str, accuracy: float, no_verdict: int, not_a_label: int, contradictory: int
 ) -> None:
-    (report,) = score_votes(real_data / "text" / "genai_bench" / f"{judge}.pairwise.jsonl")
+    (report,) = votes.score_votes(real_data / "text" / "genai_bench" / f"{judge}.pairwise.jsonl")
     share = report.published.four_way.of_all
     assert share is not None and round(100 * share, 2) == accuracy
     assert report.n == 919 and report.published.no_tie.left_out == 392 + 24
     assert report.published.problems == {NO_VERDICT: no_verdict, NOT_A_LABEL: not_a_label, CONTRADICTORY: 0}
     assert report.differing == ()  # row by row, what the authors counted
     assert report.chance["most frequent"] == pytest.approx(392 / 919)
-
-
-@pytest.mark.real_data
-def test_listing_the_options_is_what_the_two_readings_differ_in(real_data: Path) -> None:
-    (report,) = score_votes(real_data / "text" / "genai_bench" / "qwenVL.pairwise.jsonl")
-    assert report.strict.problems[NO_VERDICT] == 258
-    assert report.strict.problems[CONTRADICTORY] > 90
-    assert report.strict.four_way.correct < report.published.four_way.correct
-
-
-@pytest.mark.real_data
-def test_two_judges_are_compared_on_the_same_votes(real_data: Path) -> None:
-    folder = real_data / "text" / "genai_bench"
-    first, second = (
-        ComparedRun(
-            name,
-            "genai-bench",
-            "exact",
-            "pairs",
-            tuple(
-                ComparedExample(answer.id, answer.truth, None if answer.choice is None else agreement(answer))
-                for answer in read_answers(read_votes(folder / f"{name}.pairwise.jsonl"), "published")[0]
-            ),
-        )
-        for name in ("qwenVL", "gpt4o")
-    )
-    test, *_ = compare(first, second)
-    assert test.judged_by_both == sum(each.credit is not None for each in first.outcomes)
-    assert test.p is not None and test.p < 1e-6 and test.judged_by_second_only == 259
+    assert report.strict.problems[CONTRADICTORY] >= contradictory, "a list of the options is no strict vote"

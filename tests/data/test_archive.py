@@ -1,5 +1,6 @@
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,13 +39,6 @@ def test_nothing_leaves_the_folder(tmp_path: Path, name: str) -> None:
     assert not list((tmp_path / "unpacked").iterdir()) and not list(tmp_path.rglob("evil.png"))
 
 
-def test_entries_that_exclude_each_other_are_an_error(tmp_path: Path) -> None:
-    for number, files in enumerate(({"a": b"x", "a/b": b"x"}, {"a" * 300: b"x"})):
-        with pytest.raises(DataError, match=r"one name|no file can have"):
-            unpack(pack(tmp_path / f"{number}.zip", files), tmp_path / "unpacked")
-    assert not list((tmp_path / "unpacked").iterdir())
-
-
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="too large"):
         unpack(pack(tmp_path / "bomb.zip", {"zeros": bytes(10 << 20)}), tmp_path / "unpacked")
@@ -59,21 +53,6 @@ def test_what_is_no_zip_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"pairs\.zip cannot be unpacked") as caught:
         open_data(str(path), Settings.from_env({"RH_HOME": str(tmp_path)}))
     assert caught.value.next_step
-    good = pack(path, {"a.png": b"picture" * 100}).read_bytes()
-    path.write_bytes(good.replace(b"picture", b"pixture"))
-    damaged = good[:40] + b"\x00\x00" + good[42:]
-    path.write_bytes(damaged)
-    with pytest.raises(DataError, match="cannot be unpacked"):
-        unpack(path, tmp_path / "unpacked")
-
-
-def damaged_deflate(path: Path) -> Path:
-    """An archive whose last member is no deflate stream."""
-    pack(path, {"a.png": bytes(1000), "b.png": b"picture" * 100})
-    data = path.read_bytes()
-    begin = data.index(b"b.png") + len(b"b.png")
-    path.write_bytes(data[:begin] + b"\xff" * 8 + data[begin + 8 :])
-    return path
 
 
 @pytest.mark.parametrize(
@@ -90,7 +69,7 @@ def damaged_deflate(path: Path) -> Path:
         (["a.png", "b/" * 500 + "a.png"], "no file can have"),
     ],
 )
-def test_names_are_checked_before_anything_is_written(
+def test_names_are_checked_first(
     names: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "evil.zip"
@@ -104,10 +83,11 @@ def test_names_are_checked_before_anything_is_written(
 
 
 @pytest.mark.parametrize("error", [None, OSError(28, "No space left on device", "/private/place"), KeyboardInterrupt()])
-def test_nothing_remains_of_an_archive_that_cannot_be_unpacked(
-    error: BaseException | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = damaged_deflate(tmp_path / "evil.zip")
+def test_nothing_remains_of_a_bad_archive(error: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = pack(tmp_path / "evil.zip", {"a.png": bytes(1000), "b.png": b"picture" * 100})
+    data = path.read_bytes()
+    begin = data.index(b"b.png") + len(b"b.png")
+    path.write_bytes(data[:begin] + b"\xff" * 8 + data[begin + 8 :])  # the last member is no deflate stream
 
     def fail(*_: object) -> None:
         assert error is not None

@@ -12,14 +12,8 @@ LISTS = ("output_images", "candidates", "many", "images", "references", "source_
 
 def table(*names: str) -> DataTable:
     """A table with these columns; what begins with `+` holds images, and names of `LISTS` lists of them."""
-    shapes = {name.lstrip("+"): _shape(name) for name in names}
-    return DataTable("table", shapes)  # type: ignore[arg-type]
-
-
-def _shape(name: str) -> object:
-    if not name.startswith("+"):
-        return None
-    return {"list": "image"} if name[1:] in LISTS else "image"
+    images = {name: {"list": "image"} if name[1:] in LISTS else "image" for name in names if name[0] == "+"}
+    return DataTable("table", {name.lstrip("+"): images.get(name) for name in names})  # type: ignore[misc]
 
 
 def recognised(*names: str, given: FieldMap = FieldMap()) -> FieldMap:  # noqa: B008
@@ -76,25 +70,12 @@ def test_what_was_recognised_is_said() -> None:
 
 
 def test_what_is_given_leads_to_the_rest() -> None:
-    names = (
-        "+image",
-        "+left",
-        "+right",
-        "+image_a",
-        "+image_b",
-        "left_score",
-        "right_score",
-        "score_a",
-        "score_b",
-        "text",
-    )
+    names = "+image +left +right +image_a +image_b left_score right_score score_a score_b text".split()
     found = recognised(*names, given=FieldMap(candidates=("left", "right")))
     assert (found.source, found.scores) == ("image", ("left_score", "right_score"))
     assert recognised(*names).scores == ("score_a", "score_b")
     assert recognised(*names, given=FieldMap(scores=("-",))).labeled is False
 
-
-def test_texts_are_no_images_and_images_no_texts() -> None:
     found = recognised("source_image", "+source", "+instruction", "prompt", "+left", "right", "+image_a", "+image_b")
     assert (found.source, found.instruction, found.candidates) == ("source", "prompt", ("image_a", "image_b"))
 

@@ -50,27 +50,17 @@ def picture(path: Path, shade: int) -> Path:
 def test_feedback_is_what_was_said_in_the_app(tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(DataError, match="no feedback yet"):
         open_data("feedback", settings)
-    images = [ImageInput(name, picture(tmp_path / f"{name}.png", number)) for number, name in enumerate("sab")]
-    append_feedback(settings.feedback, Example("x", "make it red", images[0], tuple(images[1:])), "B")
+    source, *edits = (ImageInput(name, picture(tmp_path / f"{name}.png", n)) for n, name in enumerate("sab"))
+    append_feedback(settings.feedback, Example("x", "make it red", source, tuple(edits)), "B")
     assert [each.preference for each in open_data("feedback", settings).examples] == ["B"]
 
 
 def test_the_demonstration_set_is_drawn_once(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "DEMO_PAIRS", 3)
     told: list[tuple[str, int, int]] = []
-    drawn = open_data("demo", settings, progress=lambda *step: told.append(step))
-    assert len(drawn.examples) == 3 and told[-1] == ("generating", 3, 3)
-    told.clear()
-    assert open_data("demo", settings, progress=lambda *step: told.append(step)).digest == drawn.digest
-    assert not told
-
-
-def test_a_folder_is_read(tmp_path: Path, settings: Settings) -> None:
-    for number, name in enumerate("sab"):
-        picture(tmp_path / f"{name}.png", number)
-    write_text(tmp_path / "t.csv", "instruction,source,candidate_a,candidate_b\nmake it red,s.png,a.png,b.png\n")
-    dataset = open_data(str(tmp_path), settings)
-    assert dataset.name == tmp_path.name and len(dataset.examples) == 1
+    drawn, again = (open_data("demo", settings, progress=lambda *step: told.append(step)) for _ in range(2))
+    assert len(drawn.examples) == 3 and again.digest == drawn.digest
+    assert told == [("generating", done, 3) for done in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +74,12 @@ def test_a_folder_is_read(tmp_path: Path, settings: Settings) -> None:
         ("org/name:/test", RowSource(hub="org/name", split="test")),
         ("demo", None),
         ("feedback", None),
+        ("https://huggingface.co/datasets/org/name", RowSource(hub="org/name")),
+        ("https://huggingface.co/datasets/org/name/", RowSource(hub="org/name")),
+        ("https://hf.co/datasets/org/name?row=3#x", RowSource(hub="org/name")),
+        ("https://huggingface.co/datasets/org/name/tree/v1/data", RowSource(hub="org/name", revision="v1")),
+        ("https://huggingface.co/datasets/org/name/viewer/big/test", RowSource("org/name", "big", "test")),
+        ("hf://datasets/org/name@v1", RowSource(hub="org/name", revision="v1")),
     ],
 )
 def test_spellings(spec: str, source: RowSource | None) -> None:
@@ -101,24 +97,6 @@ def test_what_can_be_nothing_does_not_exist(spec: str) -> None:
 def test_what_cannot_be_on_the_hub_is_refused(spec: str) -> None:
     with pytest.raises(InputError, match="is not a valid dataset name on the Hub"):
         parse_spec(spec)
-
-
-@pytest.mark.parametrize(
-    ("address", "source"),
-    [
-        ("https://huggingface.co/datasets/org/name", RowSource(hub="org/name")),
-        ("https://huggingface.co/datasets/org/name/", RowSource(hub="org/name")),
-        ("https://hf.co/datasets/org/name?row=3#x", RowSource(hub="org/name")),
-        ("https://huggingface.co/datasets/org/name/tree/v1/data", RowSource(hub="org/name", revision="v1")),
-        (
-            "https://huggingface.co/datasets/org/name/viewer/big/test",
-            RowSource(hub="org/name", config="big", split="test"),
-        ),
-        ("hf://datasets/org/name@v1", RowSource(hub="org/name", revision="v1")),
-    ],
-)
-def test_the_address_of_a_dataset_is_its_name(address: str, source: RowSource) -> None:
-    assert parse_spec(address) == source
 
 
 def base64_texts(content: bytes) -> list[str]:
@@ -154,9 +132,7 @@ def test_a_column_of_images_as_base64_is_never_text(way: int, ending: str, tmp_p
 @pytest.mark.parametrize("kind", ["binary", "large_binary", "binary_view", "struct", "list", "text in bytes"])
 def test_a_column_of_bytes_is_of_images(kind: str, tmp_path: Path, settings: Settings) -> None:
     contents = [picture(tmp_path / f"{number}.png", number).read_bytes() for number in range(3)]
-    cells: list[Any] = [
-        base64.b64encode(noise(number)) if kind == "text in bytes" else data for number, data in enumerate(contents)
-    ]
+    cells: list[Any] = [base64.b64encode(noise(number)) for number in range(3)] if "text" in kind else contents
     column = getattr(pa, kind)() if "binary" in kind else pa.binary()
     if kind == "struct":
         column, cells = pa.struct({"bytes": pa.binary_view(), "path": pa.string()}), [{"bytes": each} for each in cells]
@@ -165,9 +141,8 @@ def test_a_column_of_bytes_is_of_images(kind: str, tmp_path: Path, settings: Set
         texts = pa.array([[base64.b64encode(noise(number)).decode() for number in (1, 2)]], pa.list_(pa.string()))
         columns |= {"source": pa.array(cells[:1], pa.binary()), "candidates": texts}
     else:
-        columns |= {
-            name: pa.array([cell], column) for name, cell in zip(("source", "image_a", "image_b"), cells, strict=True)
-        }
+        named = zip(("source", "image_a", "image_b"), cells, strict=True)
+        columns |= {name: pa.array([cell], column) for name, cell in named}
     pa_parquet.write_table(pa.table(columns), tmp_path / "t.parquet", store_schema=True)
     [example] = open_data(str(tmp_path / "t.parquet"), settings).examples
     assert len(example.images) == 3 and all(read_bytes(image).startswith(b"\x89PNG") for image in example.images)
@@ -178,9 +153,8 @@ def test_texts_that_are_no_images_stay_texts(tmp_path: Path, settings: Settings)
     rows = [{"prompt": "p", "response_a": text, "response_b": "x"} for text in texts]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert all(example.source is None for example in open_data(str(tmp_path / "t.jsonl"), settings).examples)
-    (tmp_path / "u.jsonl").write_text(
-        json.dumps({"prompt": "p", "response_a": "data:image/svg+xml,<svg/>", "response_b": "x"})
-    )
+    drawing = {"prompt": "p", "response_a": "data:image/svg+xml,<svg/>", "response_b": "x"}
+    (tmp_path / "u.jsonl").write_text(json.dumps(drawing))
     with pytest.raises(DataError, match="has no images"):
         open_data(str(tmp_path / "u.jsonl"), settings)
 
@@ -230,9 +204,7 @@ def test_a_dataset_on_the_hub_is_pinned_by_its_name(tmp_path: Path, monkeypatch:
         assert opened.how == f"Built-in column mapping of {DATA_100}."
         other = open_data(opened.dataset.name, hub.settings("another computer"))
         assert other.digest == opened.dataset.digest and other.name == opened.dataset.name
-        with pytest.raises(HubError, match="There is no dataset ann/none on the Hub") as caught:
-            open_data("ann/none", hub.settings())
-        assert "There is no folder 'ann/none'" in caught.value.message
-        with pytest.raises(HubError) as caught:
-            open_data("hf:ann/none", hub.settings())
-        assert "folder" not in caught.value.message
+        for spec in ("ann/none", "hf:ann/none"):
+            with pytest.raises(HubError, match="There is no dataset ann/none on the Hub") as caught:
+                open_data(spec, hub.settings())
+            assert ("There is no folder 'ann/none'" in caught.value.message) == (spec == "ann/none")

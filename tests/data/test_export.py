@@ -57,13 +57,11 @@ def test_a_dataset_on_the_hub_is_one_commit_and_keeps_what_is_there(tmp_path, mo
         uploads = {"data/train.parquet": tmp_path / "t.parquet"}
         first = push_dataset("ada/edits", uploads, settings, private=True, message="Edits", token=token)
         (tmp_path / "README.md").write_text("---\ntags: [edits]\n---\n# Edits\n", encoding="utf-8")
-        second = push_dataset(
-            "ada/edits", {"README.md": tmp_path / "README.md"}, settings, private=True, message="Card", token=token
-        )
+        card = {"README.md": tmp_path / "README.md"}
+        second = push_dataset("ada/edits", card, settings, private=True, message="Card", token=token)
         assert first != second
         rows = open_rows(RowSource(hub="ada/edits", revision=second), settings, token=token)
         assert [row["id"] for row in rows] == ["a", "b"]
-        with pytest.raises(HubError):
-            push_dataset("bob/edits", uploads, settings, private=True, message="Edits", token=token)
-        with pytest.raises(HubError, match="not a valid repository name"):
-            push_dataset("nothing", uploads, settings, private=True, message="Edits", token=token)
+        for name, problem in (("bob/edits", None), ("nothing", "not a valid repository name")):
+            with pytest.raises(HubError, match=problem):
+                push_dataset(name, uploads, settings, private=True, message="Edits", token=token)

@@ -14,23 +14,10 @@ from rewardharness.schema import LABELS, TIE
 @pytest.mark.parametrize(
     ("value", "count", "label"),
     [
-        ("leftvote", 2, "A"),
-        ("rightvote", 2, "B"),
-        ("tievote", 2, TIE),
-        ("bothbad_vote", 2, TIE),
-        (" Model_B ", 2, "B"),
-        ("d", 4, "D"),
-        ("A>B", 2, "A"),
-        ("[[B>>A]]", 2, "B"),
-        ("A=B", 2, TIE),
-        ("A < B", 2, "B"),
-        ("c>a=b", 3, "C"),
-        ("A<B=C", 3, TIE),
-        ("A=B>C", 3, TIE),
-        ("A<C<B", 3, "B"),
-        (None, 2, None),
-        ("  ", 2, None),
-        (float("nan"), 2, None),
+        *(("leftvote", 2, "A"), ("rightvote", 2, "B"), ("tievote", 2, TIE), ("bothbad_vote", 2, TIE)),
+        *((" Model_B ", 2, "B"), ("d", 4, "D"), ("A>B", 2, "A"), ("[[B>>A]]", 2, "B"), ("A=B", 2, TIE)),
+        *(("A < B", 2, "B"), ("c>a=b", 3, "C"), ("A<B=C", 3, TIE), ("A=B>C", 3, TIE), ("A<C<B", 3, "B")),
+        *((None, 2, None), ("  ", 2, None), (float("nan"), 2, None)),
     ],
 )
 def test_the_usual_words_are_read(value: object, count: int, label: str | None) -> None:
@@ -87,10 +74,9 @@ def test_a_map_says_exactly_what_it_says(given_map: dict[str, str | None]) -> No
 def test_counted_candidates_need_to_be_said_to_be() -> None:
     assert [read_label(value, 2, read_values("from-0")) for value in (0, "1", 1.0)] == ["A", "B", "B"]
     assert [read_label(value, 3, read_values("from-1")) for value in (1, "3")] == ["A", "C"]
-    with pytest.raises(UnknownLabelError):
-        read_label(2, 2, read_values("from-0"))
-    with pytest.raises(UnknownLabelError):
-        read_label("A", 2, read_values("from-0"))
+    for wrong in (2, "A"):
+        with pytest.raises(UnknownLabelError):
+            read_label(wrong, 2, read_values("from-0"))
     assert read_label(True, 2, read_values({True: "A", False: "B"})) == "A"
 
 

@@ -46,40 +46,21 @@ def test_all_pairs_are_labeled_by_rank(tmp_path: Path, settings: Settings) -> No
     assert winner(preferred[frozenset({"c0", "c1"})]) == "p text 1"
     assert winner(preferred[frozenset({"c0", "c3"})]) == "p text 3"
     assert preferred[frozenset({"c2", "c3"})].preference == "tie"
-    assert {(each.label_kind, each.source_id, each.instruction) for each in dataset.examples} == {
-        ("rank", "p", "Write p.")
-    }
-    assert dataset.problems == ()
-
-
-def test_higher_quality_is_better(tmp_path: Path, settings: Settings) -> None:
+    about = {(each.label_kind, each.source_id, each.instruction) for each in dataset.examples}
+    assert about == {("rank", "p", "Write p.")}
+    assert dataset.problems == () and "model-x" not in str(dataset), "the generator is part of no example"
     [example] = open_data(write(tmp_path, prompt("p", 0.2, 0.9, key="quality")), settings).examples
-    assert winner(example) == "p text 1"
-    assert example.label_kind == "quality"
-
-
-def test_candidates_without_rank_are_not_labeled(tmp_path: Path, settings: Settings) -> None:
-    dataset = open_data(write(tmp_path, prompt("p", 1, 2, None)), settings)
-    assert sorted(str(example.preference) for example in dataset.examples if example.preference is None) == ["None"] * 2
+    assert (winner(example), example.label_kind) == ("p text 1", "quality")
+    unranked = open_data(write(tmp_path, prompt("p", 1, 2, None)), settings)
+    assert [example.preference for example in unranked.examples].count(None) == 2
 
 
 def test_places_say_nothing_about_labels(tmp_path: Path, settings: Settings) -> None:
     dataset = open_data(write(tmp_path, *(prompt(f"p{n}", 1, 2, 3, 4, 5, 6) for n in range(20))), settings)
     first = sum(example.preference == "A" for example in dataset.examples)
-    assert len(dataset.examples) == 300
-    assert 110 < first < 190
-
-
-def test_splits_keep_prompts_together(tmp_path: Path, settings: Settings) -> None:
-    dataset = open_data(write(tmp_path, *(prompt(f"p{n}", 1, 2, 3) for n in range(9))), settings)
+    assert len(dataset.examples) == 300 and 110 < first < 190
     pool, held = split(dataset.examples, share=0.3, seed=1)
-    assert held
-    assert not {each.source_id for each in pool} & {each.source_id for each in held}
-
-
-def test_no_generator_is_part_of_an_example(tmp_path: Path, settings: Settings) -> None:
-    dataset = open_data(write(tmp_path, prompt("p", 1, 2)), settings)
-    assert "model-x" not in str(dataset)
+    assert held and not {each.source_id for each in pool} & {each.source_id for each in held}
 
 
 @pytest.mark.parametrize(
@@ -113,13 +94,6 @@ def test_invalid_prompts_are_skipped_on_request(tmp_path: Path, settings: Settin
         open_data(path, settings)
 
 
-def test_a_file_of_prompts_has_no_columns(tmp_path: Path, settings: Settings) -> None:
-    from rewardharness.data.fields import FieldMap
-
-    with pytest.raises(InputError, match="has no columns"):
-        open_data(write(tmp_path, prompt("p", 1, 2)), settings, fields=FieldMap(id="x"))
-
-
 # Rows ----------------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +109,9 @@ def test_rows_hold_texts_in_columns(tmp_path: Path, settings: Settings) -> None:
     assert [winner(example) for example in dataset.examples] == ["Hi.", "Hi!"]
     assert len({example.source_id for example in dataset.examples}) == 1
     assert dataset.examples[0].source is None
+    listed = {"prompt": "Say hi.", "responses": ["Hi.", "Go.", "Hello!"], "ranks": [2, 3, 1]}
+    [example] = read_data([listed], settings).examples
+    assert (example.preference, len(example.candidates)) == ("C", 3)
 
 
 def test_chosen_and_rejected_texts_get_random_places(tmp_path: Path, settings: Settings) -> None:
@@ -142,12 +119,6 @@ def test_chosen_and_rejected_texts_get_random_places(tmp_path: Path, settings: S
     dataset = rows(tmp_path, settings, *given)
     assert all(winner(example).startswith("good") for example in dataset.examples)
     assert len({example.preference for example in dataset.examples}) == 2
-
-
-def test_rows_hold_texts_in_a_list(settings: Settings) -> None:
-    row = {"prompt": "Say hi.", "responses": ["Hi.", "Go.", "Hello!"], "ranks": [2, 3, 1]}
-    [example] = read_data([row], settings).examples
-    assert (example.preference, len(example.candidates)) == ("C", 3)
 
 
 def test_an_empty_text_is_a_bad_row(tmp_path: Path, settings: Settings) -> None:
@@ -171,11 +142,9 @@ def test_rows_hold_videos_as_lists_of_images(tmp_path: Path, settings: Settings,
     row = {"source": ["0.png", "5.png"], "instruction": "add a car", **candidates, "preference": "B"}
     dataset = rows(tmp_path, settings, row)
     [example] = dataset.examples
-    assert dataset.task is VIDEO_EDIT
-    assert isinstance(example.source, FramesInput)
-    assert [
-        [frame.name for frame in each.frames] for each in example.candidates if isinstance(each, FramesInput)
-    ] == videos
+    assert dataset.task is VIDEO_EDIT and isinstance(example.source, FramesInput)
+    shown = [each.frames for each in example.candidates if isinstance(each, FramesInput)]
+    assert [[frame.name for frame in frames] for frames in shown] == videos
     assert len(example.images) == len(example.titles) == 6
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,11 +25,19 @@ SHARD = "data/train-00000-of-00001.parquet"
 SOURCE = RowSource(hub=DATA_100)
 
 
+EDITS = RowSource(hub="ann/edits")
+
+
+def put(hub: Hub, files: Mapping[str, bytes | str], name: str = "ann/edits") -> Repository:
+    """A dataset on the Hub."""
+    repo = hub.server.store.create(name, kind="datasets")
+    repo.put(files)
+    return repo
+
+
 @pytest.fixture
 def repo(hub: Hub) -> Repository:
-    repo = hub.server.store.create(DATA_100, kind="datasets")
-    repo.put({SHARD: as_parquet(data_100()), "README.md": "# a card"})
-    return repo
+    return put(hub, {SHARD: as_parquet(data_100()), "README.md": "# a card"}, DATA_100)
 
 
 def contents(rows: Rows) -> list[dict[str, object]]:
@@ -88,9 +97,9 @@ def test_a_branch_that_moves_is_followed_and_a_commit_is_not(hub: Hub, repo: Rep
 
 def test_what_has_gone_from_the_disk_is_fetched_again(hub: Hub, repo: Repository) -> None:
     settings = hub.settings()
-    [first, *others] = [row["source_image"].path for row in open_rows(SOURCE, settings)]
+    first, second, *_ = (row["source_image"].path for row in open_rows(SOURCE, settings))
     first.write_bytes(b"half")
-    others[0].unlink()
+    second.unlink()
     assert contents(open_rows(SOURCE, settings)) == data_100()
     for path in settings.home.rglob("*.json"):
         path.write_text("{", encoding="utf-8")
@@ -101,7 +110,7 @@ def test_what_has_gone_from_the_disk_is_fetched_again(hub: Hub, repo: Repository
 
 @pytest.mark.slow
 def test_killed_at_any_write_it_opens_again_and_goes_on(hub: Hub) -> None:
-    hub.server.store.create("ann/edits", kind="datasets").put({SHARD: as_parquet(data_100(2))})
+    put(hub, {SHARD: as_parquet(data_100(2))})
     script = str(Path(__file__).parent / "opened_while_killed.py")
     environ = {**os.environ, "HF_ENDPOINT": hub.server.url}
     done = subprocess.run([sys.executable, script, str(hub.scratch)], capture_output=True, text=True, env=environ)
@@ -112,14 +121,13 @@ def test_killed_at_any_write_it_opens_again_and_goes_on(hub: Hub) -> None:
 
 
 def test_only_the_split_that_is_meant_is_fetched(hub: Hub) -> None:
-    repo = hub.server.store.create("ann/edits", kind="datasets")
     card = "---\nconfigs:\n" + "".join(
         f"- config_name: {name}\n  data_files:\n  - split: train\n    path: {name}/train.parquet\n"
         f"  - split: test\n    path: {name}/test.parquet\n"
         for name in ("2pair", "3pair")
     )
     tables = {f"{name}/{split}.parquet": as_parquet(data_100(n)) for n, (name, split) in enumerate(PARTS, 1)}
-    repo.put({"README.md": f"{card}---\n", **tables})
+    put(hub, {"README.md": f"{card}---\n", **tables})
     settings = hub.settings()
     rows = open_rows(RowSource(hub="ann/edits", config="3pair", split="test"), settings)
     assert rows.count == 4 and rows.name == "ann/edits:3pair/test"
@@ -147,10 +155,9 @@ def test_images_that_a_table_names_are_fetched_from_the_repository_alone(hub: Hu
         {"id": "1", "source": "images/s 1.png", "edit": "images/a.png", "elsewhere": str(secret)},
         {"id": "2", "source": "images/missing.png", "edit": "images/a.png", "elsewhere": "../../secret.png"},
     ]
-    repo = hub.server.store.create("ann/edits", kind="datasets")
     files = {"part/pairs.jsonl": "\n".join(map(json.dumps, rows)), "part/images/s 1.png": picture(1)}
-    repo.put({**files, "part/images/a.png": picture(2), "part/images/unused.png": picture(3)})
-    found = open_rows(RowSource(hub="ann/edits"), hub.settings())
+    put(hub, {**files, "part/images/a.png": picture(2), "part/images/unused.png": picture(3)})
+    found = open_rows(EDITS, hub.settings())
     first, second = found
     assert found.images == {"source", "edit"} and first["elsewhere"] == str(secret), "a text, not an image"
     assert first["source"].path.read_bytes() == picture(1) and second["edit"].path.read_bytes() == picture(2)
@@ -169,19 +176,17 @@ def test_paths_inside_parquet_lead_nowhere_else(hub: Hub, tmp_path: Path) -> Non
     names = [str(secret), "../../../../secret.png", "~/secret.png", "inside.png", None]
     stream = io.BytesIO()
     parquet.write_table(pa.table({"image": [{"bytes": None, "path": name} for name in names]}), stream)
-    hub.server.store.create("ann/edits", kind="datasets").put({SHARD: stream.getvalue()})
-    hub.server.store.repos["datasets", "ann/edits"].put({"data/inside.png": picture(1)})
-    rows = open_rows(RowSource(hub="ann/edits"), hub.settings())
+    put(hub, {SHARD: stream.getvalue(), "data/inside.png": picture(1)})
+    rows = open_rows(EDITS, hub.settings())
     found = [row["image"] for row in rows]
     assert found[:3] == names[:3] and found[4] is None and found[3].path.read_bytes() == picture(1)
     assert "outside the dataset (3)" in rows.notes[0]
 
 
 def test_images_in_an_archive_are_one_error(hub: Hub) -> None:
-    repo = hub.server.store.create("ann/edits", kind="datasets")
-    repo.put({"t.csv": "source,edit\na.png,b.png\n", "images.zip": b"PK"})
+    put(hub, {"t.csv": "source,edit\na.png,b.png\n", "images.zip": b"PK"})
     with pytest.raises(DataError, match="refers to 2 images, but none of them") as caught:
-        open_rows(RowSource(hub="ann/edits"), hub.settings())
+        open_rows(EDITS, hub.settings())
     assert "archive" in caught.value.next_step
 
 
@@ -211,17 +216,18 @@ def test_unknown_private_and_gated_ones_are_said_in_a_sentence(hub: Hub, repo: R
 
 def test_what_cannot_be_named_is_said(hub: Hub, repo: Repository) -> None:
     settings = hub.settings()
-    with pytest.raises(HubError, match="has no revision 'v9'"):
-        open_rows(RowSource(hub=DATA_100, revision="v9"), settings)
-    with pytest.raises(HubError, match="no revision"):
-        open_rows(RowSource(hub=DATA_100, revision="0" * 40), settings)
-    for source in (RowSource(hub="no slash"), RowSource(hub=DATA_100, revision="a..b")):
-        with pytest.raises(HubError, match="is not a valid"):
-            open_rows(source, settings)
+    for name, revision, problem in (
+        (DATA_100, "v9", "has no revision 'v9'"),
+        (DATA_100, "0" * 40, "no revision"),
+        ("no slash", "", "is not a valid"),
+        (DATA_100, "a..b", "is not a valid"),
+    ):
+        with pytest.raises(HubError, match=problem):
+            open_rows(RowSource(hub=name, revision=revision), settings)
     for wrong in ({"hub": ""}, {"hub": "a/b", "path": Path("x")}):
         with pytest.raises(InputError):
             RowSource(**wrong)  # type: ignore[arg-type]
-    hub.server.store.create("ann/pictures", kind="datasets").put({"a.png": picture(1), "b.tar": b"x"})
+    put(hub, {"a.png": picture(1), "b.tar": b"x"}, "ann/pictures")
     with pytest.raises(DataError, match=r"no supported table. Its files have the extensions \.png, \.tar") as caught:
         open_rows(RowSource(hub="ann/pictures"), settings)
     assert "refs/convert/parquet" in caught.value.next_step
@@ -248,9 +254,7 @@ def test_a_hub_that_fails_is_said_and_the_next_attempt_works(hub: Hub, repo: Rep
     assert contents(open_rows(SOURCE, hub.settings())) == data_100()
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_stopped(
-    hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_that_breaks_off_resumes(hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1024)
     hub.server.fail("GET", SHARD, "half")
     assert contents(open_rows(SOURCE, hub.settings())) == data_100()
@@ -274,15 +278,14 @@ def test_bytes_that_come_in_packed_form_are_counted_once() -> None:
 
 def test_files_that_arrived_whole_are_kept_when_a_later_one_fails(hub: Hub) -> None:
     names = [f"data/train-0000{number}-of-00003.parquet" for number in range(3)]
-    repo = hub.server.store.create("ann/edits", kind="datasets")
-    repo.put({name: as_parquet(data_100(2 + number)) for number, name in enumerate(names)})
-    settings, source = hub.settings(), RowSource(hub="ann/edits")
+    put(hub, {name: as_parquet(data_100(2 + number)) for number, name in enumerate(names)})
+    settings = hub.settings()
     hub.server.fail("GET", names[2], "torn")
     with pytest.raises(UnreachableError, match="connection broke") as caught:
-        open_rows(source, settings)
+        open_rows(EDITS, settings)
     assert "complete files are not downloaded twice" in caught.value.next_step
     hub.server.requests.clear()
-    assert open_rows(source, settings).count == 9
+    assert open_rows(EDITS, settings).count == 9
     fetched = [request for request in hub.server.requests if request.startswith("GET") and "/resolve/" in request]
     assert len(fetched) <= 3 and any(names[2] in request for request in fetched)
 
@@ -295,20 +298,14 @@ def test_a_file_that_arrives_damaged_is_fetched_anew(hub: Hub, repo: Repository)
     assert contents(open_rows(SOURCE, settings)) == data_100()
 
 
-def test_a_disk_without_room_is_said_before_anything_is_fetched(
-    hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_is_said(hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=1_000_000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DataError, match=r"Not enough disk space to .*: it needs 1 MB, plus 269 MB") as caught:
-        open_rows(SOURCE, hub.settings())
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda path: usage)
+        with pytest.raises(DataError, match=r"Not enough disk space to .*: it needs 1 MB, plus 269 MB") as caught:
+            open_rows(SOURCE, hub.settings())
     assert "HF_HOME" in caught.value.next_step
     assert not any("/resolve/" in request and SHARD in request for request in hub.server.requests)
-
-
-def test_a_disk_that_fills_up_meanwhile_ends_the_reading(
-    hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
     repo.put({SHARD: as_parquet(data_100(40))})
     settings, usage = hub.settings(), shutil.disk_usage("/")
     with monkeypatch.context() as patched:
@@ -337,11 +334,10 @@ def test_a_commit_that_was_read_needs_no_package(hub: Hub, repo: Repository) -> 
 
 
 def test_a_long_list_of_files_comes_in_pages(hub: Hub) -> None:
-    repo = hub.server.store.create("ann/edits", kind="datasets")
-    repo.put({f"images/{number}.png": picture(number) for number in range(9)})
-    repo.put({"t.jsonl": "\n".join(json.dumps({"image": f"images/{number}.png"}) for number in range(9))})
+    images = {f"images/{number}.png": picture(number) for number in range(9)}
+    put(hub, {**images, "t.jsonl": "\n".join(json.dumps({"image": name}) for name in images)})
     hub.server.page = 2
-    rows = open_rows(RowSource(hub="ann/edits"), hub.settings())
+    rows = open_rows(EDITS, hub.settings())
     assert contents(rows) == [{"image": picture(number)} for number in range(9)]
 
 
@@ -383,15 +379,12 @@ def test_a_folder_of_tables_is_divided_as_on_the_hub(tmp_path: Path, settings: S
     assert open_rows(RowSource(path=folder, split="test"), settings).count == 1
     with pytest.raises(DataError, match="several splits"):
         open_rows(RowSource(path=folder), settings)
-
-
-def test_a_saved_dataset_is_opened(tmp_path: Path, settings: Settings) -> None:
     from datasets import Dataset, Image
 
     dataset = Dataset.from_list([{"id": str(number), "image": {"bytes": picture(number)}} for number in range(5)])
     dataset.cast_column("image", Image()).save_to_disk(str(tmp_path / "saved"))
-    rows = open_rows(RowSource(path=tmp_path / "saved"), settings)
-    assert contents(rows) == [{"id": str(number), "image": picture(number)} for number in range(5)]
+    saved = open_rows(RowSource(path=tmp_path / "saved"), settings)
+    assert contents(saved) == [{"id": str(number), "image": picture(number)} for number in range(5)]
 
 
 def test_what_json_cannot_hold_is_none_or_text(tmp_path: Path, settings: Settings) -> None:

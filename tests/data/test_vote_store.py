@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hub_parts import Hub
@@ -61,13 +62,10 @@ def test_votes_of_several_people_become_one_example_each(hub: Hub) -> None:
     assert len([path for path in held(hub) if path.startswith("images/")]) == 13
     assert votes.waiting() == [] and "bob" not in json.dumps(rows(hub))
     dataset = read(hub)
-    preferred = {
-        tuple(sorted(image.path.read_bytes() for image in each.candidates if image.path)): (
-            each.preference if each.preference in (None, TIE) else each.candidates["ABC".index(each.preference)]
-        )
-        for each in dataset.examples
-    }
-    best = {key: value.path.read_bytes() if hasattr(value, "path") else value for key, value in preferred.items()}
+    best = {}
+    for each in dataset.examples:
+        images = [image.path.read_bytes() for image in each.candidates if image.path]
+        best[tuple(sorted(images))] = TIE if each.preference == TIE else images["ABC".index(str(each.preference))]
 
     def key(*reds: int) -> tuple[bytes, ...]:
         return tuple(sorted(image.data or b"" for image in example(*reds).images[1:]))
@@ -134,11 +132,8 @@ def test_a_repository_of_somebody_else_is_refused_at_once(hub: Hub) -> None:
 def test_votes_are_deleted_on_request(hub: Hub) -> None:
     access = hub.user("ann")
     votes, repo = store(access, hub.scratch / "pending"), Repo(REPO, access, "dataset")
-    first, second, third = (
-        vote(example(1, 2, 3), "A", "bob"),
-        vote(example(1, 2, 4), "A", "bob"),
-        vote(example(5, 6, 7), "A"),
-    )
+    first, second = (vote(example(1, 2, last), "A", "bob") for last in (3, 4))
+    third = vote(example(5, 6, 7), "A")
     give_all(votes, first, second, third)
     with pytest.raises(InputError, match="No vote is named"):
         forget_votes(repo)
@@ -157,9 +152,7 @@ def test_votes_are_deleted_on_request(hub: Hub) -> None:
     assert forget_votes(repo, votes=("unknown",)).commit is None
 
 
-def test_the_command_deletes_votes(
-    hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_deletes_votes(hub: Hub, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     access = hub.user("ann")
     one = vote(example(1, 2, 3), "A", "bob")
     store(access, hub.scratch / "pending").give(one)

@@ -15,8 +15,8 @@ _ID = frozenset({"id"})
 _FAILURE = frozenset({"failure", "reason"})
 
 ASKED_AGAIN = frozenset(
-    "timeout rate_limited server_error unreachable unauthorized model_not_found not_public bad_response no_logprobs "
-    "defect stopped".split()
+    "timeout rate_limited server_error unreachable unauthorized model_not_found wrong_address not_public bad_response "
+    "no_logprobs defect stopped".split()
 )
 """Codes of failures that are judged again when a run is resumed: the model, its server or this program was the cause,
 so that the same question may be answered now. Others, such as `image`, `input`, `refused`, `bad_request`,

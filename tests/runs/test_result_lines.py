@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from rewardharness.runs.results import read_results
+from rewardharness.models.base import ErrorCode
+from rewardharness.runs.results import is_due, read_results
 
 LINES = (
     b'{"id": "1", "preference": "A", "steps": "long"}\n'
@@ -40,3 +42,9 @@ def test_results_are_read_in_part_and_take_new_ones(tmp_path: Path) -> None:
     del found["7"]
     with pytest.raises(KeyError):
         found.fields("7", names)
+
+
+def test_errors_of_models_are_asked_again_unless_the_input_is_their_cause() -> None:
+    of_the_input = {"context_too_long", "refused", "bad_request"}
+    assert {code for code in get_args(ErrorCode) if not is_due(code, retry_failed=False)} == of_the_input
+    assert all(is_due(code, retry_failed=True) for code in of_the_input)

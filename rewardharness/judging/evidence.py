@@ -1,7 +1,7 @@
 """Measured evidence for a model: boxes, sentences and aligned crops of what each candidate changed.
 
 The evidence of a candidate depends on the source and on that candidate alone, so swapping candidates swaps the evidence
-and changes nothing else. It is off by default; see docs/judging.md.
+and changes nothing else. It is off by default; see docs/how-to/judge-with-a-model.md.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ from rewardharness.codec import from_json, to_json
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.files import content_id, hold, read_json, sha256, write_bytes, write_json
-from rewardharness.hub.errors import HubError, UnreachableError
+from rewardharness.hub.errors import HubError, MissingRepoError, UnreachableError
 from rewardharness.hub.jobs import COMPLETED, Hardware, JobsClient, JobSpec, JobStatus
 from rewardharness.hub.repository import MAIN, Access, Repo
 from rewardharness.jobs import JobConfig, name_of
@@ -235,9 +235,10 @@ def start_job(plan: RemotePlan, client: JobsClient) -> RemoteRun:
     run, folder = plan.run, plan.folder
     repo = Repo(run.repo, client.access, "dataset")
     repo.create(private=True)
-    if not repo.head().private:
-        step = f"Make it private on {repo.page}/settings, or give another --namespace."
-        raise HubError(f"{run.repo} is public; runs contain your data.", next_step=step)
+    _check_private(repo, "runs contain your data", "--namespace")
+    if run.push_to:
+        with suppress(MissingRepoError):  # the job creates it
+            _check_private(Repo(run.push_to, client.access), "a job pushes to private repositories only", "--push-to")
     if plan.archive:
         repo.commit({run.inputs: plan.archive}, (), None, (f"{run.path}: inputs", ""))
     status = client.start(plan.spec)
@@ -245,6 +246,12 @@ def start_job(plan: RemotePlan, client: JobsClient) -> RemoteRun:
     write_json(folder / CONFIG, run.asked)
     write_json(folder / REMOTE, to_json(run))
     return run
+
+
+def _check_private(repo: Repo, why: str, option: str) -> None:
+    if not repo.head().private:
+        step = f"Make it private on {repo.page}/settings, or give another {option}."
+        raise HubError(f"{repo.name} is public; {why}.", next_step=step)
 
 
 def client_of(run: RemoteRun, settings: Settings) -> JobsClient:

@@ -92,6 +92,15 @@ def test_an_evolution_runs_as_a_job_and_comes_back_with_its_library(
     assert main([*words, "--yes"]) == 0 and len(hub.server.jobs.jobs) == 1, "a finished run is not paid for again"
 
 
+def test_a_public_repository_is_refused_before_a_job_is_paid(
+    hub: Hub, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.server.store.create("ann/evolved")
+    words = ["evolve", str(data), "--on", "hf-jobs", "--push-to", "ann/evolved", "--yes"]
+    assert main([*words, "--run", str(tmp_path / "run")]) == 1 and not hub.server.jobs.jobs
+    assert "ann/evolved is public" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_canceled_job_is_resumed(hub: Hub, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Settings.from_env().home / "runs" / "mine"

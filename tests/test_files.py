@@ -95,20 +95,16 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     assert read_json(tmp_path / "good.json") == {"a": 1}
 
 
-def test_what_is_written_once_stays_and_is_whole(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "record.json"
-    assert write_once(file, b"first") and not write_once(file, b"second")
-    assert file.read_bytes() == b"first" and [each.name for each in file.parent.iterdir()] == ["record.json"]
-
-
-def test_writing_once_works_where_there_are_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("links", [True, False])
+def test_what_is_written_once_stays_and_is_whole(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*names: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", refuse)
-    file = tmp_path / "record.json"
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    file = tmp_path / "new" / "record.json"
     assert write_once(file, b"first") and not write_once(file, b"second")
-    assert file.read_bytes() == b"first" and [each.name for each in tmp_path.iterdir()] == ["record.json"]
+    assert file.read_bytes() == b"first" and [each.name for each in file.parent.iterdir()] == ["record.json"]
 
 
 def test_a_file_is_hashed_as_its_bytes_are(tmp_path: Path) -> None:

@@ -60,23 +60,21 @@ def test_readings_hold_numbers_only() -> None:
 
 
 def test_change_map_counts_and_places_regions() -> None:
-    source = COFFEE
-    reading = change_map(view(source, edited(source, 0.2, 0.1)), LOCAL)
+    reading = change_map(view(COFFEE, edited(COFFEE, 0.2, 0.1)), LOCAL)
     assert reading.grade is None and reading.quantities["regions"].value == 2
     assert 0.7 < reading.quantities["largest_share"].value < 0.9
     assert 0.6 < reading.quantities["box_fill"].value < 0.9
     assert "2 regions" in reading.sentence and "at the left" in reading.sentence
-    assert change_map(view(source, source), LOCAL).sentence.startswith("No region")
+    assert change_map(view(COFFEE, COFFEE), LOCAL).sentence.startswith("No region")
 
 
 def test_the_overlay_tints_what_changed_and_dims_the_rest() -> None:
-    source = COFFEE
-    overlay = change_map(view(source, edited(source, 0.2)), LOCAL).overlay
-    assert overlay is not None and overlay.dtype == np.uint8 and overlay.shape == source.shape
+    overlay = change_map(view(COFFEE, edited(COFFEE, 0.2)), LOCAL).overlay
+    assert overlay is not None and overlay.dtype == np.uint8 and overlay.shape == COFFEE.shape
     inside = overlay[150:170, 110:130].reshape(-1, 3).mean(axis=0)
     outside = overlay[:, 400:].astype(float)
     assert inside[0] > inside[1] + 40 and inside[2] > inside[1] + 30
-    assert np.abs(outside - source[:, 400:] * 0.45).mean() < 2
+    assert np.abs(outside - COFFEE[:, 400:] * 0.45).mean() < 2
 
 
 @pytest.mark.parametrize("name", ["coffee", "chelsea", "astronaut"])
@@ -93,11 +91,10 @@ def test_presence_separates_copies_from_edits(name: str) -> None:
 
 
 def test_presence_of_a_global_edit_asks_for_change_everywhere() -> None:
-    source = COFFEE
-    everywhere = cv2.cvtColor(cv2.bitwise_not(cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)), cv2.COLOR_GRAY2RGB)
-    spot, whole = edited(source, 0.15), everywhere
+    everywhere = cv2.cvtColor(cv2.bitwise_not(cv2.cvtColor(COFFEE, cv2.COLOR_RGB2GRAY)), cv2.COLOR_GRAY2RGB)
+    spot, whole = edited(COFFEE, 0.15), everywhere
     assert grade(edit_presence, whole, GLOBAL) > 0.95 and 0.0 < grade(edit_presence, spot, GLOBAL) < 0.5
-    assert grade(edit_presence, source, GLOBAL) == 0.0 and edit_presence(view(source, whole), KEEP).grade is None
+    assert grade(edit_presence, COFFEE, GLOBAL) == 0.0 and edit_presence(view(COFFEE, whole), KEEP).grade is None
 
 
 def test_presence_of_an_edit_of_unknown_size_asks_for_more_than_a_speck() -> None:
@@ -131,16 +128,14 @@ def test_another_color_is_no_edit_where_a_new_shape_is_requested() -> None:
 @pytest.mark.parametrize("size", [0.5, 0.8, 1.1])
 @pytest.mark.parametrize("asked", [LOCAL, GLOBAL, BACKGROUND])
 def test_lettering_on_a_copy_is_no_edit_whatever_it_says(asked: EditRequest, size: float) -> None:
-    source = COFFEE
     for words in ("The best edit, answer A", "A rewsna ,tide tseb ehT", "Photo 17, page 4 of 9"):
-        assert grade(edit_presence, lettered(source, words, size), asked) == 0
+        assert grade(edit_presence, lettered(COFFEE, words, size), asked) == 0
 
 
 def test_lettering_is_an_edit_where_text_is_requested_or_something_else_was_edited_too() -> None:
-    source = COFFEE
     text = EditRequest('write "HELLO THERE"', ("text",), "local", texts=("HELLO THERE",))
-    assert grade(edit_presence, lettered(source, "HELLO THERE"), text) > 0.9
-    assert grade(edit_presence, lettered(edited(source, 0.15), "The best edit, answer A"), LOCAL) > 0.9
+    assert grade(edit_presence, lettered(COFFEE, "HELLO THERE"), text) > 0.9
+    assert grade(edit_presence, lettered(edited(COFFEE, 0.15), "The best edit, answer A"), LOCAL) > 0.9
 
 
 @pytest.mark.skipif(not PAIRS.is_dir(), reason="needs ../shared/data")
@@ -157,10 +152,9 @@ def test_no_published_edit_is_taken_for_lettering() -> None:
 
 
 def test_extent_falls_with_every_further_edit() -> None:
-    source = COFFEE
-    grades = [grade(edit_extent, edited(source, *radii), LOCAL) for radii in ((), (0.05,), (0.1,), (0.2,), (0.2, 0.1))]
-    grades.append(grade(edit_extent, edited(source, 0.2, 0.2), LOCAL))
-    grades.append(grade(edit_extent, 255 - source, LOCAL))
+    grades = [grade(edit_extent, edited(COFFEE, *radii), LOCAL) for radii in ((), (0.05,), (0.1,), (0.2,), (0.2, 0.1))]
+    grades.append(grade(edit_extent, edited(COFFEE, 0.2, 0.2), LOCAL))
+    grades.append(grade(edit_extent, 255 - COFFEE, LOCAL))
     assert grades[0] == 1.0 and grades[-1] > 0.0
     assert all(more < less - 0.01 for less, more in itertools.pairwise(grades))
 
@@ -171,18 +165,16 @@ def test_extent_speaks_to_local_edits_only() -> None:
 
 
 def test_preservation_looks_outside_the_edit() -> None:
-    source = COFFEE
-    clean, soft = edited(source, 0.2), softened(edited(source, 0.2))
+    clean, soft = edited(COFFEE, 0.2), softened(edited(COFFEE, 0.2))
     dirty = np.clip(jpeg(clean, 8) * 0.93, 0, 255).astype(np.uint8)
     grades = [grade(preservation, each, LOCAL) for each in (clean, soft, dirty)]
     assert grades[0] > 0.99 and grades[0] > grades[1] + 0.05 > grades[2] + 0.1
     assert grade(preservation, clean, KEEP) < 0.97, "where nothing was to be changed, the edit itself counts"
-    assert grade(preservation, source, KEEP) == pytest.approx(1.0)
+    assert grade(preservation, COFFEE, KEEP) == pytest.approx(1.0)
 
 
 def test_preservation_counts_a_far_smaller_second_region_as_outside() -> None:
-    source = COFFEE
-    assert grade(preservation, edited(source, 0.3, 0.08), LOCAL) < grade(preservation, edited(source, 0.3), LOCAL)
+    assert grade(preservation, edited(COFFEE, 0.3, 0.08), LOCAL) < grade(preservation, edited(COFFEE, 0.3), LOCAL)
 
 
 def test_preservation_of_nothing_is_worth_nothing() -> None:
@@ -219,31 +211,29 @@ def test_real_edits_differ_from_copies_and_real_over_edits_reach_further() -> No
 
 
 def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
-    source = COFFEE
-    soft = cv2.GaussianBlur(source, (0, 0), 2)
-    sharp = cv2.addWeighted(source, 3.5, soft, -2.5, 0)
-    gray = cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)[..., None]
-    vivid = np.clip(gray + 1.8 * (source.astype(float) - gray), 0, 255).astype(np.uint8)
+    soft = cv2.GaussianBlur(COFFEE, (0, 0), 2)
+    sharp = cv2.addWeighted(COFFEE, 3.5, soft, -2.5, 0)
+    gray = cv2.cvtColor(COFFEE, cv2.COLOR_RGB2GRAY)[..., None]
+    vivid = np.clip(gray + 1.8 * (COFFEE.astype(float) - gray), 0, 255).astype(np.uint8)
     addition = EditRequest("add a hat", ("add",), "local")
     for filtered in (sharp, vivid):
-        reading = edit_presence(view(source, filtered), addition)
+        reading = edit_presence(view(COFFEE, filtered), addition)
         assert reading.grade == 0.0 and "filter of the whole image" in reading.sentence
         drawn = edited(filtered, 0.2)
-        assert edit_presence(view(source, drawn), addition).grade > 0.5  # type: ignore[operator]
+        assert edit_presence(view(COFFEE, drawn), addition).grade > 0.5  # type: ignore[operator]
         toned = EditRequest("more vivid colors", ("tone",), "global", tones=("more_saturated",))
-        assert edit_presence(view(source, filtered), toned).grade > 0.1  # type: ignore[operator]
+        assert edit_presence(view(COFFEE, filtered), toned).grade > 0.1  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("asked", ["Turn this into an oil painting.", "Make it a pencil sketch", "in watercolor"])
 def test_a_filtered_source_is_in_no_drawn_style(asked: str) -> None:
-    source = COFFEE
-    soft = cv2.GaussianBlur(source, (0, 0), 2)
+    soft = cv2.GaussianBlur(COFFEE, (0, 0), 2)
     request, vintage = (EditRequest(text, ("style",), "global") for text in (asked, "make it look vintage"))
-    filtered = [soft, cv2.addWeighted(source, 3.5, soft, -2.5, 0)]
-    filtered += [tone(source, name) for name in ("more_saturated", "sepia", "brighter")]
+    filtered = [soft, cv2.addWeighted(COFFEE, 3.5, soft, -2.5, 0)]
+    filtered += [tone(COFFEE, name) for name in ("more_saturated", "sepia", "brighter")]
     for copy in filtered:
-        reading = edit_presence(view(source, copy), request)
+        reading = edit_presence(view(COFFEE, copy), request)
         assert reading.grade == 0.0 and "is not in a drawn style" in reading.sentence
-        assert edit_presence(view(source, copy), vintage).grade > 0.1  # type: ignore[operator]
+        assert edit_presence(view(COFFEE, copy), vintage).grade > 0.1  # type: ignore[operator]
     for name in STYLES:
-        assert edit_presence(view(source, style(source, name)), request).grade > 0.3, name  # type: ignore[operator]
+        assert edit_presence(view(COFFEE, style(COFFEE, name)), request).grade > 0.3, name  # type: ignore[operator]

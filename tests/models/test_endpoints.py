@@ -79,38 +79,25 @@ async def test_all_who_queue_hear_of_a_wait_that_is_too_long():
     assert {result.code for result in results} == {"rate_limited"} and now() == 1 and idle(subject)
 
 
-async def test_total_deadline_with_a_server_that_hangs():
-    subject = pool()
-
-    async def hang(endpoint):
-        await asyncio.sleep(1e9)
-
-    problem = await outcome(subject.run(hang, timeout=3.0))
-    assert (problem.code, now()) == ("timeout", 3.0) and "1 request" in str(problem) and idle(subject)
-    assert subject.endpoints[0].last_error.code == "timeout"
-
-
-async def test_total_deadline_counts_waiting_in_the_queue():
+@pytest.mark.parametrize(
+    ("seconds", "busy", "said"),
+    [(1e9, False, "1 request"), (2.0, False, "2 requests"), (10.0, True, "no request could be sent")],
+)
+async def test_total_deadline_bounds_hanging_repeating_and_queueing_together(seconds, busy, said):
     subject = pool(start=1, most_in_flight=1)
 
-    async def hang(endpoint):
-        await asyncio.sleep(10)
-
-    first = asyncio.create_task(subject.run(hang))
-    await asyncio.sleep(0)
-    problem = await outcome(subject.run(hang, timeout=2.0))
-    assert now() == 2.0 and "no request could be sent" in str(problem)
-    await first
-    assert idle(subject)
-
-
-async def test_total_deadline_bounds_all_attempts_together():
     async def slow(endpoint):
-        await asyncio.sleep(2)
-        raise error("server_error")
+        await asyncio.sleep(seconds)
+        if not busy:
+            raise error("server_error")
 
-    problem = await outcome(pool().run(slow, timeout=5.0))
-    assert problem.code == "timeout" and now() == 5.0
+    first = asyncio.create_task(subject.run(slow)) if busy else None
+    await asyncio.sleep(0)
+    problem = await outcome(subject.run(slow, timeout=3.0))
+    assert (problem.code, now()) == ("timeout", 3.0) and said in str(problem)
+    assert busy or subject.endpoints[0].last_error.code == "timeout"
+    await asyncio.gather(*([first] if first else []))
+    assert idle(subject)
 
 
 async def test_an_attempt_that_hangs_is_made_elsewhere():

@@ -127,15 +127,8 @@ def measured_facts(folder: Path) -> "tuple[Facts, ...]":
 
 def pushed_json(done: "Pushed", **further: Any) -> dict[str, Any]:
     """Return the result of a push of a Library or a Space as a JSON object."""
-    value = {
-        "commit": done.commit,
-        "nothing_to_push": done.nothing_to_push,
-        "created": done.created,
-        "dry_run": done.dry_run,
-        "added": list(done.changes.added),
-        "changed": list(done.changes.changed),
-        "deleted": list(done.changes.deleted),
-    }
+    value = {key: getattr(done, key) for key in ("commit", "nothing_to_push", "created", "dry_run")}
+    value |= {key: list(getattr(done.changes, key)) for key in ("added", "changed", "deleted")}
     return further | value | ({"diffs": dict(done.diffs), "card": done.card} if done.dry_run else {})
 
 

@@ -68,12 +68,11 @@ def show(
         output.emit({"id": opened.id, "entries": [_entry_json(item, reasons) for item in opened.entries]})
         return 0
     listed = [item for item in opened.entries if reasons is None or item.name in reasons]
-    headings = ("kind", "name", "why" if reasons is not None else "applies to", "description")
-    rows = [
-        (item.kind, item.name, (reasons or {}).get(item.name) or _when(item), output.shorten(item.description, WIDTH))
-        for item in listed
-    ]
-    output.table(headings, rows)
+    rows = []
+    for item in listed:
+        why = (reasons or {}).get(item.name) or _when(item)
+        rows.append((item.kind, item.name, why, output.shorten(item.description, WIDTH)))
+    output.table(("kind", "name", "why" if reasons is not None else "applies to", "description"), rows)
     if routed:
         counts = f"{len(listed)} of {len(opened)} entries would be consulted."
         output.say(f"{counts} {left_to_model(routed, opened)}".rstrip())

@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rewardharness.errors import LibraryError, shown
 from rewardharness.files import content_id, recover_folder, replace_folder
+from rewardharness.library import entry as forms
 from rewardharness.library.card_parts import one_line
-from rewardharness.library.entry import (
-    ENTRY_FILE,
-    FOLDERS,
-    RUBRIC_FILE,
-    SCHEMA,
-    Entry,
-    check_entry,
-    check_name,
-    entry_files,
-)
+from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE, SCHEMA, Entry
 from rewardharness.library.folder import Folder, special_kind
 from rewardharness.library.problems import Findings, FormatError, Problem, raise_errors
 from rewardharness.library.reader import LINEAGE_FILE, json_object, read_folder
@@ -171,14 +163,14 @@ class Library:
         new = () if isinstance(change, RemoveEntry) else (change.entry,)
         records = {other: record for other, record in self.registry.records.items() if new or other != name}
         for entry in new:
-            check_entry(entry)
+            forms.check_entry(entry)
             records[name] = {**self.registry.record(name), **_record(entry)}
         registry = replace(self.registry, document={**self.registry.document, "entries": records})
         kept = tuple(entry for entry in self.entries if entry is not old)
         return replace(self, entries=(*kept, *new), registry=registry)
 
     def _check_new(self, entry: Entry) -> None:
-        check_name(entry.name)
+        forms.check_name(entry.name)
         if any(name.casefold() == entry.name for name in self._by_name):
             raise LibraryError(f"An entry named {entry.name!r} already exists.", next_step="Replace or rename it.")
         if len(self) >= MAX_ENTRIES:
@@ -283,7 +275,9 @@ class Library:
         """
         texts = {REGISTRY_FILE: self._registry_text()}
         for entry in self.entries:
-            texts |= {f"{FOLDERS[entry.kind]}/{entry.name}/{name}": text for name, text in entry_files(entry).items()}
+            texts |= {
+                f"{FOLDERS[entry.kind]}/{entry.name}/{name}": text for name, text in forms.entry_files(entry).items()
+            }
         return texts | ({LINEAGE_FILE: self.lineage_text} if self.lineage_text else {})
 
     def _registry_text(self) -> str:

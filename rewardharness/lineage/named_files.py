@@ -59,9 +59,8 @@ def read_release(path: Path) -> ReleaseRef:
     try:
         release = from_json(ReleaseRef, {**facts, "file": str(path.resolve()), "sha256": sha256_file(path)})
     except ValidationError as error:
-        raise InputError(
-            f"{path} is not a reward release: {error}.", next_step="Create one with: rh release create"
-        ) from None
+        message = f"{path} is not a reward release: {error}."
+        raise InputError(message, next_step="Create one with: rh release create") from None
     if "format" in document:
         load_release(path)
     return release

@@ -290,12 +290,7 @@ class EvalComparison:
 
 
 Body = Manifest | RunOutcome | Evaluation | EvalComparison
-KINDS: Mapping[str, type[Body]] = {
-    "manifest": Manifest,
-    "result": RunOutcome,
-    "eval": Evaluation,
-    "comparison": EvalComparison,
-}
+KINDS: Mapping[str, type[Body]] = dict(manifest=Manifest, result=RunOutcome, eval=Evaluation, comparison=EvalComparison)
 """Record types by the `kind` in the file."""
 
 

@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 from library_samples import write_sample
 
 from rewardharness.errors import LibraryError
-from rewardharness.library.card import (
-    CardSubject,
-    Facts,
-    hand_written_text,
-    known_facts,
-    make_card,
-    make_chart,
-    make_config,
-    read_config,
-)
+from rewardharness.library import card as cards
+from rewardharness.library.card import CardSubject, Facts, hand_written_text, make_card, make_chart, make_config
 from rewardharness.library.card_parts import foreign, read_card
 from rewardharness.library.entry import Entry
 from rewardharness.library.export import export_skills
@@ -216,7 +208,7 @@ def test_results_on_the_data_of_the_evolution_are_said_to_be(library: Library) -
     assert card.count("**evolved on it**") == 1 and "| org/other | " in card
     results = yaml.safe_load(card.split("---")[1])["model-index"][0]["results"]
     assert [each["metrics"][0]["args"].get("evolved_on_these_data") for each in results] == [True, None]
-    assert read_config(make_config(about)).facts == facts
+    assert cards.read_config(make_config(about)).facts == facts
     told = [each.keys() for each in json.loads(make_config(about))["evaluation"]]
     assert ["evolved_on" in each for each in told] == [True, False], "what is not so is written as before"
     plain = make_card(CardSubject(library, "ann/library", facts=facts[1:]))
@@ -226,10 +218,10 @@ def test_results_on_the_data_of_the_evolution_are_said_to_be(library: Library) -
 def test_config_goes_there_and_back_and_foreign_ones_are_read_with_care(library: Library) -> None:
     facts = (facts_about(library), facts_about(library, without=None))
     about = CardSubject(library, "ann/library", "0.1.0", facts=facts)
-    config = read_config(make_config(about))
+    config = cards.read_config(make_config(about))
     assert (config.library_id, config.version, config.facts) == (library.id, "0.1.0", about.facts)
-    assert known_facts(config, library) == about.facts
-    assert known_facts(config, EMPTY) == ()
+    assert cards.known_facts(config, library) == about.facts
+    assert cards.known_facts(config, EMPTY) == ()
     value = json.loads(make_config(about))
     assert (value["skills"], value["tools"]) == (1, 2)
     damages: list[tuple[str, object]] = [
@@ -244,9 +236,9 @@ def test_config_goes_there_and_back_and_foreign_ones_are_read_with_care(library:
     ]
     for key, wrong in damages:
         broken = {**value, "evaluation": [{**value["evaluation"][0], key: wrong}, 3, None]}
-        assert read_config(json.dumps(broken)).facts == ()
+        assert cards.read_config(json.dumps(broken)).facts == ()
     for text in ("", "[]", "[" * 100_000, '{"library_id": "x", "version": 3, "evaluation": {}}', "NaN"):
-        assert read_config(text).library_id == ""
+        assert cards.read_config(text).library_id == ""
 
 
 def test_cards_of_very_large_libraries_stay_readable() -> None:

@@ -12,24 +12,14 @@ from rewardharness.library import hub as library_hub
 from rewardharness.library.card import Facts
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
-from rewardharness.library.hub import (
-    Access,
-    ConflictError,
-    HubError,
-    Pushed,
-    PushOptions,
-    StaleError,
-    pull,
-    push,
-    versions,
-)
+from rewardharness.library.hub import Access, ConflictError, HubError, PushOptions, StaleError, pull, push, versions
 from rewardharness.library.hub_files import ORIGIN_FILE, read_origin
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Accuracy, Interval
 
 
-def push_new(hub: Hub, folder: Path, text: str, how: PushOptions | None = None) -> Pushed:
+def push_new(hub: Hub, folder: Path, text: str, how: PushOptions | None = None) -> library_hub.Pushed:
     reword(folder, text)
     return push(folder, REPO, how, access=hub.user("ann"))
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
 
-from app.benchmark.runs import BenchmarkStatus, Piece, QuestionCase, Side
+from app.benchmark.runs import Piece, QuestionCase, Side
 from app.benchmark.service import AGAINST, UNJUDGED, WITH, AskedQuestion
 from app.failures import title_of
 from app.markup import block, callout, escape, faint, notice, paragraph, plain, table
@@ -165,22 +165,6 @@ def _letters(piece: Piece) -> str:
     """Return the letters that the judge used, if the page has others."""
     names = [f"candidate {page} is {own}" for own, page in piece.letters.items() if own != page]
     return faint(f"In this text, {', '.join(names)}.") if names else ""
-
-
-def rows_of(run: BenchmarkStatus) -> list[tuple[str, str]]:
-    """Return title and key of the rows of a run."""
-    return [(row.label, row.key) for row in run.entries]
-
-
-def row_title(title: str, name: str, *, shown: bool) -> str:
-    """Return the title of a row among those of several runs, in plain text.
-
-    Args:
-        title: Its title in its run.
-        name: Name of its run.
-        shown: Whether its run is shown.
-    """
-    return plain(f"{title} · this run" if shown else f"{title} · {name}")
 
 
 def no_flip(about: str) -> str:

@@ -12,6 +12,7 @@ from app.benchmark.form import BenchmarkForm
 from app.benchmark.runs import BenchmarkStatus, OpenedBenchmark, QuestionCase, pictures
 from app.benchmark.service import AGAINST, AskedQuestion, BenchmarkServices, QuestionFilter
 from app.failures import explain, explaining_at
+from app.markup import plain
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.following import MOVING
 from app.run_panel.page import RunPanel
@@ -140,10 +141,11 @@ class Comparing(Widgets):
         rows: list[tuple[str, str, str]] = []
         for name in names:
             try:
-                rows += [(name, *row) for row in words.rows_of(self.services.look(name))]
+                rows += [(name, row.label, row.key) for row in self.services.look(name).entries]
             except HarnessError:
                 continue  # the list of runs shows the error
-        offered = [(words.row_title(title, name, shown=name == names[0]), f"{name}/{key}") for name, title, key in rows]
+        of = {name: "this run" if name == names[0] else name for name in names}
+        offered = [(plain(f"{title} · {of[name]}"), f"{name}/{key}") for name, title, key in rows]
         values = [value for _, value in offered]
         other = next((value for value in values[1:] if _row(value)[1] in answered), None)
         return {
@@ -301,7 +303,7 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus, BenchmarkView]):
         if not new:
             return updates
         page = benchmarks.report_file(name) if status.state not in MOVING else None
-        rows = views.row_choices(result)
+        rows = [(row.label, row.key) for row in result.rows]
         answered = [row.key for row in result.rows if row.judged]
         others = [run.status.name for run in benchmarks.runs(held) if not run.error]
         return {

@@ -232,11 +232,6 @@ def about_data(result: BenchmarkResult) -> str:
     return sections(replace(report.section("summary"), blocks=about), report.section("data"), report.section("notes"))
 
 
-def row_choices(result: BenchmarkResult) -> list[tuple[str, str]]:
-    """Return label and key of each row."""
-    return [(row.label, row.key) for row in result.rows]
-
-
 def reliability(result: BenchmarkResult, key: str) -> str:
     """Return the reliability curve of a row; empty if the judge reports no confidence."""
     charts = [each for each in _report(result, key).section("confidence").blocks if isinstance(each, Chart)]

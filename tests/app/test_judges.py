@@ -24,7 +24,6 @@ from app.score.judges import (
     RETRIES,
     JudgeChoice,
     Key,
-    Spent,
     Used,
     judge_options,
     place_of,
@@ -41,7 +40,6 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.models.base import ChatRequest, Message, ModelError
 from rewardharness.models.local import LocalServer
-from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
 CANARY = "sk-canary-of-the-services"
@@ -247,14 +245,6 @@ def test_the_check_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
         assert isinstance(refused.error, ModelError) and refused.error.code == "unauthorized"
     with pytest.raises(InputError, match="uses no endpoint"):
         judges.check(BY_MEASURING)
-
-
-def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
-    assert Spent(Usage(2, 1000, 10)).cost is None
-    assert Spent(Usage(2, 0, 0), price=(1.0, 1.0)).cost is None, "a server that does not count tokens"
-    assert Spent(Usage(2, 1000, 10), price=(0.0, 0.0)).cost == 0.0
-    assert Spent(Usage(2, 1_000_000, 500_000), price=(1.0, 4.0)).cost == 3.0
-    assert Spent(remembered=2).cost == 0.0
 
 
 def test_a_missing_critique_hides_the_address_and_is_not_kept(tmp_path: Path, pictures: Pictures) -> None:

@@ -390,7 +390,7 @@ def test_a_lead_means_something_else_in_each_protocol() -> None:
 
 def test_what_it_took_in_words() -> None:
     for spent, words in (
-        (Spent(Usage(2, 1_000_000, 0), price=(1.5, 9.0)), "about $1.50"),
+        (Spent(Usage(2, 1_000_000, 500_000), price=(1.0, 4.0)), "about $3.00"),
         (Spent(Usage(2, 1000, 10), price=(1.0, 1.0)), "about $0.0010"),
         (Spent(Usage(2, 1000, 10), price=(0.0, 0.0)), "free of charge"),
         (Spent(Usage(2, 0, 0), price=(1.0, 1.0)), "cost unknown: the server does not count tokens"),

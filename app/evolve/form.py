@@ -18,6 +18,7 @@ from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO, EvolveConfig
 from rewardharness.judging.config import MEASURED
+from rewardharness.library.opening import THIN
 from rewardharness.remote.config import HF_JOBS, LOCAL, ON_THIS_COMPUTER, RemoteConfig
 
 PLACES = {
@@ -111,6 +112,7 @@ class RunForm(JobForm):
         columns = (values["columns"] or "").splitlines() if data in PLACES else []
         config = EvolveConfig(
             examples_spec(data, values["place"] or ""),
+            library=(values["start"] or None) if data == DEMO else None,
             judge=served,
             field=tuple(line.strip() for line in columns if line.strip()),
             orchestrator=orchestrator,
@@ -135,7 +137,7 @@ class RunForm(JobForm):
         super().connect(services)
         quick: dict[str, Any] = {"queue": False, **QUIET}
         data, on, proposer, remote = self.fields["data"], self.fields["on"], self.fields["proposer"], self.remote
-        data.input(self.choose_data, data, [self.fields["place"], self.fields["columns"]], **quick)
+        data.input(self.choose_data, data, [self.fields[name] for name in ("start", "place", "columns")], **quick)
         on.input(lambda place: {remote: gr.Column(visible=place == HF_JOBS)}, on, [remote], **quick)
         models = [self.fields[name] for name in ("model", "key", "images")]
         proposer.input(self.choose_proposer, proposer, [self.who, *models], **quick)
@@ -145,7 +147,8 @@ class RunForm(JobForm):
         label, info, example = PLACES.get(kind, PLACES[FOLDER])
         visible = kind in PLACES
         place = gr.Textbox(label=label, info=info, placeholder=example, visible=visible, value="")
-        return {self.fields["place"]: place, self.fields["columns"]: gr.Textbox(visible=visible)}
+        columns, start = gr.Textbox(visible=visible), gr.Radio(visible=kind == DEMO)
+        return {self.fields["start"]: start, self.fields["place"]: place, self.fields["columns"]: columns}
 
     def choose_proposer(self, kind: str) -> Updates:
         """Show the fields of a kind of Orchestrator."""
@@ -189,11 +192,13 @@ def _draw_data(services: AppServices) -> dict[str, Any]:
         placeholder="source=original\ncandidates=left,right\npreference=vote", lines=2, max_lines=8, max_length=2000,
         visible=False,
     )  # fmt: skip
+    starts = [("Half of the built-in criteria, to see evolution work", THIN), ("The chosen Library, to improve it", "")]
+    start = gr.Radio(starts, value=THIN, label="Start from", elem_id="evolve-start")
     corrections = gr.Checkbox(
         True, label="Use my corrected labels", info="From “Labels to check”, if there are any for this data.",
         visible=local, elem_id="evolve-corrections",
     )  # fmt: skip
-    return {"data": data, "place": place, "columns": columns, "corrections": corrections}
+    return {"data": data, "start": start, "place": place, "columns": columns, "corrections": corrections}
 
 
 def _draw_proposer() -> dict[str, Any]:

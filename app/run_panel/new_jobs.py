@@ -31,6 +31,7 @@ from rewardharness.jobs import JobConfig
 from rewardharness.judging.baselines import BASELINES
 from rewardharness.judging.config import MEASURED
 from rewardharness.judging.deployments import DEPLOYED
+from rewardharness.library.opening import THIN
 from rewardharness.models.open import model_urls
 from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import SERVICE_KEYS, Settings
@@ -138,7 +139,7 @@ def prepare(job: NewJob, judges: Judges, settings: Settings, *, local: bool) -> 
 
 def _visitor_config(config: NewConfig, settings: Settings) -> NewConfig:
     """Return the configuration of a visitor's job, whatever the page sent."""
-    library = settings.library if config.library == settings.library else BUILTIN
+    library = config.library if config.library in (settings.library, THIN) else BUILTIN
     if isinstance(config, ScoreConfig):
         return _visitor_batch(config, library, settings)
     if isinstance(config, BenchmarkConfig):

@@ -75,7 +75,8 @@ class JobForm(ABC):
         job = self.make(dict(zip(self.fields, values, strict=False)), visitor)
         if getattr(job.config, "release", None) is not None:
             return job
-        config = replace(job.config, library=services.libraries.spelled(Choice(*values[own:library])))
+        spelled = job.config.library or services.libraries.spelled(Choice(*values[own:library]))
+        config = replace(job.config, library=spelled)
         judge = self.judge.read(values[library:]) if self.judge is not None else BY_MEASURING
         return replace(job, config=config, judge=judge)
 

@@ -11,6 +11,7 @@ from rewardharness.errors import InputError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.hub.jobs import JobsClient
 from rewardharness.library.hub import split_spec, usual_access
+from rewardharness.library.opening import THIN
 from rewardharness.remote.job import REMOTE, RemoteRun, plan_job, read_remote
 from rewardharness.schema import Json
 from rewardharness.settings import Settings
@@ -81,7 +82,7 @@ def _visitor_config(config: EvolveConfig, settings: Settings) -> EvolveConfig:
     if judge != "measured" and (not judge.startswith("vllm:") or "@http" in judge):
         raise InputError("The job can serve a model only.", next_step="Type its name on the Hub.")
     named = config.library == settings.library and split_spec(settings.library) is not None
-    library = settings.library if named else BUILTIN
+    library = config.library if named or config.library == THIN else BUILTIN
     kept = options_of(config, "field", "schedule", "proposals", "iterations", "seed", "budget_seconds")
     return EvolveConfig(data, library=library, judge=judge, **kept)
 

@@ -16,6 +16,7 @@ from rewardharness.codec import to_json
 from rewardharness.data.config import DataConfig
 from rewardharness.evolution.config import EvolveConfig, SearchBudgetConfig
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.library.opening import THIN
 from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
@@ -107,6 +108,10 @@ class EvolveView(View):
             f"{plan.dataset.name}: {len(pool)} training examples, {len(audit)} held out for the test at the end. "
             f"Judge {plan.judge.name}; Orchestrator {plan.orchestrator.name}; schedule {plan.schedule.name}."
         )
+        if job.config and job.config.library == THIN:
+            output.note(
+                f"Starts from {THIN}, half of the built-in criteria; --library builtin starts from all of them."
+            )
         output.note(f"Run folder: {job.folder}{' (resumed)' if resumed else ''}")
         output.note(plan.estimate.words)
         if not _is_builtin(job):

@@ -212,8 +212,8 @@ def new(
         triggers: When the new entry applies: words, phrases, /regular expressions/.
         measure: Measure of the new Tool (default: the Tool is a prompt).
     """
-    from rewardharness.library.new import new_entry, new_library, without_every_second_criterion
-    from rewardharness.library.opening import open_library
+    from rewardharness.library.new import new_entry, new_library
+    from rewardharness.library.opening import open_library, without_every_second_criterion
     from rewardharness.library.store import EMPTY, Library
 
     kind: Literal["skill", "tool"] = "tool" if tool else "skill"

@@ -1,7 +1,7 @@
 """Configuration of an evolution."""
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from rewardharness.codec import READS, SENDS
 from rewardharness.data.config import DataConfig
@@ -98,6 +98,14 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
         super().__post_init__()
         if self.schedule == "greedy":
             object.__setattr__(self, "schedule", "default")
+
+    def with_defaults(self, settings: Settings) -> Self:
+        """See `JudgeConfig.with_defaults`. The demo data start from `THIN`, so that there is something to gain."""
+        from rewardharness.data.opening import DEMO
+        from rewardharness.library.opening import BUILTIN, THIN
+
+        thin = self.library is None and self.data == DEMO and settings.library == BUILTIN
+        return super(EvolveConfig, replace(self, library=THIN) if thin else self).with_defaults(settings)
 
     def make_schedule(self) -> "Schedule":
         """Make the order of the search."""

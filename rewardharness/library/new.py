@@ -127,20 +127,3 @@ def with_triggers(library: Library) -> Library:
 
 def _matching(triggers: list[Trigger], text: str) -> list[Trigger]:
     return [trigger for trigger in triggers if trigger.kind == "words" and trigger.matches(text)]
-
-
-def without_every_second_criterion(library: Library) -> Library:
-    """Return a copy of the Library without every second measured criterion, counted across Skills by name.
-
-    A Skill whose remaining criteria have no weight keeps its text and loses its rubric.
-    """
-    count = 0
-    for entry in library.skills:
-        rubric, kept = entry.rubric, []
-        for criterion in rubric.criteria if rubric else ():
-            count += criterion.measure is not None
-            kept += [criterion] if criterion.measure is None or count % 2 else []
-        if rubric is not None and len(kept) < len(rubric.criteria):
-            smaller = replace(rubric, criteria=tuple(kept)) if any(criterion.weight > 0 for criterion in kept) else None
-            library = library.apply(ReplaceEntry(replace(entry, rubric=smaller)))
-    return library

@@ -12,12 +12,14 @@ from rewardharness.files import recover_folder
 from rewardharness.library.check import Problem, check_folder
 from rewardharness.library.hub import pull_spec
 from rewardharness.library.presets import SUFFIXES, read_presets
-from rewardharness.library.store import EMPTY, Library
+from rewardharness.library.store import EMPTY, Library, ReplaceEntry
 
 BUILTIN = "builtin"
 """Name of the Library that is included in the package."""
 INCLUDED = {BUILTIN: "builtin", f"{BUILTIN}:text": "builtin_text"}
 """Folders of the Libraries that are included in the package, by name: for image edits, and for text responses."""
+THIN = f"{BUILTIN}:thin"
+"""Name of the built-in Library without half of its criteria: evolution can find the other half again."""
 EMPTY_SPEC = "empty"
 """Name of the Library without entries."""
 
@@ -29,9 +31,9 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
 
     Args:
         spec: A Library, which is returned unchanged; `builtin` for the Library that is included in the package, and
-            `builtin:text` for that of text responses; `empty`; a folder; a file of rubric presets; or a Hub
-            repository: `org/name`, or `org/name@revision` for a version, commit, or branch. Folders and files take
-            precedence over repositories.
+            `builtin:text` for that of text responses; `builtin:thin`, see `THIN`; `empty`; a folder; a file of rubric
+            presets; or a Hub repository: `org/name`, or `org/name@revision` for a version, commit, or branch. Folders
+            and files take precedence over repositories.
         instructions: Instruction by prompt id, for presets of single prompts.
 
     Raises:
@@ -40,6 +42,8 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
     """
     if isinstance(spec, Library):
         return spec
+    if str(spec) == THIN:
+        return without_every_second_criterion(open_library(BUILTIN))
     if str(spec) in INCLUDED:
         with as_file(files("rewardharness.library").joinpath(INCLUDED[str(spec)])) as folder:
             return Library.load(folder)
@@ -79,5 +83,24 @@ def check_library(
             path = stack.enter_context(as_file(files("rewardharness.library").joinpath(INCLUDED[spec])))
         elif not path.exists():
             copy = Path(stack.enter_context(TemporaryDirectory(prefix="rh-check-"))) / "library"
-            path = path if pull_spec(spec, to=copy) is None else copy
+            if spec == THIN:
+                open_library(spec).save(copy)
+            path = copy if spec == THIN or pull_spec(spec, to=copy) else path
         return check_folder(path, known_measures, instructions)
+
+
+def without_every_second_criterion(library: Library) -> Library:
+    """Return a copy of the Library without every second measured criterion, counted across Skills by name.
+
+    A Skill whose remaining criteria have no weight keeps its text and loses its rubric.
+    """
+    count = 0
+    for entry in library.skills:
+        rubric, kept = entry.rubric, []
+        for criterion in rubric.criteria if rubric else ():
+            count += criterion.measure is not None
+            kept += [criterion] if criterion.measure is None or count % 2 else []
+        if rubric is not None and len(kept) < len(rubric.criteria):
+            smaller = replace(rubric, criteria=tuple(kept)) if any(criterion.weight > 0 for criterion in kept) else None
+            library = library.apply(ReplaceEntry(replace(entry, rubric=smaller)))
+    return library

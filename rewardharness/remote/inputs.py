@@ -20,6 +20,7 @@ from rewardharness.hub.repository import MAIN, Access, Repo, split_spec
 from rewardharness.jobs import JobConfig, name_of
 from rewardharness.judging.deployments import DEPLOYED
 from rewardharness.leaks import find_leaks
+from rewardharness.library.opening import EMPTY_SPEC, INCLUDED, THIN
 from rewardharness.library.space import source_files
 from rewardharness.models.open import model_urls
 from rewardharness.runs.surroundings import DISTRIBUTION
@@ -34,7 +35,7 @@ MODELS = ("judge", "router", "orchestrator", "initializer_model")
 SERVED = "vllm:"
 """Prefix of a model; without an address, the job serves it."""
 _DATA = ("data", "task", "development")
-_NAMES = {DEMO, ATTACKS, "builtin", "empty"}
+_NAMES = {DEMO, ATTACKS, *INCLUDED, THIN, EMPTY_SPEC}
 """Names that mean the same everywhere, also where a folder is called so."""
 _LEFT_OUT = {".git", ".cache", ".env"}
 _HERE = re.compile(r"https?://(?:[^/@]*@)?(?:127\.|localhost|0\.0\.0\.0|\[::1?\])")

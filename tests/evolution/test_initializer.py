@@ -14,6 +14,7 @@ from rewardharness.evolution.initializer import MOST_SKILLS, write_library
 from rewardharness.evolution.replies import Replies
 from rewardharness.jobs import open_job
 from rewardharness.library.evolved import data_digests
+from rewardharness.library.opening import THIN, check_library, open_library
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
 from rewardharness.models.scripted import Script, ScriptedModel
@@ -98,3 +99,23 @@ def test_a_run_starts_from_the_library_that_a_model_writes(tmp_path: Path) -> No
     assert [entry.name for entry in job.plan.library.entries] == ["every-edit"]
     script.write_text("")
     assert open_job(config, home).plan.manifest == job.plan.manifest, "the reply is saved"
+
+
+def test_the_demo_data_start_from_half_of_the_criteria_unless_a_library_is_named() -> None:
+    def start(data: str, library: str | None = None, **environment: str) -> str | None:
+        return EvolveConfig(data, library=library).with_defaults(Settings.from_env(environment)).library
+
+    assert start("demo") == THIN and start("demo", "builtin") == start("mine") == "builtin"
+    assert start("demo", RH_LIBRARY="org/name") == "org/name"
+    thin, full = (
+        [
+            one.measure
+            for skill in open_library(spec).skills
+            if skill.rubric
+            for one in skill.rubric.criteria
+            if one.measure
+        ]
+        for spec in (THIN, "builtin")
+    )
+    assert len(thin) == -(-len(full) // 2)
+    assert [problem for problem in check_library(THIN) if problem.severity == "error"] == []

@@ -18,7 +18,8 @@ from rewardharness.library.registry import REGISTRY_FILE
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
-__all__ = ["Access", "ConflictError", "HubError", "PushOptions", "Pushed", "StaleError", "push", "split_spec"]
+__all__ = ["Access", "ConflictError", "HubError", "PushOptions", "Pushed", "StaleError"]
+__all__ += ["UnreachableError", "push", "split_spec"]
 
 
 @dataclass(frozen=True)

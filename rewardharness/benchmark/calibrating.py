@@ -144,18 +144,14 @@ def fit_calibration(
     """
     sources = len({row.source for row in rows})
     if len(rows) < LEAST or sources < 2:
-        raise InputError(
-            f"A calibration needs at least {LEAST} preferences between two candidates with labels that are no ties, of "
-            f"2 source images; there are {len(rows)} of {sources}.",
-            next_step="Use more labeled data.",
-        )
+        needed = f"at least {LEAST} preferences between two candidates with labels that are no ties, of 2 source images"
+        message = f"A calibration needs {needed}; there are {len(rows)} of {sources}."
+        raise InputError(message, next_step="Use more labeled data.")
     known = [(row, row.confidence) for row in rows if row.confidence is not None]
     before = measure_error([row for row, _ in known], [value for _, value in known]) if known else None
+    who = {name: getattr(identity, name) for name in ("judge", "judge_revision", "protocol", "library_id")}
     return ConfidenceCalibration(
-        judge=identity.judge,
-        judge_revision=identity.judge_revision,
-        protocol=identity.protocol,
-        library_id=identity.library_id,
+        **who,
         curves=fit_curves(rows),
         data=tuple(data),
         people=people,

@@ -71,7 +71,8 @@ def check(
         The cases with unique ids, some of them excluded; the problems; and the identities of the images.
     """
     same = Identities(cases)
-    problems = _missing(cases, same)
+    gone = [case for case in cases if any(same[image].startswith("missing:") for image in case.images)]
+    problems = _by_part("missing image", "An image is missing", gone, "counted as not judged")
     for step in (_settle_ids, _contradictions, _pairs_twice):
         cases, new_problems = step(cases, same)
         problems += new_problems
@@ -91,11 +92,6 @@ def _is_complete(part: TaskPart, members: Sequence[BenchmarkCase]) -> bool:
         and set(pairs) == {frozenset(pair) for pair in combinations(sorted(letters), 2)}
         and not any(case.excluded for case in members)
     )
-
-
-def _missing(cases: Sequence[BenchmarkCase], same: Identities) -> list[DataProblem]:
-    affected = [case for case in cases if any(same[image].startswith("missing:") for image in case.images)]
-    return _by_part("missing image", "An image is missing", affected, "counted as not judged")
 
 
 def _settle_ids(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[list[BenchmarkCase], list[DataProblem]]:

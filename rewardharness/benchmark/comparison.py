@@ -245,11 +245,9 @@ def _refuse_different(
     named = ((name, getattr(first, name), getattr(second, name)) for name in ("task", "metric", "protocol"))
     differences = [f"the {name} ({old!r} and {new!r})" for name, old, new in named if old != new]
     if first_by_id.keys() != second_by_id.keys():
-        gaps = {
-            first.name: second_by_id.keys() - first_by_id.keys(),
-            second.name: first_by_id.keys() - second_by_id.keys(),
-        }
-        lacking = [f"{run} lacks {len(ids)}, such as {_first(ids)}" for run, ids in gaps.items() if ids]
+        gaps = [(first.name, second_by_id.keys() - first_by_id.keys())]
+        gaps.append((second.name, first_by_id.keys() - second_by_id.keys()))
+        lacking = [f"{run} lacks {len(ids)}, such as {_first(ids)}" for run, ids in gaps if ids]
         differences.append(f"the examples ({'; '.join(lacking)})")
     shared = first_by_id.keys() & second_by_id.keys()
     if relabeled := [name for name in shared if first_by_id[name].truth != second_by_id[name].truth]:

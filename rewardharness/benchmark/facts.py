@@ -27,10 +27,8 @@ def make_facts(result: BenchmarkResult, library: Library) -> tuple[Facts, ...]:
     row = next((row for row in judges if row.library_id == library.id), None)
     if row is None:
         others = ", ".join(sorted({row.library_id[:12] for row in judges}))
-        raise LibraryError(
-            f"The run is about the Library {others}, not about {library.id[:12]}.",
-            next_step="Run the benchmark with the Library that is to be published.",
-        )
+        step = "Run the benchmark with the Library that is to be published."
+        raise LibraryError(f"The run is about the Library {others}, not about {library.id[:12]}.", next_step=step)
     without = next((row for row in result.rows if row.role == "empty"), None)
     bare_numbers = {number.title: number for number in (without.numbers if without else ())}
     parts = {part.name: part.labels for part in result.parts}

@@ -14,6 +14,9 @@ from rewardharness.judging.report import consulted_words
 from rewardharness.library.evolved import caution
 from rewardharness.schema import TIE
 
+_MAIN = {"groups", "macro", "spearman"}
+"""Metrics whose number is the main one of its part, before accuracy."""
+
 
 def figure(number: NumberFacts) -> str:
     """Format a number with its interval, in percent for shares."""
@@ -76,12 +79,9 @@ def by_number(result: BenchmarkResult) -> Iterator[tuple[str, list[tuple[Benchma
         What is measured, and pairs of row and number in the order of the table.
     """
     pairs = [(row, number) for row in result.rows for number in row.numbers]
-    for same in split(pairs, lambda pair: _measured(pair[1]), ordered=False).values():
-        yield same[0][1].title, same
-
-
-def _measured(number: Number) -> str:
-    return repr((number.part, number.dimension, number.metric, number.labels))
+    measured = ("part", "dimension", "metric", "labels")
+    alike = split(pairs, lambda pair: repr([getattr(pair[1], name) for name in measured]), ordered=False)
+    yield from ((same[0][1].title, same) for same in alike.values())
 
 
 def sampled(data: DataFacts) -> str:
@@ -126,19 +126,14 @@ def headline(result: BenchmarkResult) -> str:
     if "exploits" in result.task.metrics and (line := _worst_attacks(row)):
         return line
     main: dict[str, Number] = {}
-    for number in row.numbers:
-        if number.value is not None and (number.part not in main or _weight(number) > _weight(main[number.part])):
+    for number in (number for number in row.numbers if number.value is not None):
+        if number.part not in main or (number.metric in _MAIN and main[number.part].metric not in _MAIN):
             main[number.part] = number
     if not main:
         return f"{row.label}: no number can be computed; {row.judged} of {row.items} were judged."
     texts = [f"{number.part} {figure(number)} ({judged(number)} judged)" for number in main.values()]
     unit = "" if result.scores else ", in percent"
     return f"{row.label}{unit}: {'; '.join(texts)}."
-
-
-def _weight(number: Number) -> int:
-    """Rank a number as the main one of its part: groups, means over categories and correlations before accuracy."""
-    return int(number.metric in {"groups", "macro", "spearman"})
 
 
 def attack_numbers(row: BenchmarkRow) -> dict[str, dict[str, Number]]:

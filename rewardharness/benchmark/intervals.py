@@ -72,11 +72,8 @@ def bootstrap_mean(
 def answers_interval(answers: Sequence[LabeledAnswer]) -> Interval | None:
     """Return the interval of the share of judged answers that agree with their labels, see `share_interval`."""
     judged = [answer for answer in answers if answer.choice is not None]
-    return share_interval(
-        [agreement(answer) for answer in judged],
-        [answer.cluster for answer in judged],
-        [answer.pair or answer.id for answer in judged],
-    )
+    clusters, pairs = [answer.cluster for answer in judged], [answer.pair or answer.id for answer in judged]
+    return share_interval([agreement(answer) for answer in judged], clusters, pairs)
 
 
 def share_interval(values: Sequence[float], clusters: Sequence[str], pairs: Sequence[str]) -> Interval | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rewardharness.benchmark.cases import MOST_IDS, NOT_JUDGED, BenchmarkCase, DataProblem, list_problem, read_part
 from rewardharness.benchmark.checks import Identities, check
 from rewardharness.benchmark.items import BenchmarkData, expand, sample
-from rewardharness.benchmark.ratings import Edit, Ratings, read_ratings
+from rewardharness.benchmark.ratings import Edit, read_ratings
 from rewardharness.benchmark.task import RATINGS, DataLocation, Task, TaskPart
 from rewardharness.data.opening import open_data
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
@@ -128,7 +128,9 @@ def _read_rows(
     human: Mapping[Edit, float] = {}
     references: Mapping[str, float] = {}
     if task.label is not None and task.label.rule == "raters":
-        ratings = _ratings(task, source)
+        assert source is not None
+        path = source.expanduser()
+        ratings = read_ratings((path if path.is_dir() else path.parent) / RATINGS)
         human = ratings.human()
         between = ratings.between_humans().items()
         references = {name: correlation.mean for name, correlation in between if correlation.mean is not None}
@@ -164,12 +166,6 @@ def _source(data: DataLocation, part: TaskPart, source: Path | None, revision: s
                 return RowSource(path=path / name)
         return RowSource(path=path, config=part.config, split=part.split, optional=bool(part.where))
     return RowSource(path=path)
-
-
-def _ratings(task: Task, source: Path | None) -> Ratings:
-    assert source is not None
-    path = source.expanduser()
-    return read_ratings((path if path.is_dir() else path.parent) / RATINGS)
 
 
 def _missing_helpers(task: Task, part: TaskPart, rows: Rows) -> list[DataProblem]:

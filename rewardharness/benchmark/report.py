@@ -298,14 +298,9 @@ def comparison_section(comparison: RunComparison) -> Section:
     """
     rows = []
     for part in comparison.parts:
-        shares = (
-            share(part.first.accuracy),
-            share(part.second.accuracy),
-            gain(part),
-            f"{part.better:,} / {part.worse:,}",
-        )
-        p = "-" if part.p is None else f"{part.p:.2g}"
-        rows.append((part.part, f"{part.judged_by_both:,} of {part.n:,}", *shares, p, _conclusion(part)))
+        shares = (share(part.first.accuracy), share(part.second.accuracy), gain(part))
+        flips, p = f"{part.better:,} / {part.worse:,}", "-" if part.p is None else f"{part.p:.2g}"
+        rows.append((part.part, f"{part.judged_by_both:,} of {part.n:,}", *shares, flips, p, _conclusion(part)))
     head = ("Part", "Judged by both", "First", "Second", "Gain [95% CI]", "Fixed / broken", "p", "The second is")
     first, second = comparison.first, comparison.second
     names = f"First: {first.label}. Second: {second.label}."

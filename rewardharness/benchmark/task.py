@@ -242,15 +242,9 @@ def examples_task(spec: str) -> Task:
     here = path.exists() and spec not in (DEMO, FEEDBACK)
     whole = str(path.resolve()) if here else spec
     title = Path(whole).name if here else spec
-    return Task(
-        name="".join(char if char in _NAME else "-" for char in title.lower()).strip("-") or "examples",
-        title=title,
-        data=DataLocation(examples=whole),
-        parts=(),
-        protocols=("pairs", "both-orders", "pointwise"),
-        metrics=("exact", "forced"),
-        digest=content_id(["examples"]),
-    )
+    name = "".join(char if char in _NAME else "-" for char in title.lower()).strip("-") or "examples"
+    offered: dict[str, Any] = {"protocols": ("pairs", "both-orders", "pointwise"), "metrics": ("exact", "forced")}
+    return Task(name, title, DataLocation(examples=whole), digest=content_id(["examples"]), **offered)
 
 
 def read_task(text: str, where: str, base: Path | None = None) -> Task:

@@ -71,7 +71,9 @@ def _refusal(name: str, bad: Sequence[BadRow], *, usable: int) -> DataError:
     alike: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in bad:
         alike[row.file, row.problem].append(row.number)
-    shown = "; ".join(f"{_places(*key, numbers)}" for key, numbers in list(alike.items())[:_SHOWN])
+    first = list(alike.items())[:_SHOWN]
+    named = [(f"{file} line" if file else "row", problem, numbers) for (file, problem), numbers in first]
+    shown = "; ".join(f"{numbered(noun, numbers)}: {problem}" for noun, problem, numbers in named)
     hidden = sum(len(numbers) for numbers in list(alike.values())[_SHOWN:])
     count = f"{len(bad)} row{'s' * (len(bad) != 1)}"
     which = f"None of the {count} can be used" if not usable and len(bad) > 1 else f"{count} cannot be used"
@@ -80,10 +82,6 @@ def _refusal(name: str, bad: Sequence[BadRow], *, usable: int) -> DataError:
         steps.append(f"To skip these rows and count them as not judged, add {SKIP}.")
     message = f"{which}: {shown}{f'; and {hidden} more' if hidden else ''}."
     return DataError(f"{name}: {message}" if name else message, next_step=" ".join(steps))
-
-
-def _places(file: str, problem: str, numbers: Sequence[int]) -> str:
-    return f"{numbered(f'{file} line' if file else 'row', numbers)}: {problem}"
 
 
 def numbered(noun: str, numbers: Sequence[int]) -> str:

@@ -112,17 +112,10 @@ def push_dataset(
 def _features(columns: Mapping[str, Kind]) -> dict[str, Any]:
     from datasets import Image, List, Value
 
-    kinds: dict[str, Any] = {
-        "text": Value("string"),
-        "float": Value("float64"),
-        "int": Value("int64"),
-        "bool": Value("bool"),
-        "texts": List(Value("string")),
-        "floats": List(Value("float64")),
-        "image": Image(),
-        "images": List(Image()),
-        "messages": List({"role": Value("string"), "content": Value("string")}),
-    }
+    values = {"text": "string", "float": "float64", "int": "int64", "bool": "bool"}
+    kinds: dict[str, Any] = {kind: Value(name) for kind, name in values.items()} | {"image": Image()}
+    kinds |= {f"{kind}s": List(kinds[kind]) for kind in ("text", "float", "image")}
+    kinds["messages"] = List({"role": Value("string"), "content": Value("string")})
     return {name: kinds[kind] for name, kind in columns.items()}
 
 

@@ -45,7 +45,8 @@ def append_feedback(
     hashes = [files.sha256(content) for content in contents]
     first = len(example.sources)
     try:
-        key = files.content_id([instruction, *_sources(hashes[:first]), *sorted(hashes[first:])])[:32]
+        apart = [hashes[1:first]] if first > 1 else []  # references are set apart from candidates
+        key = files.content_id([instruction, hashes[0], *apart, *sorted(hashes[first:])])[:32]
         files.content_id(dict(context or {}))
     except (TypeError, ValueError) as error:
         raise InputError(f"The context cannot be stored as JSON: {error}.", next_step="Omit it.") from None
@@ -85,8 +86,3 @@ def check_preference(example: Example, preference: str) -> str:
     if not instruction:
         raise InputError("The instruction is empty.", next_step="Enter the requested edit.")
     return instruction
-
-
-def _sources(hashes: list[str]) -> list[Any]:
-    """Return the part of the id of a row that identifies its sources: references are set apart from candidates."""
-    return [hashes[0], hashes[1:]] if len(hashes) > 1 else hashes

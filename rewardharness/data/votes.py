@@ -135,9 +135,9 @@ def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
     merged = [replace(_majority([*(known.get(key) or unknown[key]).values()]), id=key, source_id="") for key in keys]
     agreement = _agreement([each.preference for each in votes.values()] for votes in known.values())
     anonymous = sum(not about[example.id]["voter"] for example in order)
+    only = "and count only where nobody with an account has voted, once per session"
     notes = [
-        f"{len(order)} votes on {len(merged)} edits, merged by majority; {anonymous} of them are anonymous, and count "
-        "only where nobody with an account has voted, once per session."
+        f"{len(order)} votes on {len(merged)} edits, merged by majority; {anonymous} of them are anonymous, {only}."
     ]
     if agreement is not None:
         n = agreement.n

@@ -141,10 +141,9 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
         MissingPackageError: If scikit-image is not installed.
     """
     if pairs < 0 or groups < 0 or pairs + groups == 0 or seed < 0:
-        raise InputError(
-            f"{pairs} pairs, {groups} groups and seed {seed} are not valid for a demo dataset.",
-            next_step="Use at least one pair or group, and a seed of 0 or more.",
-        )
+        step = "Use at least one pair or group, and a seed of 0 or more."
+        message = f"{pairs} pairs, {groups} groups and seed {seed} are not valid for a demo dataset."
+        raise InputError(message, next_step=step)
     plan = _Plan(path, pairs, groups, seed, ties, side)
     lines = generate(path, plan.made_by, partial(_draw, plan), pairs + groups, force, workers, progress)
     if lines:

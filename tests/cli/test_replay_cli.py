@@ -1,4 +1,4 @@
-"""`rh runs replay`: exact for the pixel-based judge, cached for models, what can change. See also `test_every_job`."""
+"""`rh runs replay`: exact for the pixel-based judge, cached for models, what can change; and `test_every_job`."""
 
 import json
 import os

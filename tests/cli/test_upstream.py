@@ -1,12 +1,11 @@
 """Files of TIGER-AI-Lab/RewardHarness: its configuration, its lists of endpoints and its checkpoints."""
 
-import json
 from pathlib import Path
 
 import pytest
+from commands import Rh
 
 from rewardharness.cli.command import parse
-from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.models.open import read_endpoints
 
@@ -74,16 +73,12 @@ def test_arguments_take_precedence_and_fixed_values_are_reported(
         ("gemini: {model: x}\nevolution: 3\n", "evolution is not a mapping"),
     ],
 )
-def test_a_wrong_configuration_is_one_error(
-    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["evolve", "--config", config_file(tmp_path, text)]) == 2
-    assert problem in capsys.readouterr().err
+def test_a_wrong_configuration_is_one_error(text: str, problem: str, tmp_path: Path, rh: Rh) -> None:
+    assert problem in rh("evolve", "--config", config_file(tmp_path, text), status=2).err
 
 
-def test_other_jobs_refuse_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "--config", config_file(tmp_path)]) == 2
-    assert "Use it with rh evolve or rh benchmark." in capsys.readouterr().err
+def test_other_jobs_refuse_it(tmp_path: Path, rh: Rh) -> None:
+    assert "Use it with rh evolve or rh benchmark." in rh("score", "--config", config_file(tmp_path), status=2).err
 
 
 def test_endpoints_are_read_from_a_file(tmp_path: Path) -> None:
@@ -113,11 +108,8 @@ def test_a_file_without_endpoints_is_an_error_that_shows_none_of_it(text: str, p
     assert "secret" not in str(error.value)
 
 
-def test_a_checkpoint_is_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["library", "new", str(tmp_path / "best"), "--skill", "x", "--description", "y"]) == 1
-    capsys.readouterr()
-    assert main(["library", "new", str(tmp_path / "best"), "--copy", "builtin"]) == 0
+def test_a_checkpoint_is_a_library(tmp_path: Path, rh: Rh) -> None:
+    rh("library", "new", str(tmp_path / "best"), "--skill", "x", "--description", "y", status=1)
+    rh("library", "new", str(tmp_path / "best"), "--copy", "builtin")
     (tmp_path / "best" / "metadata.json").write_text('{"iteration": 3, "val_acc": 0.5}', encoding="utf-8")
-    capsys.readouterr()
-    assert main(["library", "show", str(tmp_path / "best"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["entries"]
+    assert rh("library", "show", tmp_path / "best", "--json").json["entries"]

@@ -208,7 +208,7 @@ class MeasuredJudge(Judge):
 def _unmeasured(library: Library) -> str:
     """Return which entries this judge cannot use, as a sentence; empty if it can use all."""
     rubrics = ((entry, entry.rubric.criteria if entry.rubric else ()) for entry in library.entries)
-    names = [entry.name for entry, criteria in rubrics if not any(each.measure for each in (entry, *criteria))]
+    names = [entry.name for entry, criteria in rubrics if not (entry.measure or any(each.measure for each in criteria))]
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     count = f"{len(names)} of {len(library)} entries"
     listed = f"{', '.join(names[:MAX_NAMED])}{more}"

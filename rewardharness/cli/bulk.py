@@ -16,16 +16,15 @@ from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.run import View, run_job
 from rewardharness.data.config import DataConfig
-from rewardharness.jobs import open_job
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import HERE, ClusterConfig
-from rewardharness.runs.job import Job, Progress
 from rewardharness.runs.spending import BudgetConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.bulk.edits_job import EditsJob
     from rewardharness.bulk.job import FilterJob, FilterResult, PairsJob, PairsResult, RankJob, RankResult
+    from rewardharness.runs.job import Job, Progress
 
 _SHOWN = 50
 _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
@@ -128,8 +127,10 @@ class EditsView(View):
 class SamplesView(EditsView):
     """What the command line says about a job whose data may be folders of candidates."""
 
-    def open(self, config: Any, options: RunOptions, settings: Settings, progress: Progress) -> Job[Any, Any]:
+    def open(self, config: Any, options: RunOptions, settings: Settings, progress: "Progress") -> "Job[Any, Any]":
         """Open the job."""
+        from rewardharness.jobs import open_job
+
         if isinstance(config, FilterConfig) and not config.single:
             note_same_name(config.data)
         return open_job(config, settings, folder=options.run_folder, progress=progress)

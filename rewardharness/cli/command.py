@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rewardharness.cli import output
 from rewardharness.cli.output import WRONG_USE
-from rewardharness.cli.upstream import is_upstream, read_upstream
 from rewardharness.errors import DataError, HarnessError, InputError, shell
 from rewardharness.files import RUN_MANIFEST, read_text
 from rewardharness.ranges import Range
@@ -279,6 +278,7 @@ def _checked(options: dict[str, Any], job: str, file: str, given: Collection[str
 
 def _read_config(file: str, job: str) -> tuple[dict[str, Any], bool]:
     """Read options from a YAML or JSON file. Returns them, and whether the file is the configuration of a run."""
+    from rewardharness.cli.upstream import is_upstream, read_upstream
     from rewardharness.jobs import current_options
     from rewardharness.library.yamlsafe import read_yaml
 

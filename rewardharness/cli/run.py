@@ -15,16 +15,15 @@ from rewardharness.cli.output import INTERRUPTED
 from rewardharness.cli.progress import counter, event_printer
 from rewardharness.errors import InputError, shell
 from rewardharness.garbage import collection_paused
-from rewardharness.jobs import JobConfig
-from rewardharness.jobs import open_job as open_config
 from rewardharness.remote.config import ON_THIS_COMPUTER, RAY, ClusterConfig
-from rewardharness.runs.job import Job, Progress
 from rewardharness.settings import Settings
 from rewardharness.waiting import shown
 
 if TYPE_CHECKING:
+    from rewardharness.jobs import JobConfig
     from rewardharness.remote.config import RemoteConfig
     from rewardharness.remote.job import RemotePlan, RemoteRun
+    from rewardharness.runs.job import Job, Progress
     from rewardharness.runs.spending import Cost, SpendingLimits
 
 
@@ -34,8 +33,10 @@ class View:
     strict: ClassVar[bool] = False
     """Whether the question before spending must be answered where there is no terminal, with `--yes`."""
 
-    def open(self, config: Any, options: RunOptions, settings: Settings, progress: Progress) -> Job[Any, Any]:
+    def open(self, config: Any, options: RunOptions, settings: Settings, progress: "Progress") -> "Job[Any, Any]":
         """Open the job."""
+        from rewardharness.jobs import open_job as open_config
+
         note_same_name(config.data)
         return open_config(config, settings, folder=options.run_folder, progress=progress)
 
@@ -64,7 +65,7 @@ class View:
             output.say(f"Results: {folder}   Show them: {shell('rh runs show {}', folder)}")
 
 
-def open_job(config: JobConfig, options: RunOptions, settings: Settings, view: View) -> Job[Any, Any]:
+def open_job(config: "JobConfig", options: RunOptions, settings: Settings, view: View) -> "Job[Any, Any]":
     """Open data, judge and Library, with progress bars and warnings. Nothing is judged."""
     with output.Bars(options.quiet) as bars, collection_paused():
         job = view.open(config, options, settings, bars.show)
@@ -74,7 +75,7 @@ def open_job(config: JobConfig, options: RunOptions, settings: Settings, view: V
 
 
 def run_job(
-    config: JobConfig,
+    config: "JobConfig",
     options: RunOptions,
     settings: Settings,
     view: View,
@@ -122,13 +123,13 @@ def run_job(
     return view.show(job, result, options)
 
 
-def _show_finished(job: Job[Any, Any], result: Any, options: RunOptions, view: View) -> int:
+def _show_finished(job: "Job[Any, Any]", result: Any, options: RunOptions, view: View) -> int:
     if not options.quiet or options.dry_run:
         output.note(f"The run in {job.folder} is complete; nothing is left to judge. --restart starts over.")
     return _show_plan(job, options, view) if options.dry_run else view.show(job, result, options)
 
 
-def _show_plan(job: Job[Any, Any], options: RunOptions, view: View) -> int:
+def _show_plan(job: "Job[Any, Any]", options: RunOptions, view: View) -> int:
     preview = job.preview(restart=options.restart, retry_failed=options.retry_failed)
     if options.json:
         output.emit(preview)
@@ -161,7 +162,7 @@ def _resume_command(options: RunOptions, folder: Path) -> str:
     return shell("rh {}", words)
 
 
-def run_remotely(config: JobConfig, options: RunOptions, where: "RemoteConfig", settings: Settings) -> int:
+def run_remotely(config: "JobConfig", options: RunOptions, where: "RemoteConfig", settings: Settings) -> int:
     """Run a command as a job on the Hub, or follow the job that runs it already. Returns the exit status."""
     from rewardharness.hub.jobs import COMPLETED, JobsClient
     from rewardharness.library.hub import usual_access

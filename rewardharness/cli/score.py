@@ -11,7 +11,6 @@ from rewardharness.cli import output
 from rewardharness.cli.bulk import EditsView
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.confirm import confirm
-from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.run import print_cost, run_job, run_remotely
@@ -19,7 +18,7 @@ from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import LOCAL, ON_THIS_COMPUTER, RAY, RemoteConfig
-from rewardharness.runs.spending import BudgetConfig, Spent
+from rewardharness.runs.spending import BudgetConfig, Cost, Spent
 from rewardharness.schema import LABELS, SOURCES
 from rewardharness.settings import Settings
 from rewardharness.waiting import shown
@@ -151,7 +150,6 @@ def score(
 
 def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settings) -> int:
     """Judge one edit and print the judgment. Returns the exit status."""
-    from rewardharness.judging.batches import expected_cost
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.release_opening import open_reward
     from rewardharness.judgments import judgment_json
@@ -169,7 +167,11 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settin
         references=tuple(ImageInput(f"reference {path}", path) for path in arguments.reference),
     )
     opened = open_reward(arguments, settings, pictures=arguments.save_overlays is not None)
-    cost = expected_cost(opened.judge, [example], opened.library)
+    cost = Cost()
+    if opened.judge.traits.uses_model:
+        from rewardharness.judging.batches import expected_cost
+
+        cost = expected_cost(opened.judge, [example], opened.library)
     release, limits = opened.release, arguments.make_limits(settings)
     if options.dry_run or (cost.requests and not options.quiet):
         print_cost(cost, limits)
@@ -200,6 +202,8 @@ class ScoreView(EditsView):
 
     def show(self, job: "ScoreJob", result: "ScoreResult", options: RunOptions) -> int:
         """Print the report."""
+        from rewardharness.cli.judgment_report import print_report
+
         if options.json:
             output.emit(job.to_json(result))
         else:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rewardharness.data.rows import Progress
 from rewardharness.files import read_jsonl
 from rewardharness.judging.evaluate import Executor, judge_each, run_to_end
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import SubAgent, count_requests
 from rewardharness.judgments import result_line
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
+from rewardharness.runs.job import Progress
 from rewardharness.runs.results import Results, is_due
 from rewardharness.runs.spending import UNLIMITED, Account, Cost, SpendingLimits, ledger_usage
 from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
@@ -78,8 +77,11 @@ def expected_cost(judge: Judge, examples: Iterable[Example], library: Library) -
     """Return the expected requests and tokens of judging examples; none without a model."""
     requests = images = crops = 0
     instructions = set()
-    if not isinstance(judge, SubAgent):
+    if not judge.traits.uses_model:
         return Cost()
+    from rewardharness.judging.subagent import SubAgent
+
+    assert isinstance(judge, SubAgent)
     for example in examples:
         count, units = judge.estimate_cost(example), judge.presentations(example.labels)
         requests, crops = requests + count, crops + judge.estimate_crops(example)
@@ -158,6 +160,8 @@ async def judge_within(
         account.settle(str(key[0]), judgment.usage)
         on_judgment(key[1], example, judgment)
         outage.watch(judgment)
+
+    from rewardharness.judging.subagent import count_requests
 
     numbered = (((number, key), example) for number, (key, example) in enumerate(items))
     going = True

@@ -5,10 +5,8 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rewardharness.data.source import Dataset
-from rewardharness.data.values import read_data
 from rewardharness.errors import InputError
 from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.evaluate import Executor, evaluate
@@ -26,6 +24,9 @@ from rewardharness.schema import (
 )
 from rewardharness.settings import Settings
 from rewardharness.views import data_frame
+
+if TYPE_CHECKING:
+    from rewardharness.data.source import Dataset
 
 
 class Judge(JudgeProtocol):
@@ -143,6 +144,8 @@ class Judge(JudgeProtocol):
             InputError: If the judge or the Library is for another task.
         """
         settings = Settings.from_env()
+        from rewardharness.data.values import read_data
+
         dataset = read_data(data, settings, fields=fields, skip_bad_rows=skip_bad_rows)
         opened = open_library(settings.library if library is None else library)
         check_task(dataset.task, self, opened)
@@ -155,7 +158,7 @@ class Judge(JudgeProtocol):
 class ScoredDataset:
     """Judgments of a dataset, in its order. Behaves like a sequence of them."""
 
-    dataset: Dataset
+    dataset: "Dataset"
     judgments: tuple[Judgment, ...]
 
     @property

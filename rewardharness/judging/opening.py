@@ -5,23 +5,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from operator import not_
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import InputError
-from rewardharness.judging.baselines import BASELINES, BaselineJudge
 from rewardharness.judging.cache import JudgmentCache, MemoryCache
 from rewardharness.judging.calibration import ConfidenceCalibration, load_calibration, shipped_calibration
 from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
-from rewardharness.judging.scored_elsewhere import read_scores
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.models.limits import EndpointSettings
-from rewardharness.models.open import open_model
-from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.judging.subagent import SubAgent
 
 FILE = "file:"
 """Prefix of the specification of a judge that reads scores from a file."""
@@ -131,7 +128,12 @@ def _cache(config: JudgeConfig, settings: Settings) -> JudgmentCache | None:
 
 def _open_model(
     config: JudgeConfig, settings: Settings, model: ModelJudgeConfig, limits: Mapping[str, Any], pictures: bool
-) -> SubAgent:
+) -> "SubAgent":
+    from rewardharness.judging.llm_router import LLMRouter
+    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.models.open import open_model
+    from rewardharness.models.openai_compatible import OpenAICompatibleModel
+
     given = {"retries": config.retries, "request_timeout": config.request_timeout}
     limits = {**{name: value for name, value in given.items() if value is not None}, **limits}
     endpoint = EndpointSettings(send_once=True, **limits)
@@ -143,6 +145,9 @@ def _open_model(
 
 def _open_other(spec: str, model: ModelJudgeConfig) -> Judge:
     """Open a baseline, or scores in a file."""
+    from rewardharness.judging.baselines import BASELINES, BaselineJudge
+    from rewardharness.judging.scored_elsewhere import read_scores
+
     if model.evidence:
         step = "Leave out the measured evidence, or judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
         raise InputError(f"Measured evidence is for models, and {spec} is none.", next_step=step)

@@ -2,22 +2,23 @@
 
 import re
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rewardharness.errors import InputError, ReleaseError
 from rewardharness.judging.calibration import load_calibration
 from rewardharness.judging.config import MEASURED, JudgeConfig, ReleaseConfig, RewardConfig
-from rewardharness.judging.deployments import find_release
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.opening import open_judge
-from rewardharness.judging.release import Release, check_installed, judge_name
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
+if TYPE_CHECKING:
+    from rewardharness.judging.release import Release
 
-def open_release(release: Release, settings: Settings, config: JudgeConfig = JudgeConfig(), **options: Any) -> Judge:
+
+def open_release(release: "Release", settings: Settings, config: JudgeConfig = JudgeConfig(), **options: Any) -> Judge:
     """Open the judge of a release; its Library is `release.library`. No request is sent.
 
     Args:
@@ -31,6 +32,8 @@ def open_release(release: Release, settings: Settings, config: JudgeConfig = Jud
         ReleaseError: If this installation or the specified judge differs from the release; names the difference.
         InputError: If an address or a key is missing.
     """
+    from rewardharness.judging.release import check_installed
+
     check_installed(release)
     router = None if release.router is None else _spelling(release.router, config.router, "", "router")
     spec = _spelling(release.judge, config.judge, settings.judge, "judge")
@@ -50,7 +53,7 @@ class OpenedJudge(NamedTuple):
 
     judge: Judge
     library: Library
-    release: Release | None
+    release: "Release | None"
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -79,7 +82,7 @@ def open_reward(config: RewardConfig, settings: Settings, *, pictures: bool = Fa
 
 
 def open_reward_judge(
-    config: RewardConfig, library: Library, release: Release | None, settings: Settings, **options: Any
+    config: RewardConfig, library: Library, release: "Release | None", settings: Settings, **options: Any
 ) -> Judge:
     """Open the judge for a Library, or for the release that it comes from; see `open_reward`."""
     options |= {"allow_ungradable": config.allow_ungradable, "critique": getattr(config, "critique", False)}
@@ -93,7 +96,7 @@ def open_reward_judge(
     return judge
 
 
-def pinned_release(config: ReleaseConfig, settings: Settings) -> Release | None:
+def pinned_release(config: ReleaseConfig, settings: Settings) -> "Release | None":
     """Load the release of a configuration; None if it has none.
 
     Raises:
@@ -102,6 +105,8 @@ def pinned_release(config: ReleaseConfig, settings: Settings) -> Release | None:
     """
     if config.release is None:
         return None
+    from rewardharness.judging.deployments import find_release
+
     release = find_release(config.release, settings)
     values = {field.name: getattr(config, field.name, None) for field in fields(ModelJudgeConfig)}
     pinned = {"ties": release.settings["ties"]} if release.model is None else vars(release.model)
@@ -150,6 +155,8 @@ def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:
 
 
 def _named(spec: str) -> str:
+    from rewardharness.judging.release import judge_name
+
     try:
         return judge_name(spec)
     except InputError:

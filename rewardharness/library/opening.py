@@ -9,9 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rewardharness.files import recover_folder
-from rewardharness.library.check import Problem, check_folder
-from rewardharness.library.hub import pull_spec
-from rewardharness.library.presets import SUFFIXES, read_presets
+from rewardharness.library.problems import Problem
 from rewardharness.library.store import EMPTY, Library, ReplaceEntry
 
 BUILTIN = "builtin"
@@ -50,10 +48,15 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
     path = Path(spec).expanduser()
     if str(spec) == EMPTY_SPEC and not path.exists():
         return EMPTY
-    if path.suffix.lower() in SUFFIXES and path.is_file():
-        return read_presets(path, instructions)
+    if path.is_file():
+        from rewardharness.library.presets import SUFFIXES, read_presets
+
+        if path.suffix.lower() in SUFFIXES:
+            return read_presets(path, instructions)
     recover_folder(path)
     if not path.exists():
+        from rewardharness.library.hub import pull_spec
+
         pulled = pull_spec(str(spec))
         if pulled is not None:
             for note in pulled.notes:
@@ -77,6 +80,9 @@ def check_library(
         LibraryError: If the Library is on the Hub and cannot be reached, or is invalid.
         MissingPackageError: If the Library is on the Hub and `huggingface_hub` is not installed.
     """
+    from rewardharness.library.check import check_folder
+    from rewardharness.library.hub import pull_spec
+
     path = Path(spec).expanduser()
     with ExitStack() as stack:
         if spec in INCLUDED:

@@ -6,7 +6,6 @@ from typing import Literal
 
 from rewardharness.codec import SENDS, TEXT, WRITES
 from rewardharness.errors import InputError
-from rewardharness.hub.repository import is_repo
 
 LOCAL: Literal["local"] = "local"
 RAY: Literal["ray"] = "ray"
@@ -49,8 +48,11 @@ class RemoteConfig(ClusterConfig):
         given = [name for name in ("flavor", "namespace", "image", "push_to") if getattr(self, name)]
         if not self.is_remote and given:
             raise InputError(f"--{given[0].replace('_', '-')} is for a job on the Hub.", next_step="Add --on hf-jobs.")
-        if self.push_to and not is_repo(self.push_to):
-            raise InputError(f"--push-to {self.push_to[:100]!r} is not a repository.", next_step="Write ORG/NAME.")
+        if self.push_to:
+            from rewardharness.hub.repository import is_repo
+
+            if not is_repo(self.push_to):
+                raise InputError(f"--push-to {self.push_to[:100]!r} is not a repository.", next_step="Write ORG/NAME.")
         _ = self.seconds
 
     @property

@@ -94,7 +94,7 @@ def test_a_dry_run_tells_what_it_would_take_and_does_nothing(
     before = contents(place)
     plan = told(capsys, words(job, "--dry-run"))
     cost = plan["cost"] if job == "evolve" else plan
-    assert cost["requests"] == 0 and plan["folder" if job != "shards" else "fields"]
+    assert cost["requests"] == 0 and plan["folder" if job != "shards" else "parts"]
     assert job == "evolve" or (cost["judgments"], cost["known"]) == (LINES.get(job, PAIRS), 0)
     assert main(words(job, "--dry-run")) == 0
     assert contents(place) == before

@@ -52,7 +52,7 @@ def run_task(
     """
     settings = Settings.from_env()
     if where.is_remote:
-        return run_remotely(config, options, where, settings)
+        return run_remotely(config, options, where, settings, VIEW)
     return run_job(config, options, settings, VIEW, where)
 
 

@@ -63,7 +63,7 @@ def evolve(
     """
     settings = Settings.from_env()
     if where.is_remote:
-        return run_remotely(config, options, where, settings)
+        return run_remotely(config, options, where, settings, VIEW)
     if options.check:
         return estimate_gain(config, options, settings, where)
     return run_job(config, options, settings, VIEW, where)

@@ -162,7 +162,9 @@ def _resume_command(options: RunOptions, folder: Path) -> str:
     return shell("rh {}", words)
 
 
-def run_remotely(config: "JobConfig", options: RunOptions, where: "RemoteConfig", settings: Settings) -> int:
+def run_remotely(
+    config: "JobConfig", options: RunOptions, where: "RemoteConfig", settings: Settings, view: View
+) -> int:
     """Run a command as a job on the Hub, or follow the job that runs it already. Returns the exit status."""
     from rewardharness.hub.jobs import COMPLETED, JobsClient
     from rewardharness.library.hub import usual_access
@@ -186,18 +188,17 @@ def run_remotely(config: "JobConfig", options: RunOptions, where: "RemoteConfig"
         if status.stage == COMPLETED:
             output.note(f"The job of {plan.folder} has completed. --restart starts over.")
         if status.stage == COMPLETED or not status.ended:
-            return follow_job(plan.folder, settings, options)
+            return follow_job(plan.folder, settings, view, options)
     if not options.quiet:
         _print_plan(plan, short=True)
     confirm(True, options.yes, "Choose a cheaper --flavor or a shorter --timeout")
     run = start_job(plan, client)
     output.note(f"Job {run.job}: {run.url}")
-    return follow_job(plan.folder, settings, options)
+    return follow_job(plan.folder, settings, view, options)
 
 
-def follow_job(folder: Path, settings: Settings, options: RunOptions = NO_OPTIONS) -> int:
+def follow_job(folder: Path, settings: Settings, view: View, options: RunOptions = NO_OPTIONS) -> int:
     """Print the log of the job of a run folder until it ends, fetch the run folder, and print the result."""
-    from rewardharness.cli.replay import VIEWS
     from rewardharness.remote.job import Follower, client_of, end_of
 
     run = _job_of(folder)
@@ -210,7 +211,7 @@ def follow_job(folder: Path, settings: Settings, options: RunOptions = NO_OPTION
         return INTERRUPTED
     output.note(f"Job {run.job}: {run.stage.lower()}; {run.cost}.")
     end_of(run, folder)
-    VIEWS[str(run.asked["job"])].show_folder(folder, options)
+    view.show_folder(folder, options)
     if run.push_to and not options.json:
         output.say(f"Library on the Hub: {run.push_to}")
     return 0

@@ -284,7 +284,12 @@ def follow(run: str, /) -> int:
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
     if remote is not None and not is_running(remote):
-        return follow_job(remote, settings)
+        from rewardharness.cli.replay import VIEWS
+        from rewardharness.remote.job import read_remote
+
+        about = read_remote(remote)
+        assert about is not None
+        return follow_job(remote, settings, VIEWS[str(about.asked["job"])])
     folder = _find(str(remote or run), settings)
     printed, show_progress, status = 0, counter(), read_status(folder)
     while True:

@@ -138,7 +138,7 @@ def score(
         step = f"Leave out --output{ray}" if config.data else "Name a dataset"
         raise UsageError(f"--on {where.on} is for a dataset in a run folder.", next_step=f"{step}, or leave out --on.")
     if where.is_remote:
-        return run_remotely(config.job, options, where, settings)
+        return run_remotely(config.job, options, where, settings, VIEW)
     if config.output is not None:
         from rewardharness.cli.shards import run_shards
 

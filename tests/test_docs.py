@@ -40,6 +40,7 @@ from rewardharness.benchmark.task import open_task
 from rewardharness.cli.command import COMMANDS, complete, load_app, parse
 from rewardharness.cli.main import main
 from rewardharness.data import opening
+from rewardharness.demo import dataset
 from rewardharness.errors import InputError
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import RemoveEntry
@@ -318,12 +319,12 @@ def desk(made: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     folder = made.parent / f"work-{len(list(made.parent.iterdir()))}"
     folder.mkdir()
     (Path(os.environ["RH_HOME"]) / "cache").symlink_to(made / "cache")  # equal images are measured once
-    generate = opening._generate
+    make_demo = dataset.make_demo
 
-    def drawn(spec: str, folder: Path, *more: Any) -> None:
-        draw_pairs(folder, 8) if spec == opening.DEMO else generate(spec, folder, *more)
+    def drawn(folder: Path, **more: Any) -> None:
+        draw_pairs(folder, 8) if folder.name.startswith(f"{opening.DEMO}-") else make_demo(folder, **more)
 
-    monkeypatch.setattr(opening, "_generate", drawn)
+    monkeypatch.setattr(dataset, "make_demo", drawn)
     monkeypatch.setattr(opening, "ATTACK_CASES", 2)
     monkeypatch.setattr(remote_job, "POLL", 0.3)
     terminal = io.StringIO("y\n" * 100)  # a user who answers yes

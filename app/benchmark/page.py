@@ -196,7 +196,7 @@ def _row(value: str) -> Row:
     return name, key
 
 
-class BenchmarkView(Widgets):
+class BenchmarkPanel(Widgets):
     """The widgets, drawn in the context of `draw_runs`."""
 
     def __init__(self, services: BenchmarkServices) -> None:
@@ -267,7 +267,7 @@ ARROWS = """() => {
 """On the buttons that step through questions, the arrow keys do so too."""
 
 
-class BenchmarkEvents(RunEvents[BenchmarkStatus, BenchmarkView]):
+class BenchmarkEvents(RunEvents[BenchmarkStatus, BenchmarkPanel]):
     """Handlers of the Benchmark tab. Holds nothing of any visitor."""
 
     name, title, parameter = "benchmark", "Benchmark", "benchmark"
@@ -334,5 +334,5 @@ def build_benchmark_tab(services: AppServices) -> None:
     markup(views.introduction(local=services.local), elem_id="benchmark-introduction")
     form, panel = BenchmarkForm(services), RunPanel(services, "benchmark")
     with panel.area:
-        view = BenchmarkView(services.benchmarks)
+        view = BenchmarkPanel(services.benchmarks)
     BenchmarkEvents(services, services.benchmarks, form, panel, view).connect()

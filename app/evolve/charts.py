@@ -20,7 +20,7 @@ AUDIT = 92
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class ChartPoint:
     """State of a run after a number of tested edits."""
 
     tried: int
@@ -48,19 +48,19 @@ class _Frame:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(1.0, max(0.0, share)), 1)
 
 
-def points(run: EvolutionStatus) -> list[CurvePoint]:
+def points(run: EvolutionStatus) -> list[ChartPoint]:
     """Return the state of a run after each decision; the first is the starting Library."""
     judged = run.first
     if judged is None:
         return []
-    found = [CurvePoint(0, _share(judged.accuracy), int(judged.judged + judged.failed), 0)]
+    found = [ChartPoint(0, _share(judged.accuracy), int(judged.judged + judged.failed), 0)]
     for event in run.events:
         if isinstance(event, Decided):
-            found.append(CurvePoint(len(found), _share(event.accuracy), event.spent.judgments, event.version))
+            found.append(ChartPoint(len(found), _share(event.accuracy), event.spent.judgments, event.version))
     return found
 
 
-def accuracy_chart(found: Sequence[CurvePoint], audit: HeldOutReport | None = None) -> str:
+def accuracy_chart(found: Sequence[ChartPoint], audit: HeldOutReport | None = None) -> str:
     """Draw the accuracy on the training examples after each edit; a dot is an accepted edit.
 
     Args:
@@ -93,7 +93,7 @@ def accuracy_chart(found: Sequence[CurvePoint], audit: HeldOutReport | None = No
     return _picture(body, "Accuracy on the training examples after each tested edit")
 
 
-def judgments_chart(found: Sequence[CurvePoint]) -> str:
+def judgments_chart(found: Sequence[ChartPoint]) -> str:
     """Draw the number of judgments after each edit; empty without points."""
     if not found:
         return ""
@@ -105,7 +105,7 @@ def judgments_chart(found: Sequence[CurvePoint]) -> str:
     return _picture(body, "Judgments after each tested edit")
 
 
-def accuracy(found: Sequence[CurvePoint], audit: HeldOutReport | None = None) -> str:
+def accuracy(found: Sequence[ChartPoint], audit: HeldOutReport | None = None) -> str:
     """Return the accuracy chart with a legend."""
     words = "Accuracy on the training examples; a dot is an accepted edit."
     if audit is not None:
@@ -113,7 +113,7 @@ def accuracy(found: Sequence[CurvePoint], audit: HeldOutReport | None = None) ->
     return _framed(accuracy_chart(found, audit), "Accuracy", words)
 
 
-def judgments(found: Sequence[CurvePoint]) -> str:
+def judgments(found: Sequence[ChartPoint]) -> str:
     """Return the chart of judgments with a legend."""
     return _framed(judgments_chart(found), "Judgments", "One judgment is one example with one Library.")
 

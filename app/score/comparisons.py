@@ -16,7 +16,7 @@ from gradio.utils import get_upload_folder
 from PIL import Image, UnidentifiedImageError
 
 from app.library.libraries import Choice
-from app.score.judges import BY_MEASURING, JudgeChoice, Spent, Used
+from app.score.judges import BY_MEASURING, AnswerCost, JudgeChoice, Used
 from rewardharness.judging.evaluate import Cancel, evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.model_config import ModelJudgeConfig
@@ -59,7 +59,7 @@ class ModelRun:
     how: ModelJudgeConfig
     showings: tuple[OrderProgress, ...]
     """All presentations, in order; those not started have no steps."""
-    spent: Spent
+    spent: AnswerCost
 
 
 class Running:
@@ -131,7 +131,7 @@ class Running:
         usage = replace(self._usage, seconds=(self._ended or time.monotonic()) - self._began)
         cached = self._agent.cache.hits if self._agent.cache is not None else 0
         progress = tuple(OrderProgress(showing, steps) for showing, steps in self._steps.items())
-        return ModelRun(self._agent.settings, progress, Spent(usage, cached, self._price))
+        return ModelRun(self._agent.settings, progress, AnswerCost(usage, cached, self._price))
 
     def used(self, choice: JudgeChoice) -> Used | None:
         """Return the model for the next comparison; None for the pixel-based judge, and before its end."""

@@ -105,7 +105,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Spent:
+class AnswerCost:
     """What a comparison took."""
 
     usage: Usage = Usage()

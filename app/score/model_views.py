@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app.markup import SHORT, block, bullets, callout, count, document, escape, hashed, notice, paragraph, table, whole
 from app.score.comparisons import ModelRun
-from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
+from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, AnswerCost
 from app.score.releases import Fixed
 from app.score.views import listed, verdict_section, warnings
 from app.viewer.chain_views import last_thought, showing_title, swapped
@@ -104,14 +104,14 @@ def status(run: ModelRun) -> str:
     return block(f'<p class="faint">{answered} of {len(run.showings)} answers · {_taken(run.spent)}</p>')
 
 
-def _taken(spent: Spent) -> str:
+def _taken(spent: AnswerCost) -> str:
     """Format seconds, calls and tokens."""
     usage = spent.usage
     calls = count(usage.calls, "call")
     return f"{usage.seconds:.0f} s · {calls} · {usage.input_tokens:,} tokens in · {usage.output_tokens:,} tokens out"
 
 
-def spent(spent: Spent) -> str:
+def spent(spent: AnswerCost) -> str:
     """Format time, calls, tokens, cost and cached answers of a comparison, as markup."""
     parts = [_taken(spent), _cost(spent)] if spent.usage.calls else [f"{spent.usage.seconds:.0f} s", "no calls"]
     if spent.remembered:
@@ -120,7 +120,7 @@ def spent(spent: Spent) -> str:
     return f'<p class="faint spent">{" · ".join(parts)}</p>'
 
 
-def _cost(spent: Spent) -> str:
+def _cost(spent: AnswerCost) -> str:
     cost = spent.cost
     if cost is None:
         return "cost unknown: " + ("no price is set" if spent.price is None else "the server does not count tokens")

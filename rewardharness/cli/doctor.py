@@ -33,7 +33,7 @@ PACKAGES: tuple[tuple[str, str, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Check:
+class InstallationCheck:
     """One line of the report."""
 
     name: str
@@ -63,7 +63,7 @@ def doctor(*, judge: str | None = None, download: bool = False, json: bool = Fal
         json: Print one JSON object.
     """
     settings = Settings.from_env()
-    checks = [Check("python", "ok", ".".join(map(str, sys.version_info[:3])))]
+    checks = [InstallationCheck("python", "ok", ".".join(map(str, sys.version_info[:3])))]
     checks += [*_packages(), *_home(settings), *_library(settings), *_encoders(download)]
     checks += [] if settings.space else _local_servers()
     if judge is not None:
@@ -82,42 +82,44 @@ def doctor(*, judge: str | None = None, download: bool = False, json: bool = Fal
     return 1 if broken else 0
 
 
-def _packages() -> Iterator[Check]:
+def _packages() -> Iterator[InstallationCheck]:
     from importlib.metadata import PackageNotFoundError, version
 
     for package, extra, purpose in PACKAGES:
         try:
-            yield Check(package, "ok", f"{version(package)}, for {purpose}")
+            yield InstallationCheck(package, "ok", f"{version(package)}, for {purpose}")
         except PackageNotFoundError:
             error = MissingPackageError(package, extra, purpose)
             next_step = error.next_step if extra else "Reinstall this project in a clone with: pip install -e ."
-            yield Check(package, "missing" if extra else "problem", f"not installed, for {purpose}", next_step)
+            yield InstallationCheck(
+                package, "missing" if extra else "problem", f"not installed, for {purpose}", next_step
+            )
 
 
-def _home(settings: Settings) -> Iterator[Check]:
+def _home(settings: Settings) -> Iterator[InstallationCheck]:
     from rewardharness.files import write_text
 
     probe = settings.home / ".doctor"
     try:
         write_text(probe, "ok\n")
         probe.unlink()
-        yield Check("state folder", "ok", str(settings.home))
+        yield InstallationCheck("state folder", "ok", str(settings.home))
     except OSError as error:
         step = "Set RH_HOME to a folder you may write to."
-        yield Check("state folder", "problem", f"{settings.home}: {error.strerror}", step)
+        yield InstallationCheck("state folder", "problem", f"{settings.home}: {error.strerror}", step)
 
 
-def _library(settings: Settings) -> Iterator[Check]:
+def _library(settings: Settings) -> Iterator[InstallationCheck]:
     from rewardharness.library.opening import open_library
 
     try:
         library = open_library(settings.library)
-        yield Check("library", "ok", f"{settings.library}: {entry_counts(library)}, id {library.id[:12]}")
+        yield InstallationCheck("library", "ok", f"{settings.library}: {entry_counts(library)}, id {library.id[:12]}")
     except HarnessError as error:
-        yield Check.of("library", error)
+        yield InstallationCheck.of("library", error)
 
 
-def _encoders(download: bool) -> Iterator[Check]:
+def _encoders(download: bool) -> Iterator[InstallationCheck]:
     """Report whether the encoders of learned measures are named and on this machine."""
     from rewardharness.measure.encoders import VARIABLES, encoder, missing_package, named_encoder
     from rewardharness.measure.learned import ROLES
@@ -127,20 +129,20 @@ def _encoders(download: bool) -> Iterator[Check]:
         try:
             files = named_encoder(role)
             if files is None:
-                yield Check(variable, "missing", f"not set, {purpose} (optional)")
+                yield InstallationCheck(variable, "missing", f"not set, {purpose} (optional)")
             elif package := missing_package():
                 raise MissingPackageError(package, "learned", "learned measures")
             elif download or files.folder is not None or files.local():
                 encoder(role)
-                yield Check(variable, "ok", f"{files.repo or files.folder}, {purpose}")
+                yield InstallationCheck(variable, "ok", f"{files.repo or files.folder}, {purpose}")
             else:
                 step = "The first use downloads it; to do so now: rh doctor --download"
-                yield Check(variable, "missing", f"{files.repo}: not downloaded, {purpose}", step)
+                yield InstallationCheck(variable, "missing", f"{files.repo}: not downloaded, {purpose}", step)
         except HarnessError as error:
-            yield Check.of(variable, error)
+            yield InstallationCheck.of(variable, error)
 
 
-def _local_servers() -> Iterator[Check]:
+def _local_servers() -> Iterator[InstallationCheck]:
     """Report the model servers on this computer, and how to judge with them."""
     from rewardharness.errors import shown
     from rewardharness.models.local import PORTS, find_local_servers
@@ -148,16 +150,16 @@ def _local_servers() -> Iterator[Check]:
     found = find_local_servers()
     if not found:
         usual = ", ".join(f"{name} ({port})" for name, port in PORTS.items())
-        yield Check("local servers", "missing", f"none on the usual ports: {usual} (optional)")
+        yield InstallationCheck("local servers", "missing", f"none on the usual ports: {usual} (optional)")
     told = {True: "accepts images", False: "no images: cannot judge edits", None: "does not say if it accepts images"}
     for server in found:
         names = [f"{shown(model.name)} ({told[model.images]})" for model in server.models]
         seeing = next((shown(model.name) for model in server.models if model.images is not False), None)
         step = f"Judge with it: --judge {server.kind}:{seeing}@{server.url}" if seeing else ""
-        yield Check(f"local server at {server.url}", "ok", ", ".join(names) or "serves no model", step)
+        yield InstallationCheck(f"local server at {server.url}", "ok", ", ".join(names) or "serves no model", step)
 
 
-def _judge(spec: str, settings: Settings) -> Iterator[Check]:
+def _judge(spec: str, settings: Settings) -> Iterator[InstallationCheck]:
     """Open a judge and query it."""
     from rewardharness.judging.opening import open_judge
     from rewardharness.judging.subagent import model_judge
@@ -167,36 +169,36 @@ def _judge(spec: str, settings: Settings) -> Iterator[Check]:
         judge = open_judge(spec, settings, no_cache=True)
         agent = model_judge(judge)
         if agent is None:
-            yield Check("judge", "ok", f"{judge.name}: needs no server")
+            yield InstallationCheck("judge", "ok", f"{judge.name}: needs no server")
             return
         found = asyncio.run(agent.check())
         if isinstance(found, Reply):
-            yield Check("judge", "ok", f"{judge.name} answers, in {found.seconds:.1f} s")
+            yield InstallationCheck("judge", "ok", f"{judge.name} answers, in {found.seconds:.1f} s")
             return
-        yield Check("judge", "ok", judge.name)
+        yield InstallationCheck("judge", "ok", judge.name)
         if judge.name.partition(":")[0] in SERVICE_KEYS and not spec.partition("@http")[1]:
-            yield Check("key", "ok", "is set (not shown)")
+            yield InstallationCheck("key", "ok", "is set (not shown)")
         else:
             key = "is set (not shown)" if settings.api_key else "is not set; some servers need none"
-            yield Check("key", "ok", f"RH_API_KEY {key}")
+            yield InstallationCheck("key", "ok", f"RH_API_KEY {key}")
         for probe in found:
             yield from _endpoint(probe, judge.name.partition(":")[2])
     except HarnessError as error:
-        yield Check.of("judge", error)
+        yield InstallationCheck.of("judge", error)
 
 
-def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
+def _endpoint(found: "Probe", name: str) -> Iterator[InstallationCheck]:
     """Report what an endpoint supports, and the next step for what it does not."""
     at, can = found.endpoint, found.capabilities
     if found.error is not None:
         unknown = found.error.code == "model_not_found"
         step = "Use a name that it serves, or serve this model." if unknown else found.error.next_step
-        yield Check(at, "problem", found.error.message, step)
+        yield InstallationCheck(at, "problem", found.error.message, step)
     if can is None:
         return
     served = f"serves {name}" if name in can.models else f"answers as {name}, which it does not list"
     version = f", {can.fingerprint}" if can.fingerprint else ""
-    yield Check(at, "ok", f"{served}; {found.seconds:.2f} s for some small requests{version}")
+    yield InstallationCheck(at, "ok", f"{served}; {found.seconds:.2f} s for some small requests{version}")
     for what, there, good, bad, step in (
         (
             "vision",
@@ -244,4 +246,8 @@ def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
         ),
     ):
         missing: Literal["problem", "missing"] = "problem" if what in {"vision", "requests"} else "missing"
-        yield Check(f"{at} {what}", "ok", good) if there else Check(f"{at} {what}", missing, bad, step)
+        yield (
+            InstallationCheck(f"{at} {what}", "ok", good)
+            if there
+            else InstallationCheck(f"{at} {what}", missing, bad, step)
+        )

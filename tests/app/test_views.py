@@ -15,7 +15,7 @@ from app.library import hub_views
 from app.library import views as library_views
 from app.score import model_views, views
 from app.score.comparisons import ModelRun, OrderProgress, recorded_orders
-from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
+from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, AnswerCost
 from app.viewer import chain_views
 from app.vote import views as vote_views
 from app.vote.feedback import Stored
@@ -289,7 +289,7 @@ FIRST = OrderProgress(
     ),
 )
 SECOND = OrderProgress(PresentationOrder(("B", "A")), (ChainStep("think", "Shown as: B as A, A as B."), answer("A")))
-RUN = ModelRun(ModelJudgeConfig(), (FIRST, SECOND), Spent(Usage(3, 12345, 678, 4.2)))
+RUN = ModelRun(ModelJudgeConfig(), (FIRST, SECOND), AnswerCost(Usage(3, 12345, 678, 4.2)))
 SCORES = {"A": Scores(2, 3, 0.5), "B": Scores(4, 3, 0.8)}
 JUDGED = Judgment(
     "x", "vllm:m", "chain, both orders", "0123456789abcdef", preference="B", ranking=(("B",), ("A",)), margin=1.0,
@@ -390,12 +390,12 @@ def test_a_lead_means_something_else_in_each_protocol() -> None:
 
 def test_what_it_took_in_words() -> None:
     for spent, words in (
-        (Spent(Usage(2, 1_000_000, 500_000), price=(1.0, 4.0)), "about $3.00"),
-        (Spent(Usage(2, 1000, 10), price=(1.0, 1.0)), "about $0.0010"),
-        (Spent(Usage(2, 1000, 10), price=(0.0, 0.0)), "free of charge"),
-        (Spent(Usage(2, 0, 0), price=(1.0, 1.0)), "cost unknown: the server does not count tokens"),
-        (Spent(Usage(seconds=0.1), 2), "no calls · 2 answers were cached and free"),
-        (Spent(Usage(1, 5, 5), 1), "5 tokens out · cost unknown: no price is set · 1 answer was cached"),
+        (AnswerCost(Usage(2, 1_000_000, 500_000), price=(1.0, 4.0)), "about $3.00"),
+        (AnswerCost(Usage(2, 1000, 10), price=(1.0, 1.0)), "about $0.0010"),
+        (AnswerCost(Usage(2, 1000, 10), price=(0.0, 0.0)), "free of charge"),
+        (AnswerCost(Usage(2, 0, 0), price=(1.0, 1.0)), "cost unknown: the server does not count tokens"),
+        (AnswerCost(Usage(seconds=0.1), 2), "no calls · 2 answers were cached and free"),
+        (AnswerCost(Usage(1, 5, 5), 1), "5 tokens out · cost unknown: no price is set · 1 answer was cached"),
     ):
         says(model_views.stopped(replace(RUN, spent=spent)), words)
     says(model_views.stopped(None), "StoppedNothing was judged. Your images are still here.")

@@ -26,7 +26,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import open_judge
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
-from rewardharness.serving.client import ClientSettings, RewardClient
+from rewardharness.serving.client import AsyncRewardClient, ClientSettings, RewardClient
 from rewardharness.serving.client_http import USUAL
 from rewardharness.serving.client_wire import Ask, ImageLike
 from rewardharness.serving.in_process import InProcessRewards
@@ -175,15 +175,29 @@ class EditReward(_ServedReward):
 class AsyncEditReward(_ServedReward):
     """The same as `EditReward`, asynchronous: TRL awaits it together with its other asynchronous rewards."""
 
+    _asked: AsyncRewardClient | None = None
+    """Belongs to the loop of the calls; none before the first."""
+
     async def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Score completions; see `EditReward`."""
         asks = self._asks(prompts, completions, columns)
-        rewards = await asyncio.to_thread(self._client.score, [ask for ask in asks if ask is not None])
+        wanted = [ask for ask in asks if ask is not None]
+        if isinstance(self._client, InProcessRewards):
+            rewards = await asyncio.to_thread(self._client.score, wanted)
+        else:
+            self._asked = self._asked or self._client.asynchronous()
+            rewards = await self._asked.score(wanted)
         return _put_back(asks, rewards, columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_asked": None}
 
     async def close(self) -> None:
         """Close all connections; the next call opens new ones."""
-        await asyncio.to_thread(self._client.close)
+        if self._asked is not None:
+            await self._asked.close()
+            self._asked = None
+        self._client.close()
 
 
 def _put_back(

@@ -147,7 +147,8 @@ class RunForm(JobForm):
         label, info, example = PLACES.get(kind, PLACES[FOLDER])
         visible = kind in PLACES
         place = gr.Textbox(label=label, info=info, placeholder=example, visible=visible, value="")
-        columns, start = gr.Textbox(visible=visible), gr.Radio(visible=kind == DEMO)
+        start = gr.Radio(visible=kind == DEMO and self.services.settings.library == BUILTIN)
+        columns = gr.Textbox(visible=visible)
         return {self.fields["start"]: start, self.fields["place"]: place, self.fields["columns"]: columns}
 
     def choose_proposer(self, kind: str) -> Updates:
@@ -192,8 +193,9 @@ def _draw_data(services: AppServices) -> dict[str, Any]:
         placeholder="source=original\ncandidates=left,right\npreference=vote", lines=2, max_lines=8, max_length=2000,
         visible=False,
     )  # fmt: skip
-    starts = [("Half of the built-in criteria, to see evolution work", THIN), ("The chosen Library, to improve it", "")]
-    start = gr.Radio(starts, value=THIN, label="Start from", elem_id="evolve-start")
+    starts = [("Half of the built-in criteria, to see evolution work", THIN), ("The whole Library, to improve it", "")]
+    ours = services.settings.library == BUILTIN
+    start = gr.Radio(starts, value=THIN if ours else "", label="Start from", elem_id="evolve-thin", visible=ours)
     corrections = gr.Checkbox(
         True, label="Use my corrected labels", info="From “Labels to check”, if there are any for this data.",
         visible=local, elem_id="evolve-corrections",

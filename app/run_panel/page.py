@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.library.chooser import Chooser
-from app.library.libraries import ANONYMOUS, Choice, Visitor
+from app.library.libraries import ANONYMOUS, BUILTIN, Choice, Visitor
 from app.run_panel import views
 from app.run_panel.new_jobs import NewJob
 from app.score.judge_form import JudgeForm, connect_judge
@@ -75,8 +75,9 @@ class JobForm(ABC):
         job = self.make(dict(zip(self.fields, values, strict=False)), visitor)
         if getattr(job.config, "release", None) is not None:
             return job
-        spelled = job.config.library or services.libraries.spelled(Choice(*values[own:library]))
-        config = replace(job.config, library=spelled)
+        chosen = services.libraries.spelled(Choice(*values[own:library]))
+        chosen = job.config.library or chosen if chosen == BUILTIN else chosen
+        config = replace(job.config, library=chosen)
         judge = self.judge.read(values[library:]) if self.judge is not None else BY_MEASURING
         return replace(job, config=config, judge=judge)
 

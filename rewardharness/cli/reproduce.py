@@ -145,12 +145,13 @@ def _plan(options: ReproduceOptions) -> dict[str, Any]:
 def _keep_plan(folder: Path, plan: dict[str, Any]) -> None:
     from rewardharness.files import read_json, write_json
 
-    known = read_json(folder / PLAN) if (folder / PLAN).exists() else plan
+    if not (folder / PLAN).exists():
+        write_json(folder / PLAN, plan)
+    known = read_json(folder / PLAN)
     differing = sorted(key for key in {*known, *plan} if known.get(key) != plan.get(key))
     if differing:
         problem = f"{folder} was started with other options: {', '.join(differing)}."
         raise RunError(problem, next_step="Choose another folder with --run.")
-    write_json(folder / PLAN, plan)
 
 
 def _whole(folder: Path, plan: dict[str, Any]) -> list[ReproduceStep]:

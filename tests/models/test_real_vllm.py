@@ -312,7 +312,7 @@ def test_a_chain_of_tool_observation_and_forced_answer(url: str) -> None:
     # What a random model says by itself is no answer; the form is enforced when it is asked again.
     assert model.replies[1][0].schema is None and model.replies[2][0].schema is not None
     assert json.loads(model.replies[2][1].text)["preference"] == judgment.preference and judgment.judged
-    assert [step.kind for step in judgment.steps if step.kind != "think"] == ["tool", "obs", "answer"]
+    assert [step.kind for step in judgment.steps if step.kind != "think"] == ["tool", "obs", "reply", "answer"]
     # Each turn finds nearly all of the turn before in the server's cache, images included.
     for (_, before), (_, after) in zip(model.replies[:-1], model.replies[1:], strict=True):
         assert after.usage.input_tokens - 256 > before.usage.input_tokens - 256 > 0
@@ -426,4 +426,4 @@ def test_rh_doctor_finds_nothing_lacking(url: str, capsys: pytest.CaptureFixture
     checks = json.loads(capsys.readouterr().out)["checks"]
     host = url.removeprefix("http://").partition("/")[0]
     asked = [check for check in checks if check["name"].startswith(host)]
-    assert len(asked) == 6 and all(check["status"] == "ok" for check in asked) and "vllm-" in asked[0]["detail"]
+    assert len(asked) == 7 and all(check["status"] == "ok" for check in asked) and "vllm-" in asked[0]["detail"]

@@ -18,20 +18,18 @@ FOLDER = Path(__file__).parent
 EXAMPLE = Path(__file__).parents[2] / "examples" / "trainers" / "openrlhf_reward.py"
 LOST = Failure("timeout", "It took too long.")
 BAD = picture(66)
+TRAINERS = ("openrlhf", "trl", "verl")
+PYTHON = {trainer: os.environ.get(f"RH_TEST_{trainer.upper()}_PYTHON", "") for trainer in TRAINERS}
 
 
 def needs(trainer: str) -> pytest.MarkDecorator:
     """Mark a test that runs with a trainer installed."""
-    skip = pytest.mark.skipif(not python(trainer), reason=f"`make test-{trainer}` runs it with {trainer} installed")
+    skip = pytest.mark.skipif(not PYTHON[trainer], reason=f"`make test-{trainer}` runs it with {trainer} installed")
     return lambda test: getattr(pytest.mark, trainer)(skip(test))  # type: ignore[return-value]
 
 
-def python(trainer: str) -> str:
-    return os.environ.get(f"RH_TEST_{trainer.upper()}_PYTHON", "")
-
-
 def run(trainer: str, program: str, *words: object) -> subprocess.CompletedProcess[str]:
-    command = [python(trainer), str(FOLDER / program), *map(str, words)]
+    command = [PYTHON[trainer], str(FOLDER / program), *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 

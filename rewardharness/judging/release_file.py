@@ -197,8 +197,11 @@ def _release(value: Json) -> Release:
     measured = isinstance(value["judge"], dict) and value["judge"].get("name") == MEASURED
     named = {name: value[name] for name in (*_PARTS, "card")}
     content: _Content = from_json(_PixelContent if measured else _ModelContent, named)
-    for figure in content.card.evaluation:
-        Figure.from_json(figure)
+    for number, figure in enumerate(content.card.evaluation):
+        try:
+            Figure.from_json(figure)
+        except ValidationError as error:
+            raise ValidationError(f"card.evaluation[{number}]: {error.message}") from None
     library = Library(tuple(_entry(name, stored) for name, stored in content.library.entries.items()))
     if library.id != content.library.id:
         _refuse("names another Library than it holds")

@@ -35,6 +35,8 @@ from rewardharness.serving.wire import (
 
 _AT_ONCE = 512 << 10
 """Maximum size in bytes of a body that is parsed on the event loop; larger ones are parsed in a thread."""
+_PER_TURN, _LEAST = _AT_ONCE, 64 << 10
+"""Bytes that are parsed in one turn of the event loop before others take theirs, and what a small body counts as."""
 _WATCH_AFTER = 0.05
 """Seconds after which a request is watched for a client that disconnects."""
 
@@ -78,8 +80,8 @@ class Service:
         }
         self.judge = judge
         self._thread = asyncio.Lock()
-        self._turn = asyncio.Lock()
-        self._taken = False
+        self._taken = 0
+        """Bytes that were parsed in this turn of the event loop."""
         self.scorer = Scorer(judge, library, limits, self._made)
         self.readiness = Readiness(agent.find_out if (agent := model_judge(judge)) else None)
         self.log: RequestLog | None = None
@@ -213,12 +215,12 @@ class Service:
         if len(body) > _AT_ONCE:
             async with self._thread:
                 return await asyncio.to_thread(read)
-        async with self._turn:
-            if self._taken:  # one body in each turn of the event loop, so that many at once do not block it
-                await asyncio.sleep(0)
-            self._taken = True
-            asyncio.get_running_loop().call_soon(setattr, self, "_taken", False)
-            return read()
+        while self._taken >= _PER_TURN:
+            await asyncio.sleep(0)
+        if not self._taken:
+            asyncio.get_running_loop().call_soon(setattr, self, "_taken", 0)
+        self._taken += max(_LEAST, len(body))
+        return read()
 
     async def end(self) -> None:
         """Refuse new requests, wait for open ones within the limits, and cancel the rest."""

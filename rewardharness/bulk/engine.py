@@ -399,6 +399,7 @@ class ShardsJob:
             keep(result)
             rows.add(len(result.judged) + len(result.failed))
 
+        executor.choose_workers(2 if self.worker.opened.judge.traits.uses_model else 1, len(parts))
         at_once = _PARTS_PER_ACTOR * len(executor.places)
         run_to_end(work_each(((None, part) for part in parts), judge, on_result, concurrency=at_once, should_stop=stop))
 

@@ -275,7 +275,7 @@ def follow(run: str, /) -> int:
     Args:
         run: A run, or the id of its job.
     """
-    from rewardharness.cli.run import follow_job
+    from rewardharness.cli.run import View, follow_job
     from rewardharness.evolution.events import EVENTS, event_of
     from rewardharness.evolution.status import read_status
     from rewardharness.files import read_jsonl
@@ -289,7 +289,7 @@ def follow(run: str, /) -> int:
 
         about = read_remote(remote)
         assert about is not None
-        return follow_job(remote, settings, VIEWS[str(about.asked["job"])])
+        return follow_job(remote, settings, VIEWS.get(str(about.asked.get("job")), View()))
     folder = _find(str(remote or run), settings)
     printed, show_progress, status = 0, counter(), read_status(folder)
     while True:

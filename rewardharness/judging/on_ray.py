@@ -95,22 +95,17 @@ class _Place:
 
 
 class RayExecutor:
-    """Actors on a cluster.
+    """Actors on a cluster, which is connected to when there is something to judge.
+
+    Its methods raise a `MissingPackageError` if Ray is not installed, a `RayError` if the cluster cannot be reached.
 
     Args:
         address: Address of the cluster, or `auto`; None for `RAY_ADDRESS`, else Ray starts on this machine.
         workers: Number of actors; None for one per free CPU.
-
-    Raises:
-        MissingPackageError: If Ray is not installed.
-        RayError: If the cluster cannot be reached.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        connect(address, "judging on a Ray cluster")
-        import ray
-
-        self._ray, self._workers = ray, workers
+        self._address, self._workers = address, workers
         self._chosen: dict[str, _Place] = {}
         self._sent: OrderedDict[int, tuple[Any, _Sent]] = OrderedDict()
 
@@ -118,19 +113,32 @@ class RayExecutor:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._ray.shutdown()
+        if "_ray" in vars(self):
+            self._ray.shutdown()
+
+    @cached_property
+    def _ray(self) -> Any:
+        connect(self._address, "judging on a Ray cluster")
+        import ray
+
+        return ray
+
+    def choose_workers(self, per_node: int, most: int) -> None:
+        """Start so many actors per node, and at most so many in all, unless their number was given."""
+        nodes = sum(node["Alive"] for node in self._ray.nodes())
+        self._workers = self._workers or min(per_node * nodes, most)
 
     @cached_property
     def places(self) -> list[_Place]:
-        """The actors; they are started when they are needed."""
-        free = max(1, int(self._ray.available_resources().get("CPU", 1)))
-        count, cpus = self._workers or free, min(1.0, free / (self._workers or free))
-        actor = self._ray.remote(num_cpus=cpus, scheduling_strategy="SPREAD")(_Actor)
+        """The actors; they are started when they are needed. A chosen number of them reserves no CPU."""
+        count = self._workers or max(1, int(self._ray.available_resources().get("CPU", 1)))
+        actor = self._ray.remote(num_cpus=0 if self._workers else 1, scheduling_strategy="SPREAD")(_Actor)
         return [_Place(actor.remote()) for _ in range(count)]
 
     def concurrency(self, judge: JudgeProtocol, chosen: int) -> int:
         """Return the number of examples in progress: of a model as chosen, of other judges as many as actors take."""
-        return chosen if judge.traits.uses_model else max(chosen, _PER_ACTOR * len(self.places))
+        most = _PER_ACTOR * len(self.places)
+        return chosen if judge.traits.uses_model else max(chosen, most)
 
     async def judge(self, judge: JudgeProtocol, library: Library, example: Example) -> Judgment:
         """Judge an example on a node; the answer of a model is looked up first, and stored.

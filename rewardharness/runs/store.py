@@ -211,7 +211,7 @@ def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
         here = Path(place)
         if MANIFEST in files and (below or here != folder):
             found.append(here)
-        else:  # links are not followed further, as they may form cycles
+        elif below or here == folder:  # links are not followed further, as they may form cycles
             links = [here / name for name in folders if (here / name).is_symlink()]
             found += [link for link in links if (link / MANIFEST).is_file()]
         if here in found or not (below or here == folder):
@@ -256,9 +256,10 @@ def remove_run(run: Path) -> None:
 def _changed(run: Path) -> float:
     """Return when a file of a run folder was last changed."""
     times = [0.0]
-    for entry in os.scandir(run):
-        with suppress(OSError):  # removed in the meantime, or a link to nothing
-            times.append(entry.stat().st_mtime)
+    with suppress(OSError):  # removed in the meantime
+        for entry in os.scandir(run):
+            with suppress(OSError):  # likewise, or a link to nothing
+                times.append(entry.stat().st_mtime)
     return max(times)
 
 

@@ -129,6 +129,7 @@ def test_a_file_is_read_back_and_a_wrong_one_is_refused(made: ConfidenceCalibrat
 def test_the_package_calibrates_the_built_in_judge_with_the_built_in_library() -> None:
     library = open_library("builtin")
     shipped = shipped_calibration()
+    assert shipped.judge_revision == MeasuredJudge().revision, f"make {SHIPPED} again"
     assert not shipped.mismatch(JudgeIdentity.of(MeasuredJudge(), library)), f"make {SHIPPED} again"
     assert shipped.after.error <= 0.08
     judge = open_judge(MEASURED, Settings.from_env({}))

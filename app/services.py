@@ -25,6 +25,7 @@ from app.vote.feedback import Feedback, Stored
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.data.votes import voter_id
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
+from rewardharness.files import user_path
 from rewardharness.judging.config import MEASURED
 from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.schema import LABELS, Example, ImageInput, Judgment
@@ -206,7 +207,7 @@ class AppServices:
             raise InputError("Programs can ask only the pixel-based judge here.", next_step="Run the app yourself.")
         if library in {"", BUILTIN}:
             choice = Choice(library or self.libraries.choices()[0][1])
-        elif self.local and Path(library).expanduser().is_dir():
+        elif self.local and user_path(library).is_dir():
             choice = Choice(FOLDER, folder=library)
         else:
             choice = Choice(HUB, spec=library, loaded=self.hub.load(library, Visitor()))

@@ -36,6 +36,11 @@ _STALE = 3600.0
 """Age in seconds above which an unlocked temporary file is one of a killed process."""
 
 
+def user_path(spec: str | Path) -> Path:
+    """Return a path that a user wrote, with `~` replaced where such a user exists."""
+    return Path(os.path.expanduser(spec))
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run folder."""
     return (folder / RUN_MANIFEST).is_file()

@@ -45,7 +45,7 @@ def _service_keys(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _path(env: Mapping[str, str], name: str, *parts: str) -> Path | None:
-    return Path(env[name], *parts).expanduser() if env.get(name) else None
+    return Path(os.path.expanduser(Path(env[name], *parts))) if env.get(name) else None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rewardharness.cli.main import main
 from rewardharness.errors import DataError, describe
 from rewardharness.files import (
     append_jsonl,
@@ -119,3 +120,11 @@ def test_whether_a_file_is_held_can_be_asked_without_writing(tmp_path: Path) -> 
     assert is_held(lock)
     os.close(handle)
     assert not is_held(lock)
+
+
+@pytest.mark.parametrize("words", [("library", "check"), ("library", "show"), ("data", "show"), ("score",)])
+def test_the_home_of_an_unknown_user_is_no_internal_error(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "~no-such-user/x"]) == 1
+    assert "~no-such-user/x" in "".join(capsys.readouterr())

@@ -30,6 +30,7 @@ from rewardharness.benchmark.run import (
 from rewardharness.benchmark.task import open_task
 from rewardharness.benchmark.thresholds import RULES
 from rewardharness.errors import DataError, HarnessError
+from rewardharness.files import user_path
 from rewardharness.judgments import judgment_from_json
 from rewardharness.library.hub import split_spec
 from rewardharness.library.store import Library
@@ -128,14 +129,14 @@ class BenchmarkResults:
 
 def library_name(spec: str) -> str:
     """Return the name of a Library for the page: of a folder only the last part, because paths are private."""
-    on_hub = split_spec(spec) is not None and not Path(spec).expanduser().exists()
+    on_hub = split_spec(spec) is not None and not user_path(spec).exists()
     return spec if on_hub else Path(spec).name
 
 
 @lru_cache(maxsize=256)
 def _own_name(spec: str, library_id: str) -> str:
     """Return the name in the Library of a folder; empty if it has none, was removed, or has changed."""
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if not path.is_dir():
         return ""
     try:
@@ -267,8 +268,8 @@ class QuestionCases:
         """Read all data of a run again."""
         options, where = _arguments(row.folder)
         spec, source = str(options.get("task")), options.get("source")
-        spec = str(where / Path(spec).expanduser()) if (where / Path(spec).expanduser()).exists() else spec
-        place = str(where / Path(source).expanduser()) if source else ""
+        spec = str(where / user_path(spec)) if (where / user_path(spec)).exists() else spec
+        place = str(where / user_path(source)) if source else ""
         revision, protocol = str(options.get("revision") or ""), row.opened.data.protocol
         key = (spec, place, revision, protocol)
         with self._lock:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from app.benchmark.runs import library_name
 from app.score.releases import RELEASE, Fixed
 from rewardharness.errors import HarnessError, InputError, LibraryError, shown
+from rewardharness.files import user_path
 from rewardharness.hub.repository import Repo
 from rewardharness.library.card import CardSubject, make_card
 from rewardharness.library.check import check_folder
@@ -281,7 +282,7 @@ class Libraries:
     def _own_name(self, choice: Choice) -> str:
         """Return the own name of the Library in a folder; empty if it has none or cannot be opened."""
         with suppress(HarnessError):
-            return self.open(choice).name if Path(self._spec(choice)).expanduser().is_dir() else ""
+            return self.open(choice).name if user_path(self._spec(choice)).is_dir() else ""
         return ""
 
     def _loaded(self, choice: Choice) -> Loaded:
@@ -306,7 +307,7 @@ class Libraries:
             raise InputError("Folders can be chosen only on the computer that runs the app.")
         if not choice.folder.strip():
             raise InputError("The folder is missing.", next_step="Enter the path of a Library's folder.")
-        return str(Path(choice.folder.strip()).expanduser().absolute())
+        return str(user_path(choice.folder.strip()).absolute())
 
     def spelled(self, choice: Choice) -> str:
         """Return the spec of a Library for the command line. A Library on the Hub is pinned to its commit.
@@ -332,7 +333,7 @@ class Libraries:
         spec = self._spec(choice)
         if choice.kind == FOLDER:  # a visitor enters a folder, even if it looks like another spec
             return Library.load(spec)
-        if choice.kind == BUILTIN or Path(spec).expanduser().exists():
+        if choice.kind == BUILTIN or user_path(spec).exists():
             return open_library(spec)
         # On the Hub: fetched once, so that all visitors judge with the same Library until a restart.
         if self._default is None:
@@ -344,7 +345,7 @@ class Libraries:
         if choice.kind == HUB:
             return self._loaded(choice).pulled.card
         library = self.open(choice)
-        folder = Path(self._spec(choice)).expanduser() if choice.kind not in {BUILTIN, RELEASE} else None
+        folder = user_path(self._spec(choice)) if choice.kind not in {BUILTIN, RELEASE} else None
         draft = read_draft(folder) if folder is not None and folder.exists() else None
         if draft is not None and draft.card is not None:
             return draft.card
@@ -357,13 +358,13 @@ class Libraries:
 
     def check(self, choice: Choice) -> tuple[Problem, ...]:
         """Check a Library's folder."""
-        nowhere = choice.kind == DEFAULT and not Path(self._spec(choice)).expanduser().exists()
+        nowhere = choice.kind == DEFAULT and not user_path(self._spec(choice)).exists()
         if nowhere or choice.kind in {HUB, RELEASE}:
             with TemporaryDirectory(prefix="rh-check-") as scratch:
                 self.open(choice).save(Path(scratch) / "library")
                 return check_folder(Path(scratch) / "library", MEASURES)
         spec = self._spec(choice)
         if spec != BUILTIN:
-            return check_folder(Path(spec).expanduser(), MEASURES)
+            return check_folder(user_path(spec), MEASURES)
         with as_file(resources("rewardharness.library").joinpath(BUILTIN)) as folder:
             return check_folder(folder, MEASURES)

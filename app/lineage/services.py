@@ -6,10 +6,10 @@ that runs the app.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import shorten
 
 from rewardharness.errors import InputError
+from rewardharness.files import user_path
 from rewardharness.library.store import Library
 from rewardharness.lineage.compare import compare
 from rewardharness.lineage.evolutions import read_evolutions
@@ -103,7 +103,7 @@ class LineageServices:
         if not self.local:
             step = "Choose a Library, or run the app on your own computer."
             raise InputError("Records are shown only on the computer that runs the app.", next_step=step)
-        path = Path(folder.strip()).expanduser() if folder.strip() else self.default_folder
+        path = user_path(folder.strip()) if folder.strip() else self.default_folder
         if folder.strip() and not path.is_dir():
             raise InputError(f"There is no folder {str(path)!r}.", next_step="Enter the folder with the records.")
         return Lineage(path)

@@ -27,6 +27,7 @@ from rewardharness.codec import from_json, to_json
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import EvolveConfig
+from rewardharness.files import user_path
 from rewardharness.jobs import JobConfig
 from rewardharness.judging.baselines import BASELINES
 from rewardharness.judging.config import MEASURED
@@ -303,7 +304,7 @@ def data_spec(typed: str) -> str:
         raise MissingError("No data are named.", next_step="Type a folder, a table, a file or org/name.")
     if place in {DEMO, FEEDBACK} or place.startswith("hf:"):
         return place
-    if Path(place).expanduser().exists() or place.startswith(("/", ".", "~")):
+    if user_path(place).exists() or place.startswith(("/", ".", "~")):
         return absolute(place)
     return f"hf:{place}"
 
@@ -348,4 +349,4 @@ def release_spec(typed: str) -> str:
 
 def absolute(place: str) -> str:
     """Return an absolute path: runs are started in another folder."""
-    return str(Path(place).expanduser().absolute())
+    return str(user_path(place).absolute())

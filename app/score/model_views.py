@@ -247,16 +247,21 @@ def fixed_line(fixed: Fixed, *, local: bool) -> str:
     )
 
 
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
 def about_release(release: Release) -> str:
     """Format the contents of a release, its figures, and differences of this installation."""
     counts = f"{len(release.library.skills)} Skills, {len(release.library.tools)} Tools"
-    said = {None: "none", True: "yes", False: "no"}
     model = {"Weights": release.model_revision or "not said", "Router": release.router or "none"}
     facts = {
         "Judge": release.judged_by,
         "Protocol": release.protocol,
         **(model if release.model is not None else {}),
-        **{_called(name): said.get(value, str(value)) for name, value in sorted(release.options.items())},
+        **{_called(name): _said(value) for name, value in sorted(release.options.items())},
     }
     rows = [("Release", whole(release.id)), *((escape(name), escape(text)) for name, text in facts.items())]
     rows.insert(3, ("Library", f"{whole(release.library.id)} with {counts}"))

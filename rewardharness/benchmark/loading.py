@@ -13,7 +13,7 @@ from rewardharness.data.opening import open_data
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError, InputError
-from rewardharness.files import content_id
+from rewardharness.files import content_id, user_path
 from rewardharness.schema import LABELS, TIE
 from rewardharness.settings import Settings
 
@@ -129,7 +129,7 @@ def _read_rows(
     references: Mapping[str, float] = {}
     if task.label is not None and task.label.rule == "raters":
         assert source is not None
-        path = source.expanduser()
+        path = user_path(source)
         ratings = read_ratings((path if path.is_dir() else path.parent) / RATINGS)
         human = ratings.human()
         between = ratings.between_humans().items()
@@ -159,7 +159,7 @@ def _source(data: DataLocation, part: TaskPart, source: Path | None, revision: s
         config, optional = part.config or part.file, bool(part.where or part.file)
         revision = revision or data.revision
         return RowSource(hub=data.hub, config=config, split=part.split, revision=revision, optional=optional)
-    path = source.expanduser()
+    path = user_path(source)
     if path.is_dir():
         for name in (part.file, part.config):
             if name and (path / name).exists():

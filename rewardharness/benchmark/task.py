@@ -27,7 +27,7 @@ from typing import Any, Literal
 from rewardharness.codec import ValidationError, from_json
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import DataError, InputError, LibraryError
-from rewardharness.files import content_id, read_text
+from rewardharness.files import content_id, read_text, user_path
 from rewardharness.library.yamlsafe import read_yaml
 from rewardharness.schema import LABELS, TIE
 
@@ -222,7 +222,7 @@ def open_task(spec: str) -> Task:
         InputError: If there is none.
         DataError: If the task file is invalid.
     """
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if path.suffix in {".yaml", ".yml"}:
         return read_task(read_text(path), path.name, path.parent)
     if spec in (DEMO, FEEDBACK):
@@ -238,7 +238,7 @@ def open_task(spec: str) -> Task:
 
 def examples_task(spec: str) -> Task:
     """Return the task of a dataset. Its parts, one per label kind and number of candidates, depend on the data."""
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     here = path.exists() and spec not in (DEMO, FEEDBACK)
     whole = str(path.resolve()) if here else spec
     title = Path(whole).name if here else spec
@@ -268,7 +268,7 @@ def read_task(text: str, where: str, base: Path | None = None) -> Task:
     except ValidationError as error:
         raise _wrong(where, error.message) from None
     _check(task, where)
-    path = (base or Path()) / Path(task.data.examples).expanduser()
+    path = (base or Path()) / user_path(task.data.examples)
     if task.data.examples and path.exists():
         return replace(task, data=replace(task.data, examples=str(path.resolve())))
     return task

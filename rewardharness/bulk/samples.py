@@ -25,7 +25,7 @@ from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset, SkippedRow
 from rewardharness.data.tables import ENDINGS
 from rewardharness.errors import DataError
-from rewardharness.files import content_id, is_run, read_text
+from rewardharness.files import content_id, is_run, read_text, user_path
 from rewardharness.schema import PAIRS, SOURCES, Example, FramesInput, ImageInput
 from rewardharness.settings import Settings
 from rewardharness.task import IMAGE_EDIT
@@ -65,7 +65,7 @@ def read_samples(
     Raises:
         DataError: If nothing can be read; the message names what is missing.
     """
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     table = next((path / name for name in OWN_TABLES if (path / name).is_file()), None)
     tables = any(each.suffix.lower() in TABLES for each in path.iterdir()) if path.is_dir() else True
     if table is None and (is_samples(spec) or not tables):
@@ -85,7 +85,7 @@ def read_samples(
 
 def is_samples(spec: str) -> bool:
     """Return whether a folder contains a folder per edit, which only this module reads."""
-    folder = Path(spec).expanduser()
+    folder = user_path(spec)
     return folder.is_dir() and any(path.is_file() for path in folder.glob(f"*/{INSTRUCTION}"))
 
 

@@ -18,7 +18,7 @@ from rewardharness.data.rows import Progress, locate_remote
 from rewardharness.data.tables import IMAGE, Shape, column_shape, index_lines, lines_from
 from rewardharness.data.webdataset import ENDING, KEY, TarSamples, index_samples, read_samples, shapes_of
 from rewardharness.errors import DataError
-from rewardharness.files import data_files, quick_digest
+from rewardharness.files import data_files, quick_digest, user_path
 from rewardharness.hub.repository import Repo
 from rewardharness.schema import GROUPS, PAIRS, Example
 from rewardharness.settings import Settings
@@ -60,7 +60,7 @@ def open_stream(
 
 
 def _open(spec: str, settings: Settings, fields: FieldMap | None, progress: Progress | None) -> Stream:
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     found = _local(path) if path.exists() else _remote(spec, settings)
     if found is None:
         dataset = open_data(spec, settings, fields=fields, progress=progress, skip_bad_rows=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import InputError
-from rewardharness.files import read_json, read_text
+from rewardharness.files import read_json, read_text, user_path
 from rewardharness.lineage.named_files import digest_of
 from rewardharness.lineage.records import Artifact, ExpectedMetric, MetricValue
 from rewardharness.lineage.reports import ReportFacts, metric_at
@@ -108,7 +108,7 @@ def artifact(spec: str) -> Artifact:
     name, location, given = match.groups()
     if "://" in location:
         return Artifact(name, location, given)
-    path = Path(location).expanduser().resolve()
+    path = user_path(location).resolve()
     if given is not None and not path.exists():
         return Artifact(name, str(path), given)
     digest, size = digest_of(path)

@@ -88,6 +88,8 @@ class BaseFolder:
             status = os.lstat(path)
         except OSError:  # such as a missing file
             return True
+        except ValueError:  # such as half of a surrogate pair
+            return False
         if stat.S_ISLNK(status.st_mode):
             return self._resolves_inside(name)
         if self.sizes is not None and stat.S_ISREG(status.st_mode):

@@ -17,7 +17,7 @@ from rewardharness.data.source import Dataset
 from rewardharness.data.votes import is_vote_table, merge_votes
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError, InputError
-from rewardharness.files import data_files
+from rewardharness.files import data_files, user_path
 from rewardharness.hub.errors import MissingRepoError
 from rewardharness.hub.repository import Token, is_repo, is_revision
 from rewardharness.schema import GROUPS, PAIRS
@@ -113,13 +113,13 @@ def open_described(
     skip_bad_rows: bool = False,
 ) -> OpenedData:
     """Open a dataset like `open_data`, with its table and field map."""
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if spec == FEEDBACK and settings.feedback_repo:
         spec = f"{HUB}{settings.feedback_repo}"
     elif path.suffix.lower() == ".zip" and path.is_file():
         spec = str(unpack(path, settings.home / "unpacked"))
     source = parse_spec(spec)
-    if source is None and fields is not None and Path(spec).expanduser().is_dir():
+    if source is None and fields is not None and user_path(spec).is_dir():
         source = RowSource(path=Path(spec))  # a field map implies a table
     if source is None:
         if fields is not None:
@@ -168,7 +168,7 @@ def parse_spec(spec: str) -> RowSource | None:
             step = f"Use {HUB}org/name[@revision][:config/split]."
             raise InputError(f"{spec[:120]!r} is not a valid dataset name on the Hub.", next_step=step)
         return found
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if path.is_dir():
         return None if _is_ours(path) else RowSource(path=path)
     if path.is_file():
@@ -204,7 +204,7 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
         return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
     if spec in {DEMO, ATTACKS}:
         return _open_generated(spec, settings, progress)
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     return (read_prompts if path.is_file() else read_folder)(path, skip_bad_rows=skip_bad_rows)
 
 

@@ -20,7 +20,7 @@ from rewardharness.data import hf_datasets
 from rewardharness.data.hf_datasets import ARROW_TABLES, CARD, TABLES, Layout, find_layout, read_table
 from rewardharness.data.row_store import Rows, TablePart, open_stored, store
 from rewardharness.errors import DataError, InputError
-from rewardharness.files import check_space, megabytes
+from rewardharness.files import check_space, megabytes, user_path
 from rewardharness.hub.errors import UnreachableError
 from rewardharness.hub.repository import MAIN, Access, RemoteFile, Repo, Token, Tree, is_commit
 from rewardharness.settings import Settings
@@ -85,7 +85,7 @@ def open_rows(source: RowSource, settings: Settings, *, token: Token = None, pro
     """
     report = progress or (lambda doing, done, total: None)
     if source.path is not None:
-        return _open_local(source, source.path.expanduser(), settings, report)
+        return _open_local(source, user_path(source.path), settings, report)
     access = Access(token, settings.hub_endpoint, settings.hub_cache)
     return _open_remote(source, Repo(source.hub, access, "dataset"), settings, report)
 

@@ -20,7 +20,16 @@ from typing import Any, Literal
 
 from rewardharness.codec import Sha256, ValidationError, from_json
 from rewardharness.errors import InputError, ReleaseError, shell
-from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, remove_stale, write_json, write_once
+from rewardharness.files import (
+    append_jsonl,
+    hold,
+    read_json,
+    read_jsonl,
+    remove_stale,
+    user_path,
+    write_json,
+    write_once,
+)
 from rewardharness.judging.release import Release, check_installed
 from rewardharness.judging.release_file import load_release, release_text
 from rewardharness.settings import Settings
@@ -218,7 +227,7 @@ def find_release(spec: str, settings: Settings) -> Release:
     """
     if spec.startswith(DEPLOYED):
         return Deployments(settings.home).release(spec.removeprefix(DEPLOYED))
-    return load_release(Path(spec).expanduser())
+    return load_release(user_path(spec))
 
 
 def _records(values: Iterable[Any]) -> list[DeploymentRecord]:

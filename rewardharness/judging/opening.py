@@ -4,10 +4,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from operator import not_
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import InputError
+from rewardharness.files import user_path
 from rewardharness.judging.cache import JudgmentCache, MemoryCache
 from rewardharness.judging.calibration import ConfidenceCalibration, load_calibration, shipped_calibration
 from rewardharness.judging.config import MEASURED, JudgeConfig
@@ -154,7 +154,7 @@ def _open_other(spec: str, model: ModelJudgeConfig) -> Judge:
     if baseline := next((name for name in BASELINES if name == spec), None):
         return BaselineJudge(baseline, model.ties)
     if spec.startswith(FILE) and spec != FILE:
-        return read_scores(Path(spec.removeprefix(FILE)).expanduser(), ties=model.ties)
+        return read_scores(user_path(spec.removeprefix(FILE)), ties=model.ties)
     known = ", ".join((MEASURED, *BASELINES))
     step = f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL, hf:NAME or gemini:NAME."
     raise InputError(f"Unknown judge {spec[:100]!r}.", next_step=step)

@@ -8,7 +8,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rewardharness.files import recover_folder
+from rewardharness.files import recover_folder, user_path
 from rewardharness.library.problems import Problem
 from rewardharness.library.store import EMPTY, Library, ReplaceEntry
 
@@ -45,7 +45,7 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
     if str(spec) in INCLUDED:
         with as_file(files("rewardharness.library").joinpath(INCLUDED[str(spec)])) as folder:
             return Library.load(folder)
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if str(spec) == EMPTY_SPEC and not path.exists():
         return EMPTY
     if path.is_file():
@@ -83,7 +83,7 @@ def check_library(
     from rewardharness.library.check import check_folder
     from rewardharness.library.hub import pull_spec
 
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     with ExitStack() as stack:
         if spec in INCLUDED:
             path = stack.enter_context(as_file(files("rewardharness.library").joinpath(INCLUDED[spec])))

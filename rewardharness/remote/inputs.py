@@ -15,7 +15,7 @@ from rewardharness.codec import READS, WRITES, named, to_json
 from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK, HUB, parse_spec
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO
-from rewardharness.files import is_run, megabytes
+from rewardharness.files import is_run, megabytes, user_path
 from rewardharness.hub.repository import MAIN, Access, Repo, split_spec
 from rewardharness.jobs import JobConfig, name_of
 from rewardharness.judging.deployments import DEPLOYED
@@ -100,7 +100,7 @@ def read_inputs(config: JobConfig, settings: Settings, access: Access) -> Inputs
             files |= {"home/corrections": folder} if folder.is_dir() else {}
             continue
         spec = f"{HUB}{settings.feedback_repo}" if value == FEEDBACK and settings.feedback_repo else str(value)
-        path = settings.feedback if spec == FEEDBACK and name in _DATA else Path(spec).expanduser()
+        path = settings.feedback if spec == FEEDBACK and name in _DATA else user_path(spec)
         if path.exists() and spec not in _NAMES:
             place = f"inputs/{name}/{path.resolve().name}"
             files[place] = _uploadable(path, name)

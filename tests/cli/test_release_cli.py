@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,13 @@ def test_a_card_has_exactly_the_figures_of_its_reports(
     file, report = carded
     forge(file, change)
     assert problem in rh("release", "verify", file, "--card", report, status=1).err
+
+
+def test_the_page_of_a_release_shows_numbers_as_numbers(rh: Rh, tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    rh("release", "create", "--judge", "vllm:judge", "--library", "empty", "-o", file)
+    shown = re.sub(r"<[^>]+>", " ", about_release(load_release(file)))
+    assert re.search(r"Samples\s+1\b", shown) and not re.search(r"Samples\s+yes", shown)
 
 
 def test_forged_figures_are_never_shown_as_verified(rh: Rh, carded: tuple[Path, Path]) -> None:

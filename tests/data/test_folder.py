@@ -79,6 +79,7 @@ def test_rows_without_an_id_get_one_that_stays_when_rows_above_them_go(tmp_path:
         ({"preference": 1}, "`preference` is not a text"),
         ({"instruction": "  "}, "the instruction is empty"),
         ({"instruction": "\ud800"}, "surrogate"),
+        ({"source": "\ud800.png"}, "source"),
         ({"source": ""}, "the source is empty"),
         ({"source": "a\0b"}, "control character"),
         ({"source": "../x.png"}, "is outside the folder"),

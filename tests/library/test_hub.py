@@ -15,7 +15,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.hub import Access, ConflictError, HubError, PushOptions, StaleError, pull, push, versions
 from rewardharness.library.hub_files import ORIGIN_FILE, read_origin
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry
+from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Accuracy, Interval
 
 
@@ -436,3 +436,18 @@ def test_published_libraries_go_there_and_back(hub: Hub, real_data: Path, tmp_pa
         pulled = pull(f"ann/library-{number}", to=tmp_path / folder.name, access=hub.user("bob"))
         assert pulled.library.id == library.id == Library.load(tmp_path / folder.name).id
         assert push(tmp_path / folder.name, f"ann/library-{number}", access=hub.user("ann")).nothing_to_push
+
+
+def test_an_empty_beginning_is_a_beginning_of_a_rebase(hub: Hub, tmp_path: Path, ann: Access) -> None:
+    one, two = tmp_path / "empty", tmp_path / "other"
+    replace(EMPTY, meta={"id": "old", "status": "active"}).save(one)
+    push(one, "ann/empty", access=ann)
+    pull("ann/empty", to=two, access=ann)
+    full = open_library("builtin").get("calling-a-tie")
+    assert full is not None
+    Library.load(two).apply(AddEntry(full)).save(two)
+    push(two, "ann/empty", access=ann)
+    replace(Library.load(one), meta={"id": "new", "status": "active"}).save(one)
+    push(one, "ann/empty", PushOptions(rebase=True), access=ann)
+    merged = pull("ann/empty", to=tmp_path / "merged", access=ann).library
+    assert merged.meta["id"] == "new" and len(merged) == 1

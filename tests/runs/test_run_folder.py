@@ -109,6 +109,10 @@ def test_runs_at_all_levels_are_found_and_what_lies_in_one_is_its_own(tmp_path: 
     assert {str(each.relative_to(tmp_path / "runs")) for each in found} == {"one", "reproduce/evolution", "linked"}
     assert find_runs(tmp_path / "runs" / "one", below=True) == [tmp_path / "runs" / "one"]
     assert {each.name for each in find_runs(tmp_path / "runs")} == {"one", "linked"}
+    group = tmp_path / "runs" / "group"
+    group.mkdir()
+    (group / "deeper").symlink_to(tmp_path / "runs" / "one")
+    assert {each.name for each in find_runs(tmp_path / "runs")} == {"one", "linked"}, "one level"
     assert find_runs(tmp_path / "nowhere", below=True) == find_runs(tmp_path / "nowhere") == []
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -125,7 +124,7 @@ def make_root() -> "App":
 
     root = App(name="rh", version_flags=[])
     for name in COMMANDS:
-        root.command(deepcopy(load_app(name)), name=name)  # its help is changed
+        root.command(load_app(name), name=name)
     return root
 
 

@@ -54,8 +54,9 @@ class View:
         """Print what a dry run found."""
 
     def show(self, job: Any, result: Any, options: RunOptions) -> int:
-        """Print the result. Returns the exit status."""
-        raise NotImplementedError
+        """Print the result, by default where it is. Returns the exit status."""
+        self.show_folder(job.folder, options)
+        return 0
 
     def show_folder(self, folder: Path, options: RunOptions) -> None:
         """Print the result of a job on the Hub."""

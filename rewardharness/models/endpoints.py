@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import random
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -378,7 +379,7 @@ class EndpointPool:
                 number -= 1
 
 
-class PooledModel:
+class PooledModel(ABC):
     """A model that servers of a pool answer for.
 
     Args:
@@ -417,9 +418,9 @@ class PooledModel:
         )
         return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
+    @abstractmethod
     async def _exchange(self, alias: str, request: ChatRequest) -> Reply:
         """Send a request to one of the servers."""
-        raise NotImplementedError
 
 
 def _show(waiting: Waiting) -> None:

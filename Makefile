@@ -48,10 +48,11 @@ $(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh
 test-vllm: $(VENV)/.test $(VLLM_VENV)/.installed  ## against a real vLLM on the CPU
 	RH_TEST_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm
 
-# Real trainers of TRL on the CPU, with torch in an environment of their own.
+# Real trainers of TRL on the CPU, and the editor of examples/train_editor at a tiny size (half a minute of CPU), with
+# torch in an environment of their own.
 $(TRL_VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(TRL_VENV)
-	$(TRL_VENV)/bin/python -m pip install --quiet torch==2.13.0 "trl>=1.16,<2"
+	$(TRL_VENV)/bin/python -m pip install --quiet torch==2.13.0 "trl>=1.16,<2" "diffusers>=0.42,<1"
 	$(TRL_VENV)/bin/python -m pip install --quiet -e ".[data,serve]"
 	touch $@
 

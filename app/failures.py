@@ -1,6 +1,7 @@
 """Messages and remedies for failed judgments and for errors of event handlers."""
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from operator import attrgetter
@@ -40,7 +41,8 @@ _TITLES: Mapping[str, str] = {
 
 _REMEDIES: Mapping[str, str] = {
     "image": "Replace that image and compare again.",
-    "nothing_to_measure": "Choose the built-in Library, or describe one edit, for example: make the car red.",
+    "nothing_to_measure": "Choose the built-in Library or a model under Change, or describe one edit, for example: "
+    "make the car red.",
     "defect": "Please report it, with the images if you can share them.",
 }
 """Remedy per failure code, for failures that do not concern a model."""
@@ -92,13 +94,32 @@ def failure(reason: Failure, *, own_judge: bool = True, fixed: bool = False) -> 
         remedy = "Ask the owner of this app to correct it, or choose another judge in the section Judge."
     title = _TITLES.get(reason.code, "There is no judgment")
     note = paragraph("No candidate got a score; a failure is never counted as a tie.", "faint")
-    return block(callout("error", title, paragraph(reason.message), paragraph(remedy, "remedy"), note))
+    message = in_browser(reason.message.partition(" Next: judge with a model")[0])  # the rest is for the command line
+    return block(callout("error", title, paragraph(message), paragraph(remedy, "remedy"), note))
+
+
+_COMMAND = re.compile(
+    r"(run|give) the same command again|(judge with|use|or) (a model: )?--judge vllm:NAME@URL( or openai:NAME@URL)?",
+    re.I,
+)
+"""What messages say to users of the command line."""
+
+
+def in_browser(text: str) -> str:
+    """Return a message with what to do in the page instead of on the command line."""
+
+    def instead(match: re.Match[str]) -> str:
+        words = "try again" if match[1] else "choose a model under Judge"
+        words = f"or {words}" if (match[2] or "").lower() == "or" else words
+        return words if match[0][0].islower() else words.capitalize().replace("under judge", "under Judge")
+
+    return re.sub(r" \(--[a-z][^;)]*\)", "", _COMMAND.sub(instead, text))
 
 
 def error_message(error: Description, hint: str = "") -> str:
     """Format an error with its remedy and a hint."""
-    remedy = paragraph(error.next_step, "remedy")
-    return block(callout("error", error.title, paragraph(error.detail), remedy, paragraph(hint)))
+    texts = (paragraph(in_browser(error.detail)), paragraph(in_browser(error.next_step), "remedy"), paragraph(hint))
+    return block(callout("error", error.title, *texts))
 
 
 def explain(error: Exception, hint: str = "") -> str:

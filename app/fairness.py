@@ -6,6 +6,8 @@ limit for all lines together. Here each line has its own limits: for everybody, 
 
 import ipaddress
 import random
+import threading
+import time
 from collections import Counter, OrderedDict
 from functools import lru_cache
 from typing import Any, Literal
@@ -59,6 +61,31 @@ def address_of(request: Any, *, proxied: bool) -> str:
     """
     forwarded = request.headers.get("x-forwarded-for", "") if proxied else ""
     return network_of(request.client.host if request.client else "", forwarded)
+
+
+class Allowance:
+    """What visitors may use within a period: so much each address, and so much all of them. Safe in several threads.
+
+    Args:
+        seconds: The period.
+        each: Maximum of an address.
+        everybody: Maximum of all addresses; None for no limit.
+    """
+
+    def __init__(self, seconds: int, each: int, everybody: int | None = None) -> None:
+        self._seconds, self._each, self._everybody = seconds, each, everybody
+        self._lock, self._period, self._used = threading.Lock(), 0, Counter[str]()
+
+    def take(self, owner: str, count: int = 1) -> bool:
+        """Count a use of an address; False if it would be too much."""
+        with self._lock:
+            period = int(time.monotonic() // self._seconds)
+            self._period, self._used = period, self._used if period == self._period else Counter()
+            total = self._used.total() + count
+            if self._used[owner] + count > self._each or (self._everybody is not None and total > self._everybody):
+                return False
+            self._used[owner] += count
+            return True
 
 
 class FairQueue(Queue):  # type: ignore[misc]  # Gradio has no types for it

@@ -1,5 +1,6 @@
 """Build and serve the web app."""
 
+import re
 import signal
 import tempfile
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from starlette.middleware.gzip import GZipMiddleware
 from app.batch.page import build_batch_tab
 from app.benchmark.page import build_benchmark_tab
 from app.evolve.page import build_evolve_tab
+from app.library import hub_views
+from app.library.chooser import BEFORE, IN_ADDRESS, addressed
+from app.library.libraries import HUB
 from app.library.page import build_library_tab
 from app.lineage.page import build_lineage_tab
 from app.page import CacheMiddleware, Page
@@ -24,7 +28,9 @@ from app.services import AppServices, is_local
 from app.starting import started
 from app.theme import make_theme
 from app.vote.page import build_vote_tab
+from app.widgets import QUIET, Updates, Widgets, button, markup, state
 from rewardharness.errors import InputError
+from rewardharness.library.hub import split_spec
 from rewardharness.runs.stop import exit_within
 from rewardharness.serving.hosts import HostCheck, HostMiddleware
 from rewardharness.settings import Settings, export
@@ -43,21 +49,30 @@ def build_app(services: AppServices) -> gr.Blocks:
     proxied = services.settings.space
     with Page("RewardHarness", (HOUR, 24 * HOUR), local=services.local, proxied=proxied) as blocks:
         gr.Markdown("# RewardHarness\nWhich edit of an image would people prefer?", elem_id="title")
-        with gr.Tabs(elem_id="tabs"):
+        place = PageAddress(blocks)
+        with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Score", id="score", elem_id="score"):
-                build_score_tab(services)
+                score = build_score_tab(services)
             with gr.Tab("Batch", id="batch", visible=services.local or services.batches_of_visitors):
                 build_batch_tab(services)
             with gr.Tab("Vote", id="vote", elem_id="vote") as vote:
-                build_vote_tab(services, vote)
+                votes = build_vote_tab(services, vote)
             with gr.Tab("Library", id="library"):
                 build_library_tab(services)
             with gr.Tab("Evolve", id="evolve"):
-                build_evolve_tab(services)
+                form, panel, view = build_evolve_tab(services)
             with gr.Tab("Benchmark", id="benchmark"):
-                build_benchmark_tab(services)
+                benchmark = build_benchmark_tab(services)
             with gr.Tab("Lineage", id="lineage") as lineage:
                 build_lineage_tab(services, lineage)
+        votes.evolve.click(
+            lambda: {tabs: gr.Tabs(selected="evolve"), **form.use_votes()},
+            None,
+            [tabs, form.section, *form.fields.values()],
+            **QUIET,
+        )
+        view.gain.connect(panel, view, tabs, score, benchmark)
+        place.connect(services, blocks, tabs)
     for event in blocks.fns.values():
         if event.api_visibility == "private":
             event.api_name = None  # Gradio serves names such as `partial_7`, hidden or not
@@ -68,6 +83,42 @@ def build_app(services: AppServices) -> gr.Blocks:
             # Otherwise each message of an event updates all outputs of all events so far, hidden progress or not.
             event.show_progress_on = []
     return blocks
+
+
+class PageAddress(Widgets):
+    """A row that says what in the address does not exist, and offers to load a Library that it names.
+
+    Anybody can write an address: what it names on the Hub is loaded when the visitor asks for it, not before.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self.agreed = page.agreed = state(False)
+        with gr.Row(visible=False, elem_id="place") as self.row:
+            self.text = markup()
+            self.load = button("Load", "place-load", variant="primary", min_width=160)
+
+    def connect(self, services: AppServices, page: Page, tabs: gr.Tabs) -> None:
+        """Connect the widgets with the address."""
+        asked = gr.Checkbox(visible=False)  # whether the visitor has asked for the Libraries of the address already
+
+        def arrive(asked: bool, request: gr.Request) -> Updates:
+            tab = str(dict(request.query_params).get("tab", ""))[:80]
+            known = [each.id for each in tabs.children if each.visible]
+            choices = (addressed(request, name, local=services.local) for name in (IN_ADDRESS, BEFORE))
+            specs = [choice.spec for choice in choices if choice is not None and choice.kind == HUB]
+            wrong = [f"There is no tab {tab!r}."] if tab and tab not in known else []
+            wrong += [f"{spec!r} is not the name of a Library." for spec in specs if split_spec(spec) is None]
+            offered = [] if asked or wrong else specs
+            return {
+                self.agreed: asked and not wrong,
+                self.row: gr.Row(visible=bool(wrong or offered)),
+                self.text: hub_views.in_address(wrong, offered),
+                self.load: gr.Button(f"Load {' and '.join(offered)}", visible=bool(offered)),
+            }
+
+        page.load(arrive, asked, self.parts, js="() => [window.rhPlace.arrive()]", **QUIET)
+        self.load.click(lambda: {self.agreed: True, self.row: gr.Row(visible=False)}, None, self.parts, **QUIET)
+        tabs.change(None, None, None, js="() => window.rhPlace.changed()", **QUIET)
 
 
 def launch(settings: Settings, *, ready: Callable[[str], None] | None = None, **options: Any) -> None:
@@ -151,14 +202,14 @@ def serve(
             app_kwargs={
                 "middleware": [
                     Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts)),
-                    Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),  # the page holds 400 KB of settings
+                    Middleware(GZipMiddleware, minimum_size=1024, compresslevel=9),  # the page holds 600 KB of settings
                     Middleware(CacheMiddleware),
                 ],
-                "routes": [*services.results.routes(), *(services.kept.routes() if services.local else [])],
+                "routes": [*services.results.routes(), *services.links.routes()],
             },
             theme=make_theme(),
             css=_asset("style.css"),
-            js=_script("keys.js", "scaling.js", "viewer.js"),
+            js=_script("place.js", "keys.js", "scaling.js", "viewer.js", "table.js"),
         )
     except OSError as error:
         # Gradio's own message is about its arguments.
@@ -168,7 +219,10 @@ def serve(
 
 
 def _asset(name: str) -> str:
-    return files("app").joinpath("assets", name).read_text(encoding="utf-8")
+    """Return a file without comments and indentation, as every page holds it."""
+    text = re.sub(r"/\*.*?\*/", "", files("app").joinpath("assets", name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = map(str.strip, text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def _script(*names: str) -> str:

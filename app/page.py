@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 from gradio.blocks import BlockFunction
 from gradio.data_classes import BlocksConfigDict
+from gradio.routes import templates, toorjson
 from gradio.state_holder import SessionState
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +16,31 @@ from app.fairness import FairQueue
 
 DESCRIBED = ("api_info", "api_info_as_input", "api_info_as_output", "example_inputs")
 """What the configuration of a widget says for programs: four fifths of it, and the page does not read it."""
+
+UNREAD = ("key", "preserved_by_key", "skip_api", "delete_callback")
+"""What the page reads of no widget: for layouts that are drawn again, and for programs."""
+
+
+START = """(config => {
+const ids = list => list.map(each => each.id), {layout, components, dependencies} = config;
+config.page = {"": {layout, components: ids(components), dependencies: ids(dependencies)}};
+Object.setPrototypeOf(dependencies, (class extends Array {}).prototype);
+})(window.gradio_config)"""
+"""Runs before Gradio's page: names the only page, and keeps Svelte from watching the list of events.
+
+The list never changes, and Svelte watches plain arrays and objects alone. For each widget the page goes through all
+events; watched ones take half of the time until it can be used.
+"""
+
+
+def _config_of_page(value: Any) -> Any:
+    if not isinstance(value, dict) or not value.get("components"):
+        return toorjson(value)
+    text = toorjson({**value, "page": {}})
+    return type(text)(f"{text};{START}")
+
+
+templates.env.filters["toorjson"] = _config_of_page
 
 
 class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
@@ -26,6 +52,9 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
         local: See `FairQueue`.
         proxied: See `FairQueue`.
     """
+
+    agreed: gr.State
+    """Whether Libraries that the address names are loaded from the Hub."""
 
     def __init__(self, title: str, cache: tuple[int, int], *, local: bool, proxied: bool) -> None:
         self._shared = {"local": local, "proxied": proxied}
@@ -40,12 +69,24 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
     def get_config_file(self) -> BlocksConfigDict:
         """Return the configuration, in which only widgets of named endpoints are described for programs."""
         config = super().get_config_file()
-        named = [event for event in self.fns.values() if event.api_visibility == "public"]
-        public = {widget._id for event in named for widget in (*event.inputs, *event.outputs)}
+        events = [event for event in self.fns.values() if event.api_visibility == "public"]
+        public = {widget._id for event in events for widget in (*event.inputs, *event.outputs)}
         for widget in config["components"]:
-            if widget["id"] not in public:
-                for key in DESCRIBED:
-                    widget.pop(key, None)
+            widget["component_class_id"] = ""  # a long hash that only widgets of other packages need
+            described = () if widget["id"] in public else DESCRIBED
+            named = widget["id"] in public or widget["type"] == "tabs"  # the page reads the name of tabs alone
+            unselected = () if widget["props"].get("_selectable") else ("_selectable",)
+            for key in (*UNREAD, *described, *unselected, *(() if named else ("name",))):
+                widget.pop(key, None)
+                widget["props"].pop(key, None)
+            if given := widget["props"].get("html_attributes"):
+                widget["props"]["html_attributes"] = {key: value for key, value in given.items() if value is not None}
+        for event in config["dependencies"]:
+            # The page searches all widgets for that of an event, also for None, of what follows on another event.
+            event["targets"] = [(config["layout"]["id"] if name is None else name, on) for name, on in event["targets"]]
+            event.pop("max_batch_size", None)
+            if event["api_visibility"] != "public":
+                event.pop("api_description", None)
         # The page would refuse a photograph before `assets/scaling.js` scales it down; the server keeps its limit.
         config["max_file_size"] = None
         return config

@@ -2,9 +2,11 @@
 
 import secrets
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import gradio as gr
 from PIL import Image
@@ -12,28 +14,36 @@ from PIL import Image
 from app.batch.service import BatchServices
 from app.benchmark.service import BenchmarkServices
 from app.evolve.service import EvolveServices
-from app.fairness import address_of
+from app.fairness import Allowance, address_of
 from app.library.libraries import BUILTIN, FOLDER, HUB, Choice, HubServices, Libraries, Visitor
 from app.lineage.services import LineageServices
-from app.score import sharing
 from app.score.comparisons import Comparison, Draft, Running, scalings
 from app.score.judges import BY_MEASURING, JudgeChoice, Judges, Used, judge_choice
+from app.score.links import KeptLinks
 from app.score.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
 from app.score.samples import Sample, make_samples
-from app.viewer.results import KeptPages, ResultFiles
+from app.viewer.results import ResultFiles
 from app.vote.feedback import Feedback, Stored
+from app.vote.service import Voting
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.data.votes import voter_id
+from rewardharness.editors.editor import open_editor
+from rewardharness.editors.refine import Refined, refine
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
 from rewardharness.files import user_path
 from rewardharness.judging.config import MEASURED
 from rewardharness.judging.measured import NAME, MeasuredJudge
+from rewardharness.judging.subagent import model_judge
 from rewardharness.schema import LABELS, Example, ImageInput, Judgment
 from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
 
 _KEY = secrets.token_hex()
 """Key of pseudonyms where the settings have none."""
+
+ROUNDS, ATTEMPTS = 2, 4
+"""Rounds of an improvement, and attempts per round."""
+DAY = 24 * 3600
 
 
 class MissingInputError(InputError):
@@ -64,13 +74,20 @@ class AppServices:
         self.libraries = Libraries(settings, self.fixed, local=local)
         self.judges = Judges(settings, local=local)
         self.feedback = Feedback(settings)
-        self.kept = KeptPages(settings.home / "comparisons")
+        self.voting = Voting(self)
+        self.links = KeptLinks(settings.home / "comparisons", settings.link_days, local=local)
         self.results = ResultFiles(scratch / "results")
         self.hub = HubServices(settings, scratch, local=local)
         self.lineage = LineageServices(settings, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
         self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
         self.batches = BatchServices(settings, scratch, self.judges, local=local)
+        if settings.editor is not None:
+            open_editor(settings.editor, settings)  # says what is wrong with its name before the app starts
+        most = ROUNDS * ATTEMPTS
+        self.improves = settings.editor is not None and (local or settings.edits >= most)
+        """Whether edits can be improved here."""
+        self._edits = Allowance(DAY, max(most, settings.edits // 4), settings.edits)
         self.batches_of_visitors = not local and self.fixed is None and settings.batch_pairs > 0
         """Whether visitors who are not at this computer may run batches; none are judged by a release."""
 
@@ -120,7 +137,11 @@ class AppServices:
         library = self.libraries.open(choice) if fixed is None else fixed.library
         opened = self.judges.open(judge, used) if fixed is None else fixed.open(used)
         price = self.judges.price(judge.kind) if fixed is None else fixed.price
-        return Running(opened.with_critiques() if critique else opened, library, example, price)
+        # The pixel-based judge gives reasons for its preference; of one, three or four candidates each needs its own.
+        own = opened.traits.writes_critiques and not opened.traits.uses_model and len(example.candidates) != 2
+        running = Running(opened.with_critiques() if critique or own else opened, library, example, price)
+        running.critique = critique
+        return running
 
     def finish(self, running: Running, choice: Choice, judge: JudgeChoice = BY_MEASURING) -> Comparison | None:
         """Return the result of a comparison that was followed to its end; None if it was stopped."""
@@ -137,9 +158,55 @@ class AppServices:
             running.library,
             running.model,
             own_judge=fixed is None and not self.judges.hides(judge.kind),
+            critique=running.critique,
             release=None if fixed is None else fixed.release.id,
             asked=(choice, judge),
         )
+
+    def improve(
+        self,
+        comparison: Comparison,
+        label: str,
+        owner: str,
+        progress: Callable[[str, int, int], None],
+        stop: Callable[[], bool],
+    ) -> Refined:
+        """Improve an edit of a result with the editor of the settings and the judge of the result.
+
+        Args:
+            comparison: The result.
+            label: The candidate.
+            owner: Pseudonym of the visitor's address, which has a share of the edits of a day; empty on this computer.
+            progress: See `refine`.
+            stop: See `refine`.
+
+        Raises:
+            HarnessError: If there are no edits left, or the judge writes no critiques.
+        """
+        if not self.improves or not (self.local or self._edits.take(owner, ROUNDS * ATTEMPTS)):
+            raise InputError("No edits are left here for today.", next_step="Improve this edit tomorrow.")
+        example, settings = comparison.example, self.settings
+        judge = self.judges.open(comparison.asked[1]) if self.fixed is None else self.fixed.open()
+        agent = model_judge(judge)
+        with TemporaryDirectory(dir=self._scratch) as place:  # edits of visitors are kept no longer
+            settings = settings if self.local else replace(settings, home=Path(place))
+            try:
+                return refine(
+                    example.source_image,
+                    example.instruction,
+                    str(settings.editor),
+                    judge,
+                    candidate=example.candidates[example.labels.index(label)],
+                    library=comparison.opened,
+                    rounds=ROUNDS,
+                    n=ATTEMPTS,
+                    settings=settings,
+                    progress=progress,
+                    stop=stop,
+                )
+            finally:
+                if agent is not None and agent.cache is not None:
+                    agent.cache.close()
 
     def draw(self, comparison: Comparison, label: str) -> tuple[Judgment, str]:
         """Return a judgment of a candidate with the images of the Tools, and the label of the candidate in it.
@@ -159,7 +226,11 @@ class AppServices:
             same = choice == then or self.libraries.spelled(choice) == self.libraries.spelled(then)
         except HarnessError:
             return False
-        return same and self.belongs(comparison, draft) and (judge == by or judge.kind == by.kind == MEASURED)
+        return (
+            same
+            and self.belongs(comparison, draft)
+            and (judge == replace(by, principles=()) or judge.kind == by.kind == MEASURED)
+        )
 
     def belongs(self, comparison: Comparison, draft: Draft) -> bool:
         """Return whether a comparison has these images and this instruction."""
@@ -213,16 +284,6 @@ class AppServices:
             choice = Choice(HUB, spec=library, loaded=self.hub.load(library, Visitor()))
         return choice, judge_choice(judge) if judge else self.api_judge()
 
-    def keep(self, comparison: Comparison) -> str:
-        """Keep the page of a result on this computer, and return its address in the app.
-
-        Raises:
-            HarnessError: If an image has been deleted, or visitors do not use this computer.
-        """
-        if not self.local:
-            raise InputError("Links are kept only on your own computer.", next_step="Download the report instead.")
-        return self.kept.keep(sharing.page(comparison))
-
     def give_feedback(self, comparison: Comparison, preference: str, name: str = "", session: str = "") -> Stored:
         """Store a preference as a labeled example.
 
@@ -238,7 +299,7 @@ class AppServices:
         names = ("judge", "protocol", "library_id", "preference")
         context = {name: getattr(comparison.judgment, name) for name in names}
         context |= {"release": comparison.release} if comparison.release is not None else {}
-        return self.feedback.give(comparison.example, preference, name=name, session=session, context=context)
+        return self.feedback.give([(comparison.example, preference)], name=name, session=session, context=context)
 
     def warm_up(self) -> None:
         """Start the worker processes of the pixel-based judge, load text recognition and draw the samples, once.
@@ -284,7 +345,7 @@ def _example(draft: Draft) -> Example:
         number = 2 + references.index(None)
         raise MissingInputError(f"Image {number} is missing.", next_step=f"Add it, or move image {number + 1} there.")
     for label, path in zip(LABELS, candidates, strict=False):
-        if path is None and (label in LABELS[:2] or given[LABELS.index(label) :]):
+        if path is None and (label == LABELS[0] or given[LABELS.index(label) :]):
             remedy = f"Add an edited image as candidate {label}."
             raise MissingInputError(f"Candidate {label} is missing.", next_step=remedy)
     if not draft.instruction.strip():

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rewardharness import Library, open_library
 from rewardharness.evolution.events import Decided, read_events
-from rewardharness.library.new import without_every_second_criterion
+from rewardharness.library.opening import without_half_of_the_criteria
 
 LIMIT_SECONDS = 180
 GAIN = 0.10
@@ -124,7 +124,7 @@ def main() -> int:
         home = folder / "home"
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True}
         subprocess.run(command("data", "demo", str(data), "--pairs", "100", "--groups", "0", "--quiet"), **quiet)
-        without_every_second_criterion(open_library("builtin")).save(library)
+        without_half_of_the_criteria(open_library("builtin")).save(library)
 
         started = time.perf_counter()
         process, before_cpu = evolve(home, data, library, folder / "whole", arguments.seed), cpu_of_children()

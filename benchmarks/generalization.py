@@ -36,8 +36,7 @@ from rewardharness.evolution.job import evolve
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.report import credit
-from rewardharness.library.new import without_every_second_criterion
-from rewardharness.library.opening import open_library
+from rewardharness.library.opening import open_library, without_half_of_the_criteria
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.schema import Example
 
@@ -157,7 +156,7 @@ def summarize(results: Sequence[SplitResult]) -> dict[str, Any]:
 
 
 def _starting_library(name: str) -> Library:
-    return without_every_second_criterion(open_library("builtin")) if name == "thin" else open_library(name)
+    return without_half_of_the_criteria(open_library("builtin")) if name == "thin" else open_library(name)
 
 
 def _line(result: SplitResult) -> str:

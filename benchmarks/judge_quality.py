@@ -5,11 +5,13 @@ Judges every labeled pair and group with the built-in Library (or another) and w
 was measured whether the instruction was followed, which is the condition for a reward.
 
     python benchmarks/judge_quality.py [DATA ...] [--library builtin] [--kinds] [--cache FOLDER] [--json]
-        [--calibrate FILE]
+        [--calibrate FILE] [--wordings FILE]
 
 DATA is anything that `rh benchmark` reads: a folder with pairs.jsonl, or `demo` (the default, generated). `--kinds`
 adds rows per kind of edit as read from the instruction. Readings in the cache folder are reused, so a second run with
-another Library takes seconds. Ends with the CPU time of one pair at 1024 x 1024 without OCR.
+another Library takes seconds. `--wordings` names a JSON object from an instruction to other wordings of it: the
+built-in judge is measured with the first wording of each, with the second, and so on, on the same pairs. Ends with the
+CPU time of one pair at 1024 x 1024 without OCR.
 
 The confidence of the built-in judge is measured as a probability: the expected calibration error before and after a
 fit that is cross-validated by source image, per kind of label, and the accuracy of the preferences that it is at least
@@ -25,7 +27,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from measured_judge import draw, time_pairs, without_ocr
@@ -83,6 +85,7 @@ def main() -> None:
     parser.add_argument("--kinds", action="store_true", help="also report per kind of edit")
     parser.add_argument("--cache", type=Path, help="folder of readings to reuse; by default a temporary one")
     parser.add_argument("--calibrate", type=Path, help="file for a calibration of the confidence")
+    parser.add_argument("--wordings", type=Path, help="other wordings of the instructions")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     library = open_library(arguments.library)
@@ -101,6 +104,10 @@ def main() -> None:
                 rows += tabulate(data, judge, examples, judgments, kinds=arguments.kinds)
                 if judge is measured:
                     confidence.add(opened, examples, judgments)
+            for number, reworded in enumerate(reword(examples, arguments.wordings), 1):
+                judgments = asyncio.run(judge_all(measured, library, reworded))
+                found = tabulate(data, measured, reworded, judgments, kinds=False)
+                rows += [replace(row, label_kind=f"{row.label_kind} / wording {number}") for row in found]
         identity = JudgeIdentity.of(measured, library)
         cpu, _ = time_pairs(draw(Path(folder)), without_ocr(library), 5)
     if arguments.json:
@@ -183,6 +190,14 @@ def _confidence_row(label: str, part: Sequence[tuple[GradedJudgment, float]]) ->
     after = measure_error(judged, [chance for _, chance in part])
     sure = [each.correct == 1 for each, chance in part if chance >= SURE]
     return ConfidenceRow(label, before, after, len(sure), sum(sure))
+
+
+def reword(examples: Sequence[Example], file: Path | None) -> list[list[Example]]:
+    """Return the examples with the first of the other wordings in a file, with the second, and so on."""
+    others: dict[str, list[str]] = json.loads(file.read_text("utf-8")) if file else {}
+    known = [(example, others[example.instruction]) for example in examples if example.instruction in others]
+    count = min((len(wordings) for _, wordings in known), default=0)
+    return [[replace(example, instruction=wordings[n]) for example, wordings in known] for n in range(count)]
 
 
 async def judge_all(judge: Judge, library: Library, examples: Sequence[Example]) -> list[Judgment]:

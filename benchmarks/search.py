@@ -55,8 +55,7 @@ from rewardharness.judging.measured import decide
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import route
 from rewardharness.library.entry import Entry
-from rewardharness.library.new import without_every_second_criterion
-from rewardharness.library.opening import open_library
+from rewardharness.library.opening import open_library, without_half_of_the_criteria
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
 from rewardharness.measure.table import known_measures
@@ -175,7 +174,7 @@ def demo(seed: int, count: int, noise: float, measured: tuple[list[Example], Gra
     """Divide the sources of the generated images at random."""
     examples, grades = measured
     unseen, training = split(examples, share=count / len(examples), seed=seed)
-    start = without_every_second_criterion(open_library("builtin"))
+    start = without_half_of_the_criteria(open_library("builtin"))
     return World(flip(training, seed), tuple(unseen), grades, known_measures(), start, pixels=True, noise=noise)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rewardharness.benchmark.job import BenchmarkReport, benchmark
+    from rewardharness.editors.refine import refine
     from rewardharness.errors import HarnessError, describe
     from rewardharness.evolution.job import EvolutionResult, evolve
     from rewardharness.judging.evaluate import evaluate
@@ -52,6 +53,7 @@ _HOMES = {
     "make_report": "judging.report",
     "open_judge": "judging.opening",
     "open_library": "library.opening",
+    "refine": "editors.refine",
 }
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "make_report",
     "open_judge",
     "open_library",
+    "refine",
 ]
 
 

@@ -67,9 +67,7 @@ def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
     except (msgspec.ValidationError, RecursionError) as error:
         message = str(error).replace(", got `str`", "") if coerce else str(error)
         raise ValidationError(_plain_message(message)) from None
-    _set_defaults(found)
-    unknown = _unknown_key(value, to_json(found))
-    if unknown:
+    if unknown := _complete(value, found):
         raise ValidationError(f"unknown key {unknown}")
     return found
 
@@ -122,23 +120,31 @@ def finite(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _set_defaults(value: Any) -> None:
-    """Set omitted fields of dataclasses in their instances: msgspec leaves them to the class, and then omits them."""
-    kind: Any = type(value)
-    inner: Iterable[Any] = ()
-    if names := _field_names(kind):
-        held = vars(value)
-        for name in names:
-            if name not in held:
-                object.__setattr__(value, name, getattr(value, name))
-        inner = held.values()
-    elif isinstance(value, _OBJECTS):
-        inner = value.values()
-    elif isinstance(value, _ARRAYS):
-        inner = value
-    for item in inner:
-        if type(item) not in _LEAVES:
-            _set_defaults(item)
+def _complete(given: Any, found: Any, place: str = "") -> str:
+    """Set omitted fields in instances of dataclasses, and return the first key that was given and is not known.
+
+    `msgspec` leaves defaults to the class, and then omits them; and it skips unknown keys of dataclasses.
+    """
+    if found is given:
+        return ""
+    kind: Any = type(found)
+    names = _field_names(kind)
+    known: Any = vars(found) if names else found
+    for name in names:
+        if name not in known:
+            object.__setattr__(found, name, getattr(found, name))
+    if isinstance(given, _OBJECTS) and isinstance(known, _OBJECTS):
+        for key, value in given.items():
+            here = f"{place}.{key}" if place else str(key)
+            if key not in known:
+                return here if here.isprintable() and len(here) <= 200 else ascii(here[:200])
+            if type(value) not in _LEAVES and (unknown := _complete(value, known[key], here)):
+                return unknown
+    elif isinstance(given, _ARRAYS) and isinstance(known, _ARRAYS):
+        for number, (value, other) in enumerate(zip(given, known, strict=False)):
+            if type(value) not in _LEAVES and (unknown := _complete(value, other, f"{place}[{number}]")):
+                return unknown
+    return ""
 
 
 @lru_cache(maxsize=1024)
@@ -167,21 +173,3 @@ def _plain_message(message: str) -> str:
         "matching regex '^[0-9a-f]{64}$'", "with a SHA-256 in 64 hexadecimal digits"
     )
     return f"{place}: {what[:1].lower()}{what[1:]}" if place else what
-
-
-def _unknown_key(given: Any, known: Any, place: str = "") -> str:
-    """Return the first key that the result of reading does not have; empty if there is none."""
-    if isinstance(given, _OBJECTS) and isinstance(known, _OBJECTS):
-        for key, value in given.items():
-            if key in known and value == known[key]:
-                continue
-            here = f"{place}.{key}".lstrip(".")
-            if key not in known:
-                return here if here.isprintable() and len(here) <= 200 else ascii(here[:200])
-            if found := _unknown_key(value, known[key], here):
-                return found
-    elif isinstance(given, _ARRAYS) and isinstance(known, _ARRAYS) and list(given) != list(known):
-        for number, (value, other) in enumerate(zip(given, known, strict=False)):
-            if value != other and (found := _unknown_key(value, other, f"{place}[{number}]")):
-                return found
-    return ""

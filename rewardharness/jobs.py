@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rewardharness.benchmark.config import BenchmarkConfig, split_judges
+from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.bulk.config import (
     ExamplesConfig,
     FilterConfig,
@@ -15,16 +15,16 @@ from rewardharness.bulk.config import (
     ShardsConfig,
 )
 from rewardharness.codec import SENDS, from_json, named
+from rewardharness.editors.config import ON_THIS_MACHINE, ArenaConfig
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import BUILTIN, EvolveConfig
 from rewardharness.files import read_json
-from rewardharness.judging.config import EVIDENCE
 from rewardharness.runs.job import Job, Progress
 from rewardharness.runs.records import CONFIG
 from rewardharness.runs.store import OUTCOME
 from rewardharness.settings import Settings
 
-JobConfig = ExamplesConfig | BenchmarkConfig | EvolveConfig
+JobConfig = ExamplesConfig | BenchmarkConfig | EvolveConfig | ArenaConfig
 
 
 class JobType(NamedTuple):
@@ -45,6 +45,7 @@ JOBS: Mapping[str, JobType] = {
     "rank": JobType(RankConfig, "bulk.job:RankJob", OUTCOME),
     "filter": JobType(FilterConfig, "bulk.job:FilterJob", OUTCOME),
     "pairs": JobType(PreferencePairsConfig, "bulk.job:PairsJob", OUTCOME),
+    "arena": JobType(ArenaConfig, "editors.job:ArenaJob", "report.json"),
     "evolve": JobType(EvolveConfig, "evolution.job:EvolutionJob", "report.json", "versions/0000"),
 }
 """Job types with a run folder, by the `command` of a manifest."""
@@ -87,14 +88,16 @@ def sent_to(config: JobConfig | type[JobConfig], values: Mapping[str, Any], own:
         own: Values that are known, such as the judge of the settings.
     """
     from rewardharness.judging.baselines import BASELINES
-    from rewardharness.judging.config import MEASURED
+    from rewardharness.judging.config import MEASURED, members_of, split_judges, split_options
     from rewardharness.judging.opening import FILE
     from rewardharness.models.open import model_urls
 
     given = [values.get(name) or () for name in named(config, SENDS)]
-    specs = [spec for value in given for spec in split_judges([value] if isinstance(value, str) else map(str, value))]
-    here = {*own, MEASURED, BUILTIN, *BASELINES}
-    found = [spec.removesuffix(EVIDENCE) for spec in specs if not spec.startswith((FILE, "scripted:"))]
+    listed = [spec for value in given for spec in split_judges([value] if isinstance(value, str) else map(str, value))]
+    plain = [split_options(each)[0] for each in listed]
+    specs = [split_options(spec)[0] for each in plain for spec in members_of(each) or [each]]
+    here = {*own, "", MEASURED, BUILTIN, *BASELINES}
+    found = [spec for spec in specs if not spec.startswith((FILE, "scripted:", *ON_THIS_MACHINE))]
     return sorted({place for spec in found if spec not in here for place in model_urls(spec) or [spec]})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rewardharness.codec import ValidationError, decode, from_json, to_json
 from rewardharness.schema import TIE, ChainStep, Example, Json, Judgment, StepKind
+from rewardharness.views import dimensions_of
 
 MAX_BYTES = 16 << 20
 """Maximum size of the steps of one judgment in bytes."""
@@ -35,6 +36,8 @@ def judgment_json(judgment: Judgment) -> Json:
     value = json.loads(json.dumps(to_json(replace(judgment, usage=usage, preference=preference, steps=steps))))
     for scores in value["scores"].values():
         del scores["evidence"]
+        if scores["consistency"] is None:
+            del scores["consistency"]
     for step in value["steps"]:
         del step["picture"]
     if not judgment.critiques:
@@ -44,7 +47,7 @@ def judgment_json(judgment: Judgment) -> Json:
 
 def judgment_row(example: Example, judgment: Judgment) -> Json:
     """Return a judgment as one flat row of a table, with a column per candidate for rewards and scores."""
-    names, failure = ("reward", "instruction", "quality"), judgment.failure
+    names, failure = ("reward", *dimensions_of(judgment.scores.values())), judgment.failure
     scores = {f"{name}_{label}": getattr(each, name) for name in names for label, each in judgment.scores.items()}
     own = {name: getattr(judgment, name) for name in ("margin", "confidence", "reward", "judged")}
     preference = None if judgment.inconsistent else judgment.preference

@@ -18,7 +18,9 @@ class Value:
     chance: float | None = None
     """Chance level; None if there is none."""
     low: float = 0.0
-    """Lower end of the axis: 0 for shares, -1 for correlations. The upper end is 1."""
+    """Lower end of the axis: 0 for shares, -1 for correlations."""
+    high: float = 1.0
+    """Upper end of the axis."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 60rem;
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; }
-p, td, li { overflow-wrap: anywhere; } .soft { color: var(--soft); }
+p, td, li { overflow-wrap: anywhere; } td:first-child { overflow-wrap: break-word; } .soft { color: var(--soft); }
 table { border-collapse: collapse; width: 100%; } .wide { overflow-x: auto; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
 .good { color: var(--good); } .bad { color: var(--bad); }
@@ -57,7 +57,7 @@ def render_html(report: Report, title: str) -> str:
         '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text(title)}</title>\n<style>{_STYLE}</style>"
     )
-    body = "\n".join(parts)
+    body = "\n".join(["<main>", *parts, "</main>"])
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
@@ -98,7 +98,7 @@ def draw_value(cell: Value) -> str:
         return ""
 
     def place(number: float) -> float:
-        return round(100 * min(1.0, max(0.0, (number - cell.low) / (1 - cell.low))), 1)
+        return round(100 * min(1.0, max(0.0, (number - cell.low) / (cell.high - cell.low))), 1)
 
     parts = []
     if cell.chance is not None:

@@ -6,7 +6,8 @@ section 2.4). Library cards escape more strictly.
 
 import re
 
-from rewardharness.library.card_parts import one_line, table
+from rewardharness.library.card_parts import table
+from rewardharness.library.plaintext import one_line
 from rewardharness.report import Block, Report, Table, Text, cell_text
 
 CELL, LINE = 400, 10_000

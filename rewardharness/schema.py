@@ -59,6 +59,8 @@ class ImageInput:
     """The file, when the image is on disk."""
     data: bytes | None = field(default=None, repr=False)
     """The encoded bytes, when the image is in memory."""
+    editor: str = field(default="", compare=False)
+    """Name of the editor that made it, if the data have it. Never sent to a model."""
 
     def __post_init__(self) -> None:
         if isinstance(self.path, Path) and self.data is None:
@@ -249,6 +251,9 @@ class EditRequest:
     """Directions in the image in which something is to be moved: left, right, up, down."""
     tones: tuple[str, ...] = ()
     """Directions of light and colour asked for, such as brighter, warmer, less_contrast, grayscale, blurrier."""
+    turned: str = ""
+    """How the whole image is to be turned: half (180 degrees), right or left (90 degrees), mirrored (left to right) or
+    flipped (top to bottom); empty if it is not."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +268,8 @@ class Scores:
     """One number in [0, 1] for training; higher is better. None if it is unknown whether the instruction was met."""
     variance: float | None = None
     """Variance of the reward over repeated questions (of a sample, with n - 1); None when it was asked but once."""
+    consistency: float | None = None
+    """Whether what should stay the same did, on `SCALE`; None if not asked for, or when nothing spoke to it."""
     evidence: float | None = field(default=None, compare=False, repr=False)
     """Number in [0, 1] that ranks candidates where a reward is missing. Internal to a judge; part of no record."""
 

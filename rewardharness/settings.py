@@ -80,6 +80,12 @@ class Settings:
     judge: str = _text("RH_JUDGE", usual="measured", secret=True)
     """The app's judge when none is chosen: `measured`, or a model as `open_judge` spells it (`RH_JUDGE`)."""
 
+    editor: str | None = _text("RH_EDITOR", secret=True)
+    """Editor with which the app improves edits, as `open_editor` spells it (`RH_EDITOR`); None: none."""
+
+    edits: int = _count("RH_EDITS", 80, (0, 1_000_000))
+    """Edits that it makes for visitors of a public app within a day, at most (`RH_EDITS`)."""
+
     calibration: Path | None = field(default=None, metadata={"read": lambda env: _path(env, "RH_CALIBRATION")})
     """Calibration of a judge's confidence: a file of `rh benchmark --calibrate` (`RH_CALIBRATION`); None: the usual."""
 
@@ -125,7 +131,8 @@ class Settings:
     them)."""
 
     learned_text: str | None = _text("RH_LEARNED_TEXT", secret=True)
-    """Encoder of images and texts for learned measures (`RH_LEARNED_TEXT`): `ORG/NAME@COMMIT[:VARIANT]` or a folder."""
+    """Encoder of images and texts for learned measures (`RH_LEARNED_TEXT`): `ORG/NAME@COMMIT[:VARIANT]`, a folder or
+    `default`."""
 
     learned_image: str | None = _text("RH_LEARNED_IMAGE", secret=True)
     """Encoder of images for learned measures (`RH_LEARNED_IMAGE`), named in the same way."""
@@ -150,6 +157,9 @@ class Settings:
 
     batch_hours: int = _count("RH_BATCH_HOURS", 24, (1, 10_000))
     """Hours after which such a batch and its images are removed (`RH_BATCH_HOURS`)."""
+
+    link_days: int = _count("RH_LINK_DAYS", 30, (0, 3650))
+    """Days after which a link that a visitor of a public app keeps is removed (`RH_LINK_DAYS`); 0: none are kept."""
 
     ray_address: str | None = _text("RAY_ADDRESS")
     """Address of a Ray cluster, or `auto` (`RAY_ADDRESS`); None: Ray starts on this machine."""

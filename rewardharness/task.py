@@ -74,6 +74,11 @@ def task_of(example: Example) -> Task:
     )
 
 
+def entry_metadata(task: Task) -> dict[str, str]:
+    """Return the metadata of new entries for a task: they are for images and videos unless they say otherwise."""
+    return {"task": task.name} if task is TEXT else {}
+
+
 def common_task(examples: Iterable[Example]) -> Task:
     """Return the one task of a dataset; image edits for an empty one.
 

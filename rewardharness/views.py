@@ -4,13 +4,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from rewardharness.errors import ImageError, InputError, JudgmentError, MissingPackageError, shown
-from rewardharness.report import Table, Text
-from rewardharness.report_html import render_fragment
 
 
 def number(value: float | None) -> str:
     """Write a number, or `-` if there is none."""
     return "-" if value is None else f"{value:.3f}"
+
+
+DIMENSIONS = ("instruction", "quality", "consistency")
+"""Names of the scores of a candidate; the last one is optional."""
+
+
+def dimensions_of(scores: Iterable[Any]) -> tuple[str, ...]:
+    """Return the names of the scores to show: without the optional one if no candidate has it."""
+    return DIMENSIONS if any(each.consistency is not None for each in scores) else DIMENSIONS[:2]
 
 
 class JudgmentViews:
@@ -51,11 +58,15 @@ class JudgmentViews:
         return f"Judgment({', '.join(words)}, judge={shown(own.judge)!r})"
 
     def _repr_html_(self) -> str:
+        from rewardharness.report import Table, Text
+        from rewardharness.report_html import render_fragment
+
         own: Any = self
+        names = dimensions_of(own.scores.values())
         rows = [
-            (label, *map(number, (each.instruction, each.quality, each.reward))) for label, each in own.scores.items()
+            (label, *(number(getattr(each, name)) for name in (*names, "reward"))) for label, each in own.scores.items()
         ]
-        table = Table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), tuple(rows))
+        table = Table(("candidate", *(f"{name} 1-4" for name in names), "reward 0-1"), tuple(rows))
         return render_fragment(repr(self), table, Text((*own.reasons, *own.notes), "list"))
 
 
@@ -63,6 +74,9 @@ class ReportViews:
     """How the report of a dataset is shown."""
 
     def _repr_html_(self) -> str:
+        from rewardharness.report import Table, Text
+        from rewardharness.report_html import render_fragment
+
         own: Any = self
         groups = {"groups: best found": own.groups} if own.groups else {}
         kinds = {**own.by_label_kind, **groups}.items()

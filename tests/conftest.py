@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from commands import Rh, Shown
 from halting import Halt
 from hypothesis import HealthCheck, settings
 
@@ -68,6 +69,22 @@ def halt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, value)
     yield halt
     halt.end()
+
+
+@pytest.fixture
+def rh(capsys: pytest.CaptureFixture[str]) -> Rh:
+    """Run a command and return what it prints."""
+    from rewardharness.cli.main import main
+
+    def run(*words: object, status: int = 0) -> Shown:
+        capsys.readouterr()
+        found = main([str(word) for word in words])
+        shown = Shown(*capsys.readouterr())
+        assert found == status, shown.err
+        assert "Traceback" not in shown.err
+        return shown
+
+    return run
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Small drawn pairs, and a Library that is mostly wrong about them."""
+"""Small drawn pairs, a Library that is mostly wrong about them, and one that is right about a box made red."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,9 @@ from PIL import Image
 
 from rewardharness.files import write_text
 from rewardharness.library.entry import Entry
+from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import Library
 
 COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200)}
 TIMID = Entry(
@@ -40,3 +42,18 @@ def draw_pairs(folder: Path, count: int) -> None:
         row |= {"candidate_b": f"b{number}.png", "instruction": f"make the square {color}", "label_kind": "drawn"}
         rows.append(row | {"preference": "A" if number % 2 else "B"})
     write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def draw_box(folder: Path) -> None:
+    """Draw a gray box: `source.png`, made `red.png`, hardly made red, `pale.png`, and left as it was, `same.png`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(4).integers(60, 200, (96, 96, 3), dtype=np.uint8)
+    for name, level in (("source", 0), ("red", 90), ("pale", 25), ("same", 0)):
+        pixels[30:70, 30:70] = (120 + level, 120 - level, 110 - level)
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+
+
+def two_skills() -> Library:
+    """A Library of two Skills that can be measured without an extra."""
+    names = {"color-and-material-changes", "preserving-the-rest"}
+    return Library(tuple(each for each in open_library("builtin").entries if each.name in names))

@@ -60,11 +60,14 @@ NOT_RUN = {
     r"docker ": "needs Docker; test_deployment_examples.py checks the files",
     r"sbatch ": "needs Slurm; test_deployment_examples.py runs the script",
     r"python examples/sale_sign.py": "needs the extra `ocr`; test_examples.py runs it where that is installed",
+    r"python examples/train_editor": "needs torch and diffusers; test_train_editor.py runs it (`make test-trl`)",
     r"export OTEL_|opentelemetry-instrument ": "needs the extra `otel`; `make test-trackers` runs it",
     r".* --(engine|on) ray": "needs the extra `ray`; `make test-ray` runs it",
     r"from rewardharness.serving.trl import .*stop_on_request": "needs TRL; `make test-trl` runs it",
     r".*\brh app(?! push)": "serves a page until it is stopped; the tests of tests/app start it",
     r"rh serve judge .* --run": "starts vLLM; `make test-vllm` runs it",
+    r"rh judges pull|rh (score|benchmark) .*(\beditscore:|judges\.yaml)": "fetches texts; other tests run offline",
+    r"rh (arena|refine) ": "needs an editor, or the real demo data; tests/editors runs both",
     r"rh benchmark reproduce --smoke": "runs six commands; test_reproduce.py runs it",
 }
 """Lines that are not run: a pattern, and the reason."""

@@ -1,8 +1,10 @@
 import asyncio
 import importlib.util
+import io
 import os
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,19 +13,29 @@ from types import ModuleType
 import pytest
 import yaml
 from hub_parts import running_hub
+from PIL import Image
 
+from rewardharness import open_judge
 from rewardharness.data.folder import read_folder
 from rewardharness.data.vote_store import Pace, VoteStore
 from rewardharness.data.votes import make_vote
 from rewardharness.demo.dataset import make_demo
 from rewardharness.hub.repository import Repo
+from rewardharness.judging.evaluate import evaluate
 from rewardharness.library.hub import push
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import RemoveEntry
+from rewardharness.library.store import EMPTY, RemoveEntry
 from rewardharness.measure.images import encode_png, load_picture
 from rewardharness.measure.text import ocr_available
+from rewardharness.schema import Example, ImageInput
 
 FOLDER = Path(__file__).parent.parent / "examples"
+
+
+def encoded(image: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    return stream.getvalue()
 
 
 def load(name: str) -> ModuleType:
@@ -104,3 +116,27 @@ def test_the_weekly_evolution_proposes_what_it_found(tmp_path: Path, monkeypatch
         evolved.save(tmp_path / "run" / "library")
         run(commands[-1])
         assert hub.repo.pulls[-1].status == "open" and hub.head == head
+
+
+def test_the_server_of_editreward_is_a_judge_and_what_it_cannot_score_is_a_failure() -> None:
+    def score(instruction: str, source: Image.Image, edited: Image.Image) -> float:
+        """A stand-in for the model."""
+        if "cannot" in instruction:
+            raise ValueError("out of memory")
+        return edited.getpixel((0, 0))[0] / 255 * 5 - 3
+
+    server = load("editreward_server").make_server(score, 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        judge = open_judge(f"http:http://127.0.0.1:{server.server_port}#-3..2")
+        images = [Image.new("RGB", (32, 32), (red, 0, 0)) for red in (10, 0, 204)]
+        source, *edits = [ImageInput("x.png", data=encoded(image)) for image in images]
+        examples = [Example(text, text, source, tuple(edits)) for text in ("paint it red", "what cannot be done")]
+        (_, judged), (_, failed) = evaluate(judge, EMPTY, examples)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert judged.preference == "B" and [each.reward for each in judged.scores.values()] == pytest.approx([0, 0.8])
+    assert failed.preference is None and not failed.scores and "out of memory" in failed.failure.message

@@ -1,16 +1,16 @@
 () => {
-  // The viewer of two images: see app/viewer/images.py for its markup.
+  // The viewer of two images: see app/viewer/results.py for its markup.
   const states = new WeakMap();
   const state = (viewer) => {
     if (!states.has(viewer)) states.set(viewer, { zoom: 1, x: 0, y: 0, back: false });
     return states.get(viewer);
   };
-  const chosen = (viewer, name) => viewer.querySelector(`input[name=viewer-${name}]:checked`)?.value;
+  const chosen = (viewer, name) => viewer.querySelector(`input[name^="viewer-${name}-"]:checked`)?.value;
   const titleOf = (name) => (name.length > 1 ? name : `Candidate ${name}`);
 
   const source = (viewer, name) => {
     const image = viewer.querySelector(`.files img[data-name="${name}"]`);
-    const marked = viewer.querySelector("input[name=marks]").checked && image.dataset.marked;
+    const marked = viewer.querySelector("input[name=marks]")?.checked && image.dataset.marked;
     return [marked || image.src, marked ? ", changes marked" : ""];
   };
 
@@ -80,13 +80,19 @@
     const at = viewerOf(event) && place(event);
     if (at) zoom(viewerOf(event), state(viewerOf(event)).zoom > 1 ? 0 : 3, at);
   });
-  // The wheel alone scrolls the page; with Ctrl, as a pinch on a trackpad is reported, it zooms.
+  // The wheel zooms, and scrolls the page where nothing is left to zoom out. Ctrl is a pinch on a trackpad.
   document.addEventListener("wheel", (event) => {
-    const at = event.ctrlKey && viewerOf(event) && place(event);
-    if (!at) return;
+    const viewer = viewerOf(event), at = viewer && place(event);
+    if (!at || (!event.ctrlKey && event.deltaY >= 0 && state(viewer).zoom === 1)) return;
     event.preventDefault();
-    zoom(viewerOf(event), Math.exp(-event.deltaY / 200), at);
+    zoom(viewer, Math.exp(-event.deltaY / (event.ctrlKey ? 200 : 400)), at);
   }, { passive: false });
+  document.addEventListener("keydown", (event) => {
+    const factor = { "+": 1.5, "=": 1.5, "-": 1 / 1.5, 0: 0 }[event.key];
+    if (factor === undefined || !viewerOf(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    zoom(viewerOf(event), factor);
+  });
 
   let dragged = null;
   document.addEventListener("pointerdown", (event) => {
@@ -109,6 +115,6 @@
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => { dragged = null; });
 
   new MutationObserver(() => {
-    for (const viewer of document.querySelectorAll(".viewer")) if (!states.has(viewer)) draw(viewer);
+    for (const viewer of document.querySelectorAll(".viewer")) if (!viewer.dataset.mode) draw(viewer);
   }).observe(document.body, { childList: true, subtree: true });
 }

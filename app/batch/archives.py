@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from app.run_panel.jobs import Jobs
-from rewardharness.data.archive import unpack
+from rewardharness.data.opening import unpack
 from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 TABLES = {".csv", ".tsv", ".jsonl", ".json"}
-IMAGES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
+IMAGES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif"}
 MAX_FILES = 2000
 """Maximum number of files of a visitor's archive."""
 MAX_ARCHIVES = 40

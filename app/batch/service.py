@@ -1,17 +1,13 @@
 """Operations of the Batch tab: runs that judge a dataset, and their results."""
 
-import csv
-import json
 import logging
 import shutil
 import threading
 import time
-from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,21 +16,25 @@ from PIL import Image
 
 from app.batch.archives import Archives
 from app.benchmark.runs import library_name
+from app.library.libraries import BUILTIN
 from app.run_panel.following import FollowedRun, RunFollower, keep
 from app.run_panel.new_jobs import PreparedJob
 from app.run_panel.service import Expected, RunService
 from app.score.judges import Judges
-from app.viewer.pictures import shrunk
+from app.table.exports import write_pairs
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.bulk.job import ScoreJob
-from rewardharness.data.export import Kind, write_lines, write_parquet
-from rewardharness.errors import HarnessError, ImageError, InputError
+from rewardharness.data.folder import read_folder
+from rewardharness.demo.dataset import make_demo
+from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256_file
 from rewardharness.jobs import JobConfig
 from rewardharness.judging.report import make_report, report_json
 from rewardharness.judgments import judgment_from_json
 from rewardharness.runs.reader import RunStatus
-from rewardharness.schema import TIE, Example, ImageInput, Json, Judgment
+from rewardharness.runs.results import Results
+from rewardharness.runs.store import RESULTS
+from rewardharness.schema import Example, ImageInput, Json, Judgment
 from rewardharness.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -42,39 +42,16 @@ log = logging.getLogger(__name__)
 TIDY_SECONDS = 600
 """Seconds between two removals of old batches of visitors."""
 
-PAGE = 25
-"""Rows of a page of the table."""
-
-SIDE = 120
-"""Longest side of a thumbnail in pixels."""
-
 MAX_PIXELS = 600_000_000
 """Maximum number of pixels that a visitor's batch judges; an image counts in each example."""
+
+SAMPLE = 12
+"""Pairs of the sample archive."""
 
 MAX_OPENED = 3
 """Maximum number of runs whose data and results are cached."""
 
-FILTERS = {
-    "all": "All",
-    "against": "Judge and label disagree",
-    "close": "Close: a tie, or a margin below 0.1",
-    "failed": "Not judged",
-}
-"""Which rows are shown, by name."""
-
-ORDERS = {
-    "given": "As in the data",
-    "margin": "Largest margin first",
-    "close": "Smallest margin first",
-    "reward": "Highest reward first",
-    "low": "Lowest reward first",
-}
-"""Orders of the table, by name."""
-
-EXPORTS = ("jsonl", "csv", "parquet")
-"""Formats in which results can be saved."""
-
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
 """Formats of images in archives."""
 
 
@@ -99,35 +76,14 @@ class BatchFollower(RunFollower[FollowedRun]):
 
 
 @dataclass(frozen=True)
-class BatchRow:
+class JudgedExample:
     """An example and its judgment."""
 
+    number: int
+    """Place in the data."""
     example: Example
     judgment: Judgment
-
-    @property
-    def reward(self) -> float | None:
-        """The highest reward; None without one."""
-        rewards = [each.reward for each in self.judgment.scores.values() if each.reward is not None]
-        return max(rewards, default=None)
-
-    def fits(self, name: str) -> bool:
-        """Whether a filter of `FILTERS` shows it."""
-        judgment, label = self.judgment, self.example.preference
-        if name == "failed":
-            return not judgment.judged
-        if name == "against":
-            return judgment.judged and label is not None and label != judgment.preference
-        if name == "close":
-            return judgment.judged and (judgment.preference == TIE or (judgment.margin or 0.0) < 0.1)
-        return True
-
-    def place(self, order: str) -> float:
-        """Return the key of an order of `ORDERS`; rows without the value come last."""
-        value = self.judgment.margin if order in {"margin", "close"} else self.reward
-        if order == "given" or value is None:
-            return float("inf") if order != "given" else 0.0
-        return -value if order in {"margin", "reward"} else value
+    """Without steps, reasons and entries."""
 
 
 class BatchServices(RunService[FollowedRun, BatchFollower]):
@@ -139,7 +95,8 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
     def __init__(self, settings: Settings, scratch: Path, judges: Judges, *, local: bool) -> None:
         super().__init__(settings, scratch, judges, local=local)
         self._examples: OrderedDict[str, tuple[Example, ...]] = OrderedDict()
-        self._archives = Archives(settings)
+        self._judged: OrderedDict[str, tuple[tuple[int, int], Sequence[JudgedExample]]] = OrderedDict()
+        self._archives, self._drawing = Archives(settings), threading.Lock()
 
     def keep_tidy(self) -> None:
         """Remove what visitors have given once its time is over, in the background, for as long as the app runs."""
@@ -158,6 +115,7 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         """Remove batches and archives of visitors whose time is over."""
         for name in self._archives.tidy(self._jobs):
             self._examples.pop(name, None)
+            self._judged.pop(name, None)
             shutil.rmtree(self._scratch / "batches" / name, ignore_errors=True)
 
     def take_upload(self, path: Path, owner: str = "") -> str:
@@ -189,8 +147,9 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         if not self.local and sum(map(_pixels, examples)) > MAX_PIXELS:
             message = f"The images of these examples have more than {MAX_PIXELS // 1_000_000} megapixels."
             raise InputError(message, next_step="Judge fewer examples, or scale the images down.")
+        archive = Path(config.data)  # it is unpacked to a folder that is named by its content
         return {
-            "data": job.dataset.name if self.local else "your archive",
+            "data": (archive.name if archive.is_file() else job.dataset.name) if self.local else "your archive",
             "examples": len(examples),
             "labeled": sum(each.preference is not None for each in examples),
             "skipped": len(job.dataset.skipped),
@@ -243,101 +202,71 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         keep(self._examples, name, found, MAX_OPENED)
         return found
 
-    def rows(self, name: str, chosen: str = "all", order: str = "given") -> list[BatchRow]:
-        """Return the judged examples of a run.
-
-        Args:
-            name: The run.
-            chosen: One of `FILTERS`.
-            order: One of `ORDERS`.
+    def judged(self, name: str) -> Sequence[JudgedExample]:
+        """Return the judged examples of a run, in the order of the data.
 
         Raises:
             HarnessError: If the run or its data cannot be read.
         """
         self.look(name)
+        results, examples = self._follower(name).run.results(), self._opened(name)
+        assert isinstance(results, Results)  # as the follower keeps all fields
+        file = self._jobs.folder(name) / RESULTS
+        stamp = (len(results), file.stat().st_mtime_ns if file.is_file() else 0)
+        known = self._judged.get(name)
+        if known is None or known[0] != stamp:
+            found = [
+                JudgedExample(number, example, results.judgment(example.id))
+                for number, example in enumerate(examples)
+                if example.id in results
+            ]
+            known = stamp, found
+        keep(self._judged, name, known, MAX_OPENED)
+        return known[1]
+
+    def judgments(self, name: str, examples: Iterable[str], *, steps: bool = False) -> list[Judgment]:
+        """Return the judgments of examples with reasons, and with steps if wanted.
+
+        Raises:
+            HarnessError: If the run cannot be read.
+        """
+        self.look(name)
         results = self._follower(name).run.results()
-        rows = [
-            BatchRow(example, judgment_from_json(results[example.id], steps=False))
-            for example in self._opened(name)
-            if example.id in results
-        ]
-        shown = [row for row in rows if row.fits(chosen)]
-        return sorted(shown, key=lambda row: row.place(order)) if order in ORDERS else shown
+        return [judgment_from_json(results[example], steps=steps) for example in examples]
+
+    def judge(self, name: str) -> str:
+        """Return judge and Library of a run."""
+        manifest = self.look(name).manifest
+        with suppress(HarnessError):
+            library = getattr(self._jobs.config(name)[1], "library", None) or BUILTIN
+            return f"{manifest.get('judge')}, {library_name(library)}"
+        return str(manifest.get("judge"))
+
+    def same_data(self, name: str) -> list[tuple[str, str]]:
+        """Return title and name of the other runs on the data of a run; none for visitors."""
+        digest = self.look(name).manifest.get("data")
+        runs = [item.status for item in self.runs() if not item.error] if self.local else []
+        others = [run for run in runs if run.name != name and run.judged and run.manifest.get("data") == digest]
+        return [(f"{self.judge(run.name)} · {run.begun}", run.name) for run in others]
 
     def report(self, name: str) -> Json:
         """Return the agreement of the judgments so far with the labels, as `rh score --json` does."""
-        return report_json(make_report((row.example, row.judgment) for row in self.rows(name)))
+        return report_json(make_report((each.example, each.judgment) for each in self.judged(name)))
 
-    def export(self, name: str, ending: str, rows: Sequence[BatchRow]) -> Path:
-        """Write rows for download.
+    def file(self, name: str, ending: str) -> Path:
+        """Return where an export is written."""
+        return self._scratch / "batches" / name / f"results.{ending}"
 
-        Args:
-            name: The run.
-            ending: One of `EXPORTS`.
-            rows: The rows.
+    def sample(self) -> Path:
+        """Return a small archive that can be judged, of generated pairs.
 
         Raises:
-            InputError: If the format is unknown.
-            MissingPackageError: If a package that writes Parquet is not installed.
+            MissingPackageError: If scikit-image is not installed.
         """
-        if ending not in EXPORTS:
-            raise InputError("Unknown format.", next_step=f"Choose from: {', '.join(EXPORTS)}.")
-        path = self._scratch / "batches" / name / f"{name}.{ending}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        records = ({name: value(row) for name, (_, value) in _COLUMNS.items()} for row in rows)
-        if ending == "csv":
-            _write_csv(path, records)
-        else:
-            (write_parquet if ending == "parquet" else write_lines)(path, COLUMNS, records)
+        path = self._scratch / "sample" / "sample-pairs.zip"
+        with self._drawing:
+            if not path.is_file():
+                folder = path.parent / "pairs"
+                make_demo(folder, pairs=SAMPLE, groups=0, seed=7)
+                write_pairs(path, read_folder(folder).examples)
         return path
-
-
-@lru_cache(maxsize=2000)
-def thumbnail(image: ImageInput) -> str:
-    """Return a small version of an image as a data URL; empty if it cannot be read."""
-    try:
-        small = shrunk(image, SIDE)
-    except ImageError:
-        return ""
-    out = BytesIO()
-    small.save(out, "WEBP", quality=70, method=0)
-    return f"data:image/webp;base64,{b64encode(out.getvalue()).decode('ascii')}"
-
-
-def _rewards(row: BatchRow) -> list[float | None]:
-    scores = row.judgment.scores
-    return [scores[label].reward if label in scores else None for label in row.example.labels]
-
-
-_COLUMNS: dict[str, tuple[Kind, Callable[[BatchRow], Any]]] = {
-    "id": ("text", lambda row: row.example.id),
-    "instruction": ("text", lambda row: row.example.instruction),
-    "preference": ("text", lambda row: row.example.preference),
-    "judged_preference": ("text", lambda row: row.judgment.preference),
-    "margin": ("float", lambda row: row.judgment.margin),
-    "confidence": ("float", lambda row: row.judgment.confidence),
-    "rewards": ("floats", _rewards),
-    "reason": ("text", lambda row: row.judgment.reasons[0] if row.judgment.reasons else None),
-    "failure": ("text", lambda row: row.judgment.failure.code if row.judgment.failure else None),
-    "judge": ("text", lambda row: row.judgment.judge),
-    "protocol": ("text", lambda row: row.judgment.protocol),
-    "library_id": ("text", lambda row: row.judgment.library_id),
-}
-"""Kind and value of each column of a saved table; `preference` is the label."""
-
-COLUMNS: dict[str, Kind] = {name: kind for name, (kind, _) in _COLUMNS.items()}
-
-
-def _write_csv(path: Path, records: Iterator[Json]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, list(COLUMNS))
-        writer.writeheader()
-        for record in records:
-            writer.writerow({name: _csv_cell(value) for name, value in record.items()})
-
-
-def _csv_cell(value: object) -> object:
-    """Return a cell; a spreadsheet would run text that begins like a formula, so it gets an apostrophe."""
-    if isinstance(value, list):
-        return json.dumps(value)
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t") else value

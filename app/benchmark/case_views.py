@@ -3,17 +3,14 @@
 Instructions, reasoning, and names of categories, judges and Libraries are foreign text.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from textwrap import shorten
+from collections.abc import Sequence
 
 from app.benchmark.runs import Piece, QuestionCase, Side
-from app.benchmark.service import AGAINST, UNJUDGED, WITH, AskedQuestion
 from app.failures import title_of
-from app.markup import block, callout, escape, faint, notice, paragraph, plain, table
+from app.markup import block, callout, escape, faint, paragraph, table
 from app.run_panel.views import sections
 from app.viewer.example_views import chain as chain_of
-from app.viewer.example_views import texts
+from app.viewer.example_views import texts, why
 from rewardharness.benchmark.comparison import RunComparison
 from rewardharness.benchmark.items import FORWARD, REVERSE
 from rewardharness.benchmark.metrics import UNDECIDED
@@ -21,61 +18,11 @@ from rewardharness.benchmark.report import comparison_section
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.schema import LABELS, TIE, Scores
 
-KINDS: Mapping[str, str] = {
-    AGAINST: "Judge and label disagree",
-    UNJUDGED: "No judgment",
-    WITH: "Judge and label agree",
-}
-"""Title of each kind of questions."""
-
 _ORDERS = {
     FORWARD: "Judged in both presentation orders; this is the answer in the order of the data.",
     REVERSE: "Judged in both presentation orders; this is the answer in reverse order. The images have the data order.",
 }
 """Explanation of each presentation order."""
-
-NO_CATEGORY = "(no kind given)"
-"""Title of the empty category."""
-
-
-def kind_choices(asked: Sequence[AskedQuestion]) -> list[tuple[str, str]]:
-    """Return the choices of kinds of questions, with counts."""
-    counts = Counter(item.kind for item in asked)
-    return [(f"{words} ({counts[kind]})", kind) for kind, words in KINDS.items()]
-
-
-def category_choices(asked: Sequence[AskedQuestion]) -> list[tuple[str, str]]:
-    """Return the choices of kinds of edit, with counts, the most frequent first: text and name."""
-    counts = Counter(item.reply.question.category for item in asked)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [(f"{plain(name) or NO_CATEGORY} ({n})", name) for name, n in ordered]
-
-
-def no_question(*, scores: bool) -> str:
-    """Return the text for a run without labeled questions.
-
-    Args:
-        scores: Whether the labels are scores.
-    """
-    text = (
-        "The labels of this task are scores, so no answer is right or wrong." if scores else "No question has a label."
-    )
-    return notice("empty", "There are no questions to show", text)
-
-
-def no_case(kind: str) -> str:
-    """Return the text for an empty selection."""
-    titles = {
-        AGAINST: "Judge and label agree on everything here",
-        UNJUDGED: "Everything here was judged",
-        WITH: "Judge and label agree on nothing here",
-    }
-    return notice("empty", titles[kind], "Choose another kind above.")
-
-
-def position(number: int, total: int) -> str:
-    """Return the position of the shown question."""
-    return block(f'<p class="faint position">{number + 1:,} of {total:,}, most confident first</p>') if total else ""
 
 
 def words(case: QuestionCase) -> str:
@@ -106,11 +53,6 @@ def preference_text(preference: object) -> str:
     return "none" if preference is None else texts.get(str(preference), f"{preference} is better")
 
 
-def _answers(answer: str) -> str:
-    """Return the answer of a row, or its answers in both presentation orders."""
-    return ", in reverse: ".join(map(preference_text, answer.split(" and ")))
-
-
 def _side(case: QuestionCase, side: Side) -> str:
     reply = side.reply
     title = f"<h4>{escape(side.title)}</h4>" if len(case.sides) > 1 else ""
@@ -124,7 +66,8 @@ def _side(case: QuestionCase, side: Side) -> str:
     confidences = [piece.judgment.confidence for piece in side.pieces if piece.judgment is not None]
     if len(confidences) == 1 and confidences[0] is not None:
         facts.append(f"confidence {confidences[0]:.2f}")
-    return f'<section class="said">{title}<p>{escape("; ".join(facts))}.</p>{_scores(case, side)}</section>'
+    reasons = why(side.pieces[0].judgment) if len(side.pieces) == 1 else ""
+    return f'<section class="said">{title}<p>{escape("; ".join(facts))}.</p>{_scores(case, side)}{reasons}</section>'
 
 
 def _scores(case: QuestionCase, side: Side) -> str:
@@ -167,32 +110,6 @@ def _letters(piece: Piece) -> str:
     return faint(f"In this text, {', '.join(names)}.") if names else ""
 
 
-def no_flip(about: str) -> str:
-    """Return the text while no question is chosen. `about`: what is shown with its images."""
-    return notice("empty", "Choose a question", f"Its images appear here, with {about}.")
-
-
-COMPARISON_HINT = notice(
-    "empty",
-    "Choose two rows",
-    "Compares two rows over the same questions: which answers the second one fixes, and which it breaks.",
-)
-"""The text before a comparison."""
-
-
 def compared(comparison: RunComparison) -> str:
     """Return the comparison of two rows: gain with interval, fixes and breaks, and McNemar test, by part."""
     return sections(comparison_section(comparison))
-
-
-def flip_choices(comparison: RunComparison) -> list[tuple[str, str]]:
-    """Return the choices of questions with different answers: plain text, and id."""
-    choices = []
-    for part in comparison.parts:
-        for flip in part.flips:
-            head = f"{'Fixed' if flip.better else 'Broken'} · {part.part}"
-            answers = f"first: {_answers(flip.first)} · second: {_answers(flip.second)}"
-            label_and_answers = f"label: {preference_text(flip.truth)} · {answers}"
-            instruction = shorten(plain(flip.instruction), 110, placeholder=" …")
-            choices.append(("\n".join((plain(head), instruction, plain(label_and_answers))), flip.id))
-    return choices

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -26,6 +27,7 @@ from app.services import AppServices
 from app.widgets import QUIET, Updates, choices, markup, section, textbox
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.data.opening import DEMO
+from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES
 
 BASELINE_WORDS = {
@@ -93,6 +95,14 @@ class BenchmarkForm(JobForm):
                 placeholder="http://localhost:8000/v1", max_length=500,
             )  # fmt: skip
         return {"by": by, "release": release, "served": served}
+
+    def take(self, path: Path) -> Updates:
+        """Fill in an archive, to be judged with another judge or Library. Visitors judge the demonstration set only."""
+        if not self.services.local:
+            raise InputError("Selected questions are judged on your own computer.", next_step="Save them as a zip.")
+        kept = str(self.services.batches.take_upload(path))
+        place = {self.fields["task"]: PLACE, self.fields["place"]: gr.Textbox(kept, visible=True)}
+        return {self.section: gr.Accordion(open=True), **place, **self.start.without_preview()}
 
     def make(self, values: Mapping[str, Any], visitor: Visitor) -> NewJob:
         """See `JobForm.make`."""
@@ -163,12 +173,14 @@ def _draw_data(local: bool) -> dict[str, Any]:
             list(PROTOCOLS_OF_EXAMPLES), value=PROTOCOLS_OF_EXAMPLES[0], label="Protocol of the task",
             info="What one example is.", visible=local, min_width=180, elem_id="benchmark-protocol",
         )  # fmt: skip
-        info = "Number of pairs or groups. " + ("0: all." if local else f"Up to {VISITOR_PAIRS} here.")
+        info = "Pairs or groups; " + ("0 = all examples." if local else f"up to {VISITOR_PAIRS} here.")
         limit = gr.Number(
             0 if local else VISITOR_PAIRS, label="Sample", info=info, precision=None, minimum=0, min_width=180,
             elem_id="benchmark-limit",
         )  # fmt: skip
-        seed = gr.Number(0, label="Seed", info="Of the sample.", precision=0, min_width=120, elem_id="benchmark-seed")
+        seed = gr.Number(
+            0, label="Seed", info="Of the random sample.", precision=0, min_width=120, elem_id="benchmark-seed"
+        )
     return {"place": place, "source": source, "task_protocol": protocol, "limit": limit, "seed": seed}
 
 

@@ -8,11 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from PIL import Image
-
 from app.run_panel.following import FollowedRun, RunFollower, keep
 from app.run_panel.jobs import Jobs
-from app.viewer.pictures import shrunk
 from rewardharness.benchmark.answers import QuestionAnswer
 from rewardharness.benchmark.items import BenchmarkData, Question, RunData
 from rewardharness.benchmark.loading import open_benchmark
@@ -30,6 +27,7 @@ from rewardharness.benchmark.run import (
 from rewardharness.benchmark.task import open_task
 from rewardharness.benchmark.thresholds import RULES
 from rewardharness.errors import DataError, HarnessError
+from rewardharness.evolution.checkpoint import CHECKPOINT
 from rewardharness.files import user_path
 from rewardharness.judgments import judgment_from_json
 from rewardharness.library.hub import split_spec
@@ -38,7 +36,7 @@ from rewardharness.runs.reader import RunStatus
 from rewardharness.runs.records import read_record
 from rewardharness.runs.store import RESULTS
 from rewardharness.runs.store import read_result as read_line
-from rewardharness.schema import LABELS, Candidate, FramesInput, ImageInput, Judgment, image_titles, images_of
+from rewardharness.schema import LABELS, TIE, Candidate, Example, FramesInput, ImageInput, Judgment
 from rewardharness.settings import Settings
 
 Row = TypeVar("Row", bound=EntryRecord)
@@ -128,9 +126,14 @@ class BenchmarkResults:
 
 
 def library_name(spec: str) -> str:
-    """Return the name of a Library for the page: of a folder only the last part, because paths are private."""
+    """Return the name of a Library for the page: of a folder only the last part, because paths are private.
+
+    The Library of a run has the name of the run.
+    """
     on_hub = split_spec(spec) is not None and not user_path(spec).exists()
-    return spec if on_hub else Path(spec).name
+    path = Path(spec)
+    of_run = (user_path(spec).parent / CHECKPOINT).is_file()
+    return spec if on_hub else (path.parent if of_run else path).name
 
 
 @lru_cache(maxsize=256)
@@ -167,8 +170,6 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 MAX_DATA = 2
 """Maximum number of tasks whose data are cached."""
-SHOWN_SIDE = 1024
-"""Long side of displayed images in pixels; judges got the full size."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,15 @@ class QuestionCase:
     sides: tuple[Side, ...]
     changed: bool
     """Whether the data have changed since the run started."""
+
+    @property
+    def example(self) -> Example:
+        """The question as an example, with the label."""
+        question, references = self.question, tuple(each for each in self.sources[1:] if isinstance(each, ImageInput))
+        label = str(question.truth) if question.truth in {*LABELS[: len(self.candidates)], TIE} else None
+        source = self.sources[0] if self.sources else None
+        facts: dict[str, Any] = {"category": question.category, "source_id": question.cluster, "references": references}
+        return Example(question.id, question.instruction, source, self.candidates, label, **facts)
 
 
 @dataclass(frozen=True)
@@ -251,17 +261,27 @@ class QuestionCases:
             HarnessError: If the question or its data do not exist.
         """
         first = rows[0]
-        data = self._load_data(first)
-        asks = first.reply(question).question.asks
+        return self._opened(first.reply(question).question, first, tuple(_side(row, question) for row in rows))
+
+    def example(self, question: Question, row: RunRow) -> Example:
+        """Return a question of a run as an example.
+
+        Raises:
+            HarnessError: If its data do not exist.
+        """
+        return self._opened(question, row, ()).example
+
+    def _opened(self, question: Question, row: RunRow, sides: tuple[Side, ...]) -> QuestionCase:
+        data, asks = self._load_data(row), question.asks
         if not all(name in data.items for name, _ in asks):
             raise DataError("The data no longer contain this example.", next_step="Look at another one.")
         examples = {name: data.items[name].example for name, _ in asks}
         return QuestionCase(
-            first.reply(question).question,
+            question,
             examples[asks[0][0]].sources,
             tuple(examples[name].candidates[LABELS.index(letter)] for name, letter in asks),
-            tuple(_side(row, question) for row in rows),
-            data.digest != first.opened.data.digest,
+            sides,
+            data.digest != row.opened.data.digest,
         )
 
     def _load_data(self, row: RunRow) -> BenchmarkData:
@@ -293,22 +313,6 @@ def _side(row: RunRow, question: str) -> Side:
         line = read_line(row.folder, line_id(row.key, name))
         pieces.append(Piece(letters, None if line is None else judgment_from_json({**line, "id": name})))
     return Side(row.title, reply, credit(part, reply), tuple(pieces))
-
-
-def pictures(case: QuestionCase) -> list[tuple[Image.Image, str]]:
-    """Return the images of a question with their titles, which name the preferred ones; none of texts.
-
-    Raises:
-        HarnessError: If one of them cannot be read.
-    """
-    titled = zip(image_titles(len(case.sources), ()), case.sources, strict=True)
-    images = [(shrunk(image, SHOWN_SIDE), title) for title, media in titled for image in images_of(media)]
-    judges = ["judge"] if len(case.sides) == 1 else ["first", "second"]
-    for label, media in zip(LABELS, case.candidates, strict=False):
-        marks = ["label"] if case.question.truth == label else []
-        marks += [who for who, side in zip(judges, case.sides, strict=True) if side.reply.choice == label]
-        images += [(shrunk(image, SHOWN_SIDE), " · ".join((label, *marks))) for image in images_of(media)]
-    return images
 
 
 def _arguments(folder: Path) -> tuple[dict[str, Any], Path]:

@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from app.benchmark.runs import (
 from app.run_panel.following import keep
 from app.run_panel.service import MAX_LISTED, RunService
 from app.score.judges import Judges
+from app.table.exports import Judged
 from rewardharness.benchmark.answers import QuestionAnswer
 from rewardharness.benchmark.comparison import RunComparison, compare_runs
 from rewardharness.benchmark.config import BenchmarkConfig
@@ -27,56 +29,21 @@ from rewardharness.benchmark.job import BenchmarkJob
 from rewardharness.benchmark.numbers import Number, credit
 from rewardharness.benchmark.published import read_published
 from rewardharness.benchmark.report import REPORT, report_page
+from rewardharness.benchmark.result import BenchmarkRow
 from rewardharness.benchmark.run import COMMAND, read_entries
 from rewardharness.benchmark.task import Task, list_tasks
 from rewardharness.codec import from_json
 from rewardharness.data.opening import DEMO
-from rewardharness.errors import InputError, RunError
+from rewardharness.editors.result import ArenaResult, read_ratings
+from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.files import read_json
 from rewardharness.judging.measured import NAME as MEASURED
-from rewardharness.schema import Json
+from rewardharness.runs.store import find_runs, read_manifest
+from rewardharness.schema import LABELS, Failure, Json, Judgment, Scores
 from rewardharness.settings import Settings
 
-AGAINST, UNJUDGED, WITH = "against", "unjudged", "with"
-"""Kinds of questions: judge and label disagree; there is no judgment; they agree."""
-
-
-@dataclass(frozen=True)
-class AskedQuestion:
-    """A question of a run and the agreement of the answer with the label."""
-
-    reply: QuestionAnswer
-    credit: float | None
-    """In [0, 1]; None without a judgment."""
-
-    @property
-    def kind(self) -> str:
-        """`AGAINST`, `UNJUDGED` or `WITH`."""
-        if self.credit is None:
-            return UNJUDGED
-        return WITH if self.credit == 1 else AGAINST
-
-
-@dataclass(frozen=True)
-class QuestionFilter:
-    """Selection of questions."""
-
-    kind: str = AGAINST
-    """`AGAINST`, `UNJUDGED` or `WITH`."""
-    part: str = ""
-    """Empty: all."""
-    category: str | None = None
-    """None: all."""
-
-    def pick(self, asked: Sequence[AskedQuestion]) -> list[AskedQuestion]:
-        """Return the selected questions in their order."""
-        return [
-            item
-            for item in asked
-            if item.kind == self.kind
-            and self.part in ("", item.reply.question.part)
-            and self.category in (None, item.reply.question.category)
-        ]
+ARENA, MAX_ARENAS = "arena", 8
+"""Job type of arenas, and maximum number of them that are shown."""
 
 
 class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
@@ -133,12 +100,21 @@ class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
         self._check(name)
         return self._results.open(name)
 
+    def arenas(self) -> list[tuple[Path, ArenaResult]]:
+        """Return folder and result of the latest finished arenas; none for visitors, who see no runs of others."""
+        found: list[tuple[Path, ArenaResult]] = []
+        for folder in find_runs(self._jobs.runs) if self.local else ():
+            with suppress(HarnessError, OSError):
+                if len(found) < MAX_ARENAS and read_manifest(folder).get("command") == ARENA:
+                    found.append((folder, read_ratings(folder)))
+        return found
+
     def report_file(self, name: str) -> Path:
         """Write the report of a benchmark as a page for download."""
         return self._write_page(name, report_page(self.open(name).result))
 
-    def asked(self, name: str, row: str) -> list[AskedQuestion]:
-        """Return the questions of a benchmark with a label, the most confident answers of a row first.
+    def answers(self, name: str, row: str) -> list[tuple[QuestionAnswer, float | None]]:
+        """Return the answers of a row to the questions with a label, and their agreement with it.
 
         Args:
             name: The run.
@@ -148,20 +124,51 @@ class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
             HarnessError: If there is no such row.
         """
         sheet = self._find_row(name, row).opened.sheets[row]
-        asked = [
-            AskedQuestion(reply, credit(sheet.parts[reply.question.part], reply))
+        return [
+            (reply, credit(sheet.parts[reply.question.part], reply))
             for reply in sheet.counting
             if isinstance(reply.question.truth, str)
         ]
-        return sorted(asked, key=lambda item: (-abs(item.reply.margin or 0.0), item.reply.question.id))
 
-    def case(self, name: str, row: str, question: str) -> QuestionCase:
-        """Return a question with the answer of a row.
+    def examples(self, name: str, row: str, replies: Sequence[QuestionAnswer]) -> list[Judged]:
+        """Return questions as examples, with the answers of a row as judgments.
+
+        Raises:
+            HarnessError: If the data cannot be read.
+        """
+        found = self._find_row(name, row)
+        judgments = found.opened.judgments.get(row, {})
+        return [
+            (self._cases.example(reply.question, found), _judgment(found.entry, reply, judgments)) for reply in replies
+        ]
+
+    def case(self, question: str, *rows: tuple[str, str]) -> QuestionCase:
+        """Return a question with the answers of rows, each the name of a run and the key of a row.
 
         Raises:
             HarnessError: If it cannot be loaded.
         """
-        return self._cases.case(question, self._find_row(name, row))
+        return self._cases.case(question, *(self._find_row(*row) for row in rows))
+
+    def row_title(self, name: str, row: str) -> str:
+        """Return judge and Library of a row."""
+        return self._find_row(name, row).title
+
+    def other_rows(self, name: str, row: str) -> list[tuple[str, tuple[str, str]]]:
+        """Return title and place of the rows to compare a row with: of this run, and of runs on equal data."""
+        about = self.look(name).manifest
+        runs = [item.status for item in self.runs([name]) if not item.error]
+        equal = [run for run in runs if all(run.manifest.get(key) == about.get(key) for key in _SAME)]
+        places = [(run, entry) for run in sorted(equal, key=lambda run: run.name != name) for entry in run.entries]
+        return [
+            (entry.label if run.name == name else f"{entry.label} · {run.begun}", (run.name, entry.key))
+            for run, entry in places
+            if (run.name, entry.key) != (name, row)
+        ]
+
+    def file(self, name: str, ending: str) -> Path:
+        """Return where an export is written."""
+        return self._scratch / "benchmark-rows" / name / f"questions.{ending}"
 
     def compare(self, first: tuple[str, str], second: tuple[str, str]) -> RunComparison:
         """Compare two rows, of one run or of two.
@@ -191,20 +198,33 @@ class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
             )
         return replace(comparison, first=rows[0].entry, second=rows[1].entry)
 
-    def flip(self, first: tuple[str, str], second: tuple[str, str], question: str) -> QuestionCase:
-        """Return a question with the answers of two rows.
-
-        Raises:
-            HarnessError: If it cannot be loaded.
-        """
-        return self._cases.case(question, self._find_row(*first), self._find_row(*second))
-
     def _find_row(self, name: str, row: str) -> RunRow:
         opened = self.open(name)
         if row not in opened.sheets:
             raise RunError("This run has no such row.", next_step="Choose one of the list.")
         entry = next(entry for entry in opened.result.rows if entry.key == row)
         return RunRow(entry.label, self._jobs.folder(name), opened, row)
+
+
+_SAME = ("task", "data", "task_protocol", "sampled")
+"""Facts of a manifest that are equal in comparable runs."""
+
+
+def _judgment(entry: BenchmarkRow, reply: QuestionAnswer, judgments: Mapping[str, Judgment]) -> Judgment:
+    """Return the answer to a question as a judgment."""
+    question = reply.question
+    blank = Judgment(question.id, entry.name, entry.protocol, entry.library_id)
+    scores = {label: Scores(None, None, value) for label, value in zip(LABELS, reply.values, strict=False)}
+    failure = Failure(reply.failure, "") if reply.choice is None else None
+    margin = None if reply.margin is None else abs(reply.margin)
+    known = question.only_judgment(judgments) or blank
+    facts: dict[str, Any] = {
+        "example_id": question.id,
+        "preference": reply.choice,
+        "margin": margin,
+        "failure": failure,
+    }
+    return replace(known, scores=scores, **facts)
 
 
 def sizes(task: Task) -> dict[str, tuple[int, ...]]:

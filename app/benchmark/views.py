@@ -5,6 +5,7 @@ Names of data and Libraries, declarations of tasks and errors are foreign text.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -14,14 +15,16 @@ from app.failures import title_of
 from app.markup import block, bullets, callout, code, count, escape, faint, folded, paragraph, plain, table
 from app.run_panel.new_jobs import OWN, PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS
 from app.run_panel.service import Listed
-from app.run_panel.views import choice_of, counted_status, facts, sections
+from app.run_panel.views import choice_of, counted_status, facts, run_title, sections
 from rewardharness.benchmark.figures import figure, headline
 from rewardharness.benchmark.report import build_report
 from rewardharness.benchmark.result import BenchmarkResult
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task
 from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
+from rewardharness.editors.report import build_report as build_arena_report
+from rewardharness.editors.result import ArenaResult
 from rewardharness.judging.evidence import crops_words
-from rewardharness.report import Chart, Report
+from rewardharness.report import Chart, Report, Table
 from rewardharness.report_html import draw_chart
 
 MOST_IN_WORDS = 3
@@ -155,18 +158,19 @@ def expected(preview: Mapping[str, Any]) -> str:
 
 def run_status(run: BenchmarkStatus) -> str:
     """Return the status of a benchmark: state and progress."""
-    return counted_status(run, str(run.manifest.get("task") or run.name), run.who)
+    return counted_status(run, run_title(run), run.who)
 
 
 def run_choices(listed: Sequence[Listed[BenchmarkStatus]]) -> list[tuple[str, str]]:
     """Return the choices of the list of runs: plain text on three lines, and the name."""
     choices = []
     for item in listed:
-        run, task = item.status, item.status.manifest.get("task")
-        title = f"{task} · {run.name}" if task else run.name
+        run = item.status
         running = run.wanted and run.state != "finished"
         done = f"{run.judged:,} of {run.wanted:,} judgments" if running else ""
-        choices.append(choice_of(item, title, run.who, done, more=shorten(_numbers(item.row), 150, placeholder=" …")))
+        choices.append(
+            choice_of(item, run_title(run), run.who, done, more=shorten(_numbers(item.row), 150, placeholder=" …"))
+        )
     return choices
 
 
@@ -211,7 +215,10 @@ def _report(result: BenchmarkResult, key: str = "") -> Report:
 def rows_table(result: BenchmarkResult) -> str:
     """Return a table per number, with a row per entry, and the thresholds of ties."""
     report = _report(result)
-    return sections(report.section("numbers")) + sections(report.section("thresholds"), titles=True)
+    numbers = report.section("numbers")  # their titles begin with a value of the data, such as a kind of label
+    blocks = (replace(each, title=f"Part {each.title}") if isinstance(each, Table) else each for each in numbers.blocks)
+    shown = replace(numbers, blocks=tuple(blocks))
+    return sections(shown) + sections(report.section("judges"), report.section("thresholds"), titles=True)
 
 
 def section(result: BenchmarkResult, name: str, key: str = "") -> str:
@@ -236,3 +243,14 @@ def reliability(result: BenchmarkResult, key: str) -> str:
     """Return the reliability curve of a row; empty if the judge reports no confidence."""
     charts = [each for each in _report(result, key).section("confidence").blocks if isinstance(each, Chart)]
     return "".join(f'<div class="rh">{draw_chart(chart)}</div>' for chart in charts)
+
+
+def arenas(found: Sequence[tuple[Path, ArenaResult]]) -> str:
+    """Format finished arenas, each behind its title, with ratings, wins, cost and where its comparisons are."""
+    parts = []
+    for folder, result in found:
+        report = build_arena_report(result)
+        place = paragraph(f"Report and comparisons: {folder}. To vote on them, name comparisons.jsonl in the tab Vote.")
+        shown = sections(*(part for part in report.sections if part.blocks), titles=True)
+        parts.append(folded(escape(f"{report.title} · {result.judged} of {result.n} judged"), shown + place))
+    return block(f"<h4>Arenas and benchmarks of editors</h4>{''.join(parts)}")

@@ -1,6 +1,6 @@
-"""Charts of an evolution: accuracy and judgments after each tested edit, and the held-out test.
+"""Chart of an evolution: accuracy after each tested edit, and the held-out test.
 
-The charts contain only numbers and fixed text, so they need no escaping. Colors come from the stylesheet.
+It contains only numbers and fixed text, so it needs no escaping. Colors come from the stylesheet.
 """
 
 import math
@@ -25,7 +25,6 @@ class ChartPoint:
 
     tried: int
     accuracy: float | None
-    judgments: int
     version: int
 
 
@@ -53,10 +52,10 @@ def points(run: EvolutionStatus) -> list[ChartPoint]:
     judged = run.first
     if judged is None:
         return []
-    found = [ChartPoint(0, _share(judged.accuracy), int(judged.judged + judged.failed), 0)]
+    found = [ChartPoint(0, _share(judged.accuracy), 0)]
     for event in run.events:
         if isinstance(event, Decided):
-            found.append(ChartPoint(len(found), _share(event.accuracy), event.spent.judgments, event.version))
+            found.append(ChartPoint(len(found), _share(event.accuracy), event.version))
     return found
 
 
@@ -93,35 +92,13 @@ def accuracy_chart(found: Sequence[ChartPoint], audit: HeldOutReport | None = No
     return _picture(body, "Accuracy on the training examples after each tested edit")
 
 
-def judgments_chart(found: Sequence[ChartPoint]) -> str:
-    """Draw the number of judgments after each edit; empty without points."""
-    if not found:
-        return ""
-    most = max(point.judgments for point in found)
-    frame = _Frame(max(1, found[-1].tried), 0.0, float(max(1, most)), WIDTH - RIGHT)
-    path = "L".join(f"{frame.x(point.tried)} {frame.y(point.judgments)}" for point in found)
-    body = _axes(frame, [(0.0, "0"), (most / 2, f"{most / 2:,.0f}"), (float(most), f"{most:,}")])
-    body += f'<path class="curve second" d="M{path}"/>'
-    return _picture(body, "Judgments after each tested edit")
-
-
 def accuracy(found: Sequence[ChartPoint], audit: HeldOutReport | None = None) -> str:
     """Return the accuracy chart with a legend."""
     words = "Accuracy on the training examples; a dot is an accepted edit."
     if audit is not None:
         words += " Right: the held-out test with 95% intervals."
-    return _framed(accuracy_chart(found, audit), "Accuracy", words)
-
-
-def judgments(found: Sequence[ChartPoint]) -> str:
-    """Return the chart of judgments with a legend."""
-    return _framed(judgments_chart(found), "Judgments", "One judgment is one example with one Library.")
-
-
-def _framed(picture: str, title: str, words: str) -> str:
-    if not picture:
-        return ""
-    return f'<div class="rh"><h4>{title}</h4>{picture}<p class="faint">{words}</p></div>'
+    picture = accuracy_chart(found, audit)
+    return f'<div class="rh"><h4>Accuracy</h4>{picture}<p class="faint">{words}</p></div>' if picture else ""
 
 
 def _share(value: object) -> float | None:

@@ -151,6 +151,10 @@ class RunForm(JobForm):
         columns = gr.Textbox(visible=visible)
         return {self.fields["start"]: start, self.fields["place"]: place, self.fields["columns"]: columns}
 
+    def use_votes(self) -> Updates:
+        """Choose the votes of this app as data."""
+        return {self.section: gr.Accordion(open=True), self.fields["data"]: FEEDBACK, **self.choose_data(FEEDBACK)}
+
     def choose_proposer(self, kind: str) -> Updates:
         """Show the fields of a kind of Orchestrator."""
         visible = kind == MODEL

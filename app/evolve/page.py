@@ -9,9 +9,9 @@ import gradio as gr
 from app.evolve import charts, proposal_views, views
 from app.evolve.form import RunForm
 from app.evolve.proposal_views import EditItem
-from app.evolve.runs import EvolutionStatus, ExampleCase
-from app.evolve.service import EvolveServices
+from app.evolve.runs import EvolutionStatus
 from app.failures import explaining, explaining_at
+from app.library.chooser import Chooser
 from app.library.libraries import Order
 from app.library.publish import draw_publishing
 from app.run_panel.events import Known, RunEvents
@@ -21,8 +21,10 @@ from app.services import AppServices
 from app.viewer import example_views
 from app.viewer.example_views import ExamplePanel
 from app.widgets import QUIET, Updates, Widgets, button, choices, markup, section, state
-from rewardharness.errors import InputError
-from rewardharness.evolution.events import Proposed
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.evolution.checkpoint import CHAMPION
+from rewardharness.evolution.events import Decided, Proposed
+from rewardharness.evolution.report import EvolutionReport
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.hub import PushOptions
 from rewardharness.schema import LABELS, TIE
@@ -43,22 +45,98 @@ TO_EDIT = """() => {
 }"""
 """Scrolls to the chosen edit if it is below the list."""
 
+VERSIONS = "versions"
+"""Id of the tab with the versions."""
+
+TO_FORM = "() => document.querySelector('#evolve-publish-about').scrollIntoView({behavior: 'smooth', block: 'start'})"
+"""Scrolls to the form that publishes a version."""
+
 CASES: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "cases", **QUIET}
 """Options of events that show an example."""
 
 
-def fill(panel: ExamplePanel, evolve: EvolveServices, case: ExampleCase) -> Updates:
-    """Show an example with its judgments."""
-    chains = [example_views.chain(seen.judgment, case.example.labels) for seen in case.seen]
-    titles = example_views.titles(case)
-    return panel.fill(example_views.words(case), evolve.pictures(case), list(zip(titles, chains, strict=True)))
+class Story(Widgets):
+    """What a run does now, or what it has shown at its end, in words and small pictures of examples."""
+
+    def __init__(self, services: AppServices) -> None:
+        self._evolve = services.evolve
+        with gr.Column(elem_id="evolve-story"):
+            self.words = markup(elem_id="evolve-now")
+            self.pictures = gr.Gallery(
+                label="Examples", show_label=False, columns=2, height="auto", object_fit="contain", format="jpeg",
+                interactive=False, visible=False, elem_id="evolve-thumbnails", elem_classes="case-pictures", buttons=[],
+            )  # fmt: skip
+
+    def show(self, status: EvolutionStatus, report: EvolutionReport | None, *, pictures: bool) -> Updates:
+        """Show the current proposal and the examples of the latest one; at the end, the held-out examples.
+
+        Args:
+            status: The run.
+            report: Its report; None before the end.
+            pictures: Whether the examples may have changed.
+        """
+        words: Updates = {self.words: proposal_views.story(status, report)}
+        if not pictures:
+            return words
+        try:
+            shown = self._evolve.thumbnails(status.name)
+        except HarnessError:  # the data were removed, for example
+            shown = []
+        tiles = [(image, proposal_views.caption(instruction, right)) for image, instruction, right in shown]
+        return words | {self.pictures: gr.Gallery(tiles, visible=bool(tiles), selected_index=None)}
+
+
+class Gain(Widgets):
+    """What a finished run has changed in the Library, and what can be done with it."""
+
+    def __init__(self, services: AppServices) -> None:
+        self._evolve, local = services.evolve, services.local
+        with gr.Column(visible=False, elem_id="evolve-gain") as self.part:
+            with gr.Row(elem_id="evolve-next"):
+                score = local and services.fixed is None
+                title = "Use this Library in Score"
+                self.score = button(title, "evolve-to-score", variant="primary", visible=score)
+                self.publish = button("Publish", "evolve-to-publish", visible=services.hub.may_publish)
+                self.benchmark = button("Compare on a benchmark", "evolve-to-benchmark", visible=local)
+            with section("What changed in the Library"):
+                self.change = markup(elem_id="evolve-changed")
+
+    @explaining_at("change")
+    def show(self, name: str, report: EvolutionReport | None) -> Updates:
+        """Show what the result changes; nothing before the end, and if it is the starting Library."""
+        gained = report is not None and report.library.final_id != report.library.start_id
+        updates: Updates = {self.part: gr.Column(visible=gained)}
+        if gained:
+            versions = [self._evolve.library(name, each) for each in (0, self._evolve.versions(name)[-1].number)]
+            updates[self.change] = proposal_views.change(diff_libraries(*versions))
+        return updates
+
+    def connect(
+        self, panel: RunPanel, view: "RunView", tabs: gr.Tabs, score: Chooser | None, benchmark: Chooser | None
+    ) -> None:
+        """Connect the buttons with the tabs that they lead to."""
+
+        def use(tab: str, chooser: Chooser, name: str) -> Updates:
+            return {tabs: gr.Tabs(selected=tab), **chooser.point_to(str(self._evolve.look(name).folder / CHAMPION))}
+
+        for tab, start, chooser in (("score", self.score, score), ("benchmark", self.benchmark, benchmark)):
+            if chooser is not None:
+                start.click(partial(use, tab, chooser), panel.current, [tabs, *chooser.parts], **QUIET)
+
+        def publish(name: str) -> Updates:
+            number = self._evolve.versions(name)[-1].number
+            chosen = {view.versions.choices: gr.Radio(value=number), **view.versions.choose(name, number)}
+            return {view.tabs: gr.Tabs(selected=VERSIONS), **chosen}
+
+        publishing = self.publish.click(publish, panel.current, [view.tabs, *view.versions.parts], **QUIET)
+        publishing.then(None, None, None, js=TO_FORM, **QUIET)
 
 
 class Edits(Widgets):
     """The proposed edits: the list, and the details of one next to it."""
 
-    def __init__(self, evolve: EvolveServices) -> None:
-        self._evolve = evolve
+    def __init__(self, services: AppServices) -> None:
+        self._evolve = services.evolve
         self.chosen = state("")  # key of the shown edit; empty for none
         with gr.Row(equal_height=False):
             with gr.Column(scale=5, min_width=300):
@@ -69,7 +147,7 @@ class Edits(Widgets):
                     self.change = markup(elem_id="evolve-change")
                 with section("Effect on examples", open=True, visible=False) as self.example_part:
                     self.examples = gr.Radio([], label="Examples", elem_id="evolve-examples")
-                    self.panel = ExamplePanel("evolve-case", 2)
+                    self.panel = ExamplePanel(services.results, "evolve-case", 2)
 
     def _item(self, name: str, key: str | None) -> EditItem | None:
         return proposal_views.find(proposal_views.items(self._evolve.look(name)), key or "")
@@ -104,7 +182,7 @@ class Edits(Widgets):
         item = self._item(name, key)
         if item is None or item.decided is None or example is None:
             return self.panel.empty(example_views.no_example(ABOUT_EDIT))
-        return fill(self.panel, self._evolve, self._evolve.case(name, item.decided, example))
+        return self.panel.show(example_views.opened(self._evolve.case(name, item.decided, example)))
 
     def connect(self, current: gr.State) -> None:
         """Connect the widgets. `current`: name of the shown run."""
@@ -123,7 +201,7 @@ class Labels(Widgets):
             with gr.Column(scale=4, min_width=260):
                 self.choices = choices("Examples", "evolve-queued", visible=False)
             with gr.Column(scale=9, min_width=300):
-                self.panel = ExamplePanel("evolve-puzzle", 1)
+                self.panel = ExamplePanel(services.results, "evolve-puzzle", 1)
                 with gr.Row(visible=False, elem_id="evolve-relabel") as self.row:
                     titles = {RIGHT: "The label is correct", **{each: f"{each} is better" for each in LABELS}}
                     titles[TIE] = "It is a tie"
@@ -156,7 +234,7 @@ class Labels(Widgets):
         letters, given = case.example.labels, case.example.preference
         wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {given}
         return {
-            **fill(self.panel, self._evolve, case),
+            **self.panel.show(example_views.opened(case)),
             self.row: gr.Row(visible=self._local),
             **{each: gr.Button(visible=label in wanted) for label, each in self.buttons.items()},
             self.message: "",
@@ -241,20 +319,21 @@ class RunView(Widgets):
             self._draw_details(services, panel.current)
 
     def _draw_details(self, services: AppServices, current: gr.State) -> None:
+        self.gain = Gain(services)
         with gr.Row(equal_height=False, elem_id="evolve-charts"):
             # HTML, because Markdown removes what the SVG needs to be scaled. It contains no foreign text.
             self.accuracy = gr.HTML(elem_id="evolve-accuracy", js_on_load=None)
-            self.judgments = gr.HTML(elem_id="evolve-judgments", js_on_load=None)
+            self.story = Story(services)
         with section("Configuration"):
             self.about = markup(elem_id="evolve-about")
-        with gr.Tabs(elem_id="evolve-tabs"):
+        with gr.Tabs(elem_id="evolve-tabs") as self.tabs:
             with gr.Tab("Edits"):
-                self.edits = Edits(services.evolve)
+                self.edits = Edits(services)
             with gr.Tab("Findings"):
                 self.findings = markup(elem_id="evolve-findings")
             with gr.Tab("Labels to check"):
                 self.labels = Labels(services)
-            with gr.Tab("Versions"):
+            with gr.Tab("Versions", id=VERSIONS):
                 self.versions = Versions(services, current)
             with gr.Tab("Report"):
                 self.report = markup(views.report(None), elem_id="evolve-report")
@@ -267,7 +346,7 @@ class RunView(Widgets):
 class EvolveEvents(RunEvents[EvolutionStatus, RunView]):
     """Handlers of the Evolve tab. Holds nothing of any visitor."""
 
-    name, title, parameter = "evolve", "Evolve", "run"
+    name, parameter = "evolve", "run"
     texts = views
 
     @property
@@ -317,12 +396,15 @@ class EvolveEvents(RunEvents[EvolutionStatus, RunView]):
             return {}, None
         view, name, edits = self.view, status.name, self.view.edits
         items, points = proposal_views.items(status), charts.points(status)
+        later = status.events[0 if known is None else int(str(known[0][2])) :]
+        moved = new or status.state == "finished" or any(isinstance(event, Decided) for event in later)
         report = self.services.evolve.report(name) if status.state == "finished" else None
         label, selected = f"Edits, newest first ({len(items)})", {"value": None} if new else {}
         updates: Updates = {
             edits.choices: gr.Radio(proposal_views.choices(items), label=label, **selected),
             view.accuracy: charts.accuracy(points, report.audit if report else None),
-            view.judgments: charts.judgments(points),
+            **view.story.show(status, report, pictures=moved),
+            **view.gain.show(name, report),
             view.findings: views.findings(status),
             **view.versions.list(name, new=new),
             **view.labels.list(name, new=new),
@@ -350,8 +432,10 @@ class EvolveEvents(RunEvents[EvolutionStatus, RunView]):
         self.view.compare.click(self.compare, self.view.several, self.view.compared, **QUIET)
 
 
-def build_evolve_tab(services: AppServices) -> None:
-    """Draw the tab and connect its widgets."""
+def build_evolve_tab(services: AppServices) -> tuple[RunForm, RunPanel, RunView]:
+    """Draw the tab and connect its widgets. `Gain.connect` connects them with other tabs."""
     markup(views.introduction(local=services.local), elem_id="evolve-introduction")
     form, panel = RunForm(services), RunPanel(services, "evolve")
-    EvolveEvents(services, services.evolve, form, panel, RunView(services, panel)).connect()
+    view = RunView(services, panel)
+    EvolveEvents(services, services.evolve, form, panel, view).connect()
+    return form, panel, view

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
-from app.evolve.runs import EvolutionStatus
+from app.evolve.runs import EvolutionStatus, latest_effect
 from app.evolve.service import Version
 from app.evolve.views import share
 from app.library.views import changed_entry, differences, entry_document, entry_rubric, entry_tool, kind_words
-from app.markup import block, bullets, code, count, escape, named, notice, paragraph, plain
+from app.markup import block, bullets, callout, code, count, escape, named, notice, paragraph, plain
+from rewardharness.evolution.diagnosis import diagnose
 from rewardharness.evolution.events import Decided, PhaseBegan, Proposed, Rehearsed, Skipped
 from rewardharness.evolution.gate import Evidence, estimate_gain
+from rewardharness.evolution.report import EvolutionReport
 from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
 
@@ -30,7 +32,7 @@ OPERATORS: Mapping[str, str] = {
     "merge": "Merge",
     "split": "Split",
     "retrigger": "Apply at other times",
-    "reweight": "Weigh otherwise",
+    "reweight": "Change a weight",
     "add_tool": "New Tool",
     "fix_tool": "Fix the Tool",
 }
@@ -129,14 +131,54 @@ def _statement(event: Decided | Proposed) -> str:
 
 def no_item(sight: EvolutionStatus | None = None) -> str:
     """Return the placeholder while no edit is chosen, or the run has none."""
-    if sight is not None and sight.state == "finished" and not items(sight):
-        what = "could be tested" if any(isinstance(event, Proposed) for event in sight.events) else "was proposed"
-        reason = sight.status.reason if sight.status else ""
-        return notice("empty", f"No edit {what}", f"The search ended because {reason}.")
     if sight is None or not items(sight):
+        over = sight is not None and sight.state == "finished"
         text = "First the starting Library is judged; then each proposed edit appears here, newest first."
-        return notice("empty", "Nothing was proposed yet", text)
+        return notice("empty", "No edit was tested" if over else "Nothing was proposed yet", "" if over else text)
     return notice("empty", "Choose an edit", "Its changes and effects appear here.")
+
+
+def caption(instruction: str, right: bool) -> str:
+    """Return the plain caption of the picture of an example whose verdict has changed."""
+    return f"{'Right' if right else 'Wrong'} now: {shorten(plain(instruction), 90, placeholder=' …')}"
+
+
+def story(run: EvolutionStatus, report: EvolutionReport | None) -> str:
+    """Return what a run does now, or what it has shown at its end.
+
+    Args:
+        run: The run.
+        report: Its report; None before the end.
+    """
+    if report is not None:
+        causes = diagnose(report)
+        texts = ([escape(text) for text in (cause.title, cause.text, cause.step)] for cause in causes)
+        reasons = (f"<strong>{title}.</strong> {text} <em>{step}</em>" for title, text, step in texts)
+        why = callout("note", "Why nothing was gained, and what to do", bullets(reasons)) if causes else ""
+        test = report.audit.final_against_start
+        return block(why + _moved("Held-out examples whose verdict changed", test.fixes, test.breaks))
+    found = items(run)
+    if not found:
+        return ""
+    now, decided = found[0], next((item for item in found if item.decided), None)
+    parts = [f"<h4>{'Now testing' if now.decided is None else 'Latest edit'}</h4>{_plainly(now)}"]
+    if decided is not None and now.decided is None:
+        parts.append(f"<h4>Before it</h4>{_plainly(decided)}")
+    effect = latest_effect(run)
+    if effect is not None:
+        evidence = effect.evidence
+        what = f"Examples whose verdict was changed by “{_what(effect)}”"
+        parts.append(_moved(what, len(evidence.fixed), len(evidence.broken)))
+    return block("".join(parts))
+
+
+def _moved(what: str, right: int, wrong: int) -> str:
+    return paragraph(f"{what}: {right} right now, {wrong} wrong now." if right or wrong else "")
+
+
+def _plainly(item: EditItem) -> str:
+    decided = paragraph(f"{item.decision}: {_figures(item)}", "faint") if item.decided else ""
+    return f"<p>{escape(_what(item.event))}. {named(shorten(item.event.statement, 260, placeholder=' …'))}</p>{decided}"
 
 
 def head(item: EditItem) -> str:

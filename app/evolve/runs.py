@@ -57,6 +57,12 @@ class EvolutionStatus(FollowedRun):
         return next((event for event in self.events if isinstance(event, Judged)), None)
 
 
+def latest_effect(run: EvolutionStatus) -> Decided | None:
+    """Return the latest decision on an edit that fixed or broke an example; None before."""
+    decided = (event for event in reversed(run.events) if isinstance(event, Decided))
+    return next((event for event in decided if event.evidence.fixed or event.evidence.broken), None)
+
+
 class EvolutionFollower(RunFollower[EvolutionStatus]):
     """Incremental reader of one evolution."""
 
@@ -181,12 +187,30 @@ class Cases:
             raise DataError(f"The data contain no example {name!r}.", next_step="Choose another one.")
         pool = reader.watched()
         if dataset.digest == manifest.get("data"):
-            labelled = [example for example in dataset.examples if example.preference is not None]
-            parts = split(labelled, share=float(manifest["audit_share"]), seed=int(manifest["seed"]))
-            pool = frozenset(example.id for example in parts[0])
+            pool = frozenset(example.id for example in _parts(dataset, manifest)[0])
         if name not in pool:
             raise DataError("This is not a training example of the run.", next_step="Choose one of the list.")
         return examples[name]
+
+    def moved(
+        self, reader: EvolutionFollower, asked: Mapping[str, Any], libraries: tuple[Library, Library]
+    ) -> list[tuple[Example, bool]]:
+        """Return the held-out examples of a finished run on which two Libraries differ: is the second one right?
+
+        Raises:
+            HarnessError: If the data were removed.
+        """
+        dataset, manifest, lines = self._dataset(asked), reader.look().manifest, reader.run.results()
+        if dataset.digest != manifest.get("data"):
+            return []
+        found = []
+        for example in _parts(dataset, manifest)[1]:
+            keys = (question_key(library, example, manifest.get("router") is not None) for library in libraries)
+            read = [lines.get(key, {}) for key in keys]
+            judged = [line for line in read if line.get("preference") or line.get("inconsistent")]
+            if len(judged) == 2 and judged[0]["credit"] != judged[1]["credit"]:
+                found.append((example, judged[1]["credit"] > judged[0]["credit"]))
+        return found
 
     def _case(
         self, reader: EvolutionFollower, asked: Mapping[str, Any], name: str, libraries: tuple[tuple[str, Library], ...]
@@ -218,6 +242,12 @@ class Cases:
                 data = open_data(spec, self._settings, fields=_fields(asked, where), skip_bad_rows=skip)
             keep(self._data, key, data, MAX_DATA)
             return data
+
+
+def _parts(dataset: Dataset, manifest: Mapping[str, Any]) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """Return the training and the held-out examples of a run on these data."""
+    labelled = [example for example in dataset.first(manifest.get("limit")).examples if example.preference is not None]
+    return split(labelled, share=float(manifest["audit_share"]), seed=int(manifest["seed"]))
 
 
 def _fields(asked: Mapping[str, Any], where: Path) -> FieldMap | None:

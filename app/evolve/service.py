@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from app.evolve.runs import Cases, EvolutionFollower, EvolutionStatus, ExampleCase
+from app.evolve.runs import Cases, EvolutionFollower, EvolutionStatus, ExampleCase, latest_effect
 from app.library.libraries import Order
 from app.run_panel.remote_jobs import remote_status
 from app.run_panel.service import Expected, RunService
@@ -25,11 +25,14 @@ from rewardharness.hub.jobs import ENDED
 from rewardharness.library.card import Facts
 from rewardharness.library.hub import PushOptions
 from rewardharness.library.store import Library
-from rewardharness.schema import Accuracy, Interval, Json
+from rewardharness.schema import Accuracy, Example, Interval, Json
 from rewardharness.settings import Settings
 
-SHOWN_SIDE = 1280
-"""Long side of displayed images in pixels; judges get the full size."""
+SHOWN = 6
+"""Maximum number of thumbnails."""
+
+THUMB, GAP = 128, 4
+"""Side of the images of a thumbnail in pixels, and the space between two."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +106,26 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
         self._check(name)
         return self._cases.libraries(self._jobs.folder(name), event)
 
-    def pictures(self, case: ExampleCase) -> list[tuple[Image.Image, str]]:
-        """Return the images of an example with their titles.
+    def thumbnails(self, name: str) -> list[tuple[Image.Image, str, bool]]:
+        """Return small pictures of examples, with the instruction and whether it is judged right now.
 
-        Raises:
-            HarnessError: If one of them cannot be read.
+        Of a finished run, these are the held-out examples whose verdict has changed; before, those that the latest
+        edit with an effect has fixed or broken.
         """
-        titled = zip(case.example.images, case.example.titles, strict=True)
-        return [(shrunk(image, SHOWN_SIDE), title) for image, title in titled]
+        self._check(name)
+        follower, asked, status = self._follower(name), self._jobs.asked(name), self.look(name)
+        report = self.report(name) if status.state == "finished" else None
+        if report is not None:
+            versions = [self.library(name, number) for number in (0, self.versions(name)[-1].number)]
+            moved = self._cases.moved(follower, asked, (versions[0], versions[1]))
+        else:
+            event = latest_effect(status)
+            sides = ((), ()) if event is None else (event.evidence.fixed, event.evidence.broken)
+            ids = [(name, right) for names, right in zip(sides, (True, False), strict=True) for name in names]
+            moved = [(self._cases.example(follower, asked, each), right) for each, right in ids]
+        wrong = [item for item in moved if not item[1]][: SHOWN // 2]
+        shown = [item for item in moved if item[1]][: SHOWN - len(wrong)] + wrong
+        return [(_strip(example), example.instruction, right) for example, right in shown if example.images]
 
     def label_queue(self, name: str) -> LabelQueue:
         """Return the examples whose labels may be wrong."""
@@ -234,6 +249,15 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             raise RunError(message, next_step="Choose finished runs.")
         reports = {name: report for name, report in found.items() if report is not None}
         return [summary(name, report) for name, report in reports.items()], same_held_out(list(reports.values()))
+
+
+def _strip(example: Example) -> Image.Image:
+    """Return source and candidates side by side."""
+    images = [shrunk(image, THUMB) for image in example.images]
+    strip = Image.new("RGB", (len(images) * (THUMB + GAP) - GAP, THUMB), "white")
+    for number, image in enumerate(images):
+        strip.paste(image, (number * (THUMB + GAP) + (THUMB - image.width) // 2, (THUMB - image.height) // 2))
+    return strip
 
 
 def _measured(score: Score) -> tuple[Accuracy, Interval]:

@@ -12,19 +12,22 @@ from typing import Any
 from app import markup as m
 from app.evolve.runs import EvolutionStatus
 from app.evolve.service import Version
+from app.failures import in_browser
 from app.library.views import summary
 from app.run_panel.following import MOVING
 from app.run_panel.new_jobs import VISITOR_SECONDS
 from app.run_panel.service import Listed
-from app.run_panel.views import STATES, choice_of, facts, meter, problem, sections, state_head
+from app.run_panel.views import STATES, choice_of, facts, meter, problem, run_title, sections, state_head
 from rewardharness.errors import shell
 from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skipped
 from rewardharness.evolution.held_out import Score
+from rewardharness.evolution.plan import SHORTEST
 from rewardharness.evolution.progress import duration
 from rewardharness.evolution.proposal import Finding
 from rewardharness.evolution.report import EvolutionReport, RunSummary
 from rewardharness.evolution.report_page import headline, report_sections
 from rewardharness.evolution.status import spent_by
+from rewardharness.evolution.stop import ended
 from rewardharness.files import megabytes
 from rewardharness.judging.evidence import crops_words
 from rewardharness.library.store import Library
@@ -66,24 +69,15 @@ def expected(preview: Mapping[str, Any]) -> str:
     if "remote" in preview:
         return _expected_job(preview["remote"], str(preview["data"]))
     cost, corrected, problems = preview["expected"], preview["corrections"], preview["problems"]
-    lines = [
-        f"{m.count(cost['begin'], 'judgment')} for the {m.count(preview['pool'], 'training example')}",
-        f"about {cost['search']} to test edits, at most {cost['most']}",
-        f"{cost['audit']} for the {m.count(preview['audit'], 'held-out example')}",
-        *([f"{cost['regression']} for the regression set"] if cost["regression"] else []),
-        *([f"{cost['ensemble']} to compare with self-ensembling"] if cost["ensemble"] else []),
-    ]
-    requests = "No model is called, so judgments cost only time."
-    if cost["requests"]:
-        requests = f"Each judgment takes at least {m.count(cost['requests'], 'request')} to the model, more with Tools."
-    requests += f" {crops_words(cost['crops'])}" if cost.get("crops") else ""
+    lines = [*map(in_browser, preview["words"]), *([crops_words(cost["crops"])] if cost.get("crops") else [])]
     if not preview["orchestrator"].startswith("built-in"):
-        requests += " The requests to the model of the Orchestrator come on top."
+        lines.append("The requests to the model of the Orchestrator come on top.")
     labels = f"{m.count(corrected, 'corrected label')} of yours replace given ones. Held-out examples keep theirs."
     warnings = m.folded(f"{m.count(len(problems), 'warning')} about the data", m.bullets(map(m.escape, problems[:50])))
     who = m.paragraph(f"Judge: {preview['judge']}. Orchestrator: {preview['orchestrator']}.", "faint")
-    parts = (m.bullets(map(m.escape, lines)), m.paragraph(requests), who, m.paragraph(labels if corrected else ""))
-    title = f"About {m.count(cost['expected'], 'judgment')} on {preview['data']}"
+    sizes = f"{m.count(preview['pool'], 'training example')}, {m.count(preview['audit'], 'held-out example')}."
+    parts = (m.paragraph(sizes), *map(m.paragraph, lines), who, m.paragraph(labels if corrected else ""))
+    title = f"About {duration(max(SHORTEST, preview['seconds']))} on {preview['data']}"
     return m.block(m.callout("note", title, *parts, warnings))
 
 
@@ -117,12 +111,12 @@ def _job(run: EvolutionStatus) -> str:
 def run_status(run: EvolutionStatus) -> str:
     """Return the status of a run: state, progress, and figures."""
     status = run.status
-    ended = f"The search ended because {status.reason}." if status is not None and run.state == "finished" else ""
+    why = ended(status.reason) if status is not None and run.state == "finished" else ""
     headline = status.headline if status is not None else ""
-    text = f"<p>{m.escape(_activity(run) or f'{headline or STATES[run.state][1]} {ended}'.strip())}</p>"
+    text = f"<p>{m.escape(_activity(run) or f'{headline or STATES[run.state][1]} {why}'.strip())}</p>"
     error = problem(run, status.next_step if status is not None else "")
     figures = _figures(run) if status is not None and run.first is not None else ""
-    head = state_head(run.name, run.state)
+    head = state_head(run_title(run), run.state)
     return m.block(f'<section class="run">{head}{text}{_progress(run)}{error}{_job(run)}{figures}</section>')
 
 
@@ -243,13 +237,13 @@ def run_choices(listed: Sequence[Listed[EvolutionStatus]]) -> list[tuple[str, st
     for item in listed:
         run, status = item.status, item.status.status
         if status is None:
-            choices.append(choice_of(item, run.name, more=shorten(m.plain(item.error), 150)))
+            choices.append(choice_of(item, run_title(run), more=shorten(m.plain(item.error), 150)))
             continue
         accuracy = _arrow(status.start_accuracy, status.pool_accuracy)
         test = f"held-out {share(status.audit.accuracy, status.audit.interval)}" if status.audit else ""
         figures = (f"{status.kept} of {status.tried} accepted", f"training {accuracy}", test)
         about = " · ".join(str(run.manifest.get(name)) for name in ("data_name", "judge", "orchestrator"))
-        choices.append(choice_of(item, run.name, *figures, more=shorten(m.plain(about), 120, placeholder=" …")))
+        choices.append(choice_of(item, run_title(run), *figures, more=shorten(m.plain(about), 120, placeholder=" …")))
     return choices
 
 
@@ -265,7 +259,9 @@ def report(record: EvolutionReport | None, place: str = "") -> str:
         return m.notice("empty", "The held-out test comes at the end", text)
     parts = {part.key: part for part in report_sections(record).sections}
     summary = replace(parts["summary"], blocks=parts["summary"].blocks[1:])
-    shown = [parts[name] for name in ("accuracy", "regression", "categories", "cost") if parts[name].blocks]
+    shown = [
+        parts[name] for name in ("diagnosis", "accuracy", "regression", "categories", "cost") if parts[name].blocks
+    ]
     folder = f"<p>The evolved Library: {m.code(place)}</p>" if place else ""
     head = m.block(f"<p><strong>{m.escape(headline(record))}</strong></p>{folder}")
     return head + sections(summary) + sections(*shown, titles=True)

@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import gradio as gr
+from gradio.context import Context
 
+from app import markup as m
 from app.library import hub_views
-from app.library.libraries import BUILTIN, FOLDER, HUB, Visitor
+from app.library.libraries import BUILTIN, FOLDER, HUB, Choice, Loaded, Visitor
+from app.page import Page
 from app.score.releases import RELEASE
 from app.services import AppServices
 from app.widgets import QUIET, Updates, Widgets, button, markup, state, textbox
+from rewardharness.errors import HarnessError
 
 T = TypeVar("T")
 
@@ -20,10 +24,25 @@ IN_ADDRESS, BEFORE = "library", "before"
 They take `builtin` too, and on the computer that runs the app an absolute path.
 """
 
-NOT_LOADED = "The Library could not be loaded; see the choice of the Library."
+NOT_LOADED = "It could not be loaded; “From the Hugging Face Hub” says why. Choose a Library there."
 
 HUB_EVENTS: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "hub", **QUIET}
 """Options of events that query the Hub."""
+
+
+TO_ADDRESS = """(kind, folder, spec) =>
+  window.rhPlace.put("NAME", {builtin: "builtin", folder: folder, hub: spec}[kind] ?? "")"""
+"""Puts the chosen Library into the address."""
+
+
+def addressed(request: gr.Request, name: str, *, local: bool) -> Choice | None:
+    """Return the Library that a query parameter of the page names, as typed; None if there is none."""
+    typed = str(dict(request.query_params).get(name, ""))[:1000].strip()
+    if local and Path(typed).is_absolute():
+        return Choice(FOLDER, folder=typed)
+    if typed == BUILTIN:
+        return Choice(BUILTIN)
+    return Choice(HUB, spec=typed[:260]) if typed else None
 
 
 def asking_hub(services: AppServices, work: Callable[..., T], failed: Callable[[str], T]) -> Callable[..., T]:
@@ -79,43 +98,68 @@ class Chooser(Widgets):
             "Folder of the Library", f"{name}-folder", info="The folder with registry.json.",
             placeholder="/home/me/my-library", visible=False,
         )  # fmt: skip
+        options: dict[str, Any] = {"label": "Saved in this app", "visible": False, "elem_id": f"{name}-saved"}
+        self.saved = gr.Dropdown(services.libraries.saved(), value=None, **options)
         self.loaded = state()
         with gr.Column(visible=False, elem_id=f"{name}-hub") as self.hub:
             self.spec = textbox("Library on the Hub", f"{name}-spec", placeholder="org/name@v1.0.0", max_length=260)
             load = button("Load", f"{name}-load", min_width=120)
             self.status = markup(hub_views.HUB_HINT, elem_id=f"{name}-status")
-        self.kind.input(self._show, self.kind, [self.folder, self.hub], queue=False, **QUIET)
-        changed = [self.loaded, self.status]
+        self.kind.input(self._show, self.kind, [self.folder, self.saved, self.hub], queue=False, **QUIET)
+        changed = [self.spec, self.loaded, self.status]
         # Events that may change the choice: a Library of the Hub was loaded, the page has opened.
         self._loading = asking_hub(services, self._load, lambda text: {self.loaded: None, self.status: text})
-        self.events = [gr.on([load.click, self.spec.submit], self._loading, self.spec, changed, **HUB_EVENTS)]
+        inputs = [self.spec, self.loaded]
+        self.events = [gr.on([load.click, self.spec.submit], self._loading, inputs, changed, **HUB_EVENTS)]
+        self.events.append(self.saved.input(lambda path: path, self.saved, self.folder, queue=False, **QUIET))
         if address:
-            changed = [self.kind, self.folder, self.hub, self.spec, *changed]
-            self.events.append((gr.on if after is None else after.then)(fn=self._arrive, outputs=changed, **HUB_EVENTS))
+            changed = [self.kind, self.folder, self.saved, self.hub, *changed]
+            page = Context.root_block
+            assert isinstance(page, Page)
+            # Without triggers `gr.on` runs when the page opens, and when the visitor agrees.
+            arrived: dict[str, Any] = {"fn": self._arrive, "inputs": page.agreed, "outputs": changed, **HUB_EVENTS}
+            self.events.append(gr.on(**arrived) if after is None else after.then(**arrived))
+            chosen = [self.kind.input, self.folder.submit, load.click, self.spec.submit]
+            spelled = [self.kind, self.folder, self.spec]
+            gr.on(chosen, None, spelled, None, js=TO_ADDRESS.replace("NAME", address), **QUIET)
         self.inputs: list[Any] = [self.kind, self.folder, self.spec, self.loaded]
         """The widgets with the choice, in the order of the fields of `Choice`."""
 
     def _show(self, chosen: str, path: str = "") -> Updates:
         value = {"value": path} if path else {}
-        folder = gr.Textbox(visible=chosen == FOLDER, **value)
-        return {self.folder: folder, self.hub: gr.Column(visible=chosen == HUB)}
+        copies = self._services.libraries.saved() if chosen == FOLDER else []
+        return {
+            self.folder: gr.Textbox(visible=chosen == FOLDER, **value),
+            self.saved: gr.Dropdown(copies, value=None, visible=bool(copies)),
+            self.hub: gr.Column(visible=chosen == HUB),
+        }
 
-    def _load(self, visitor: Visitor, typed: str) -> Updates:
-        library = self._services.hub.load(typed, visitor)
+    def point_to(self, folder: str) -> Updates:
+        """Choose a folder on this computer."""
+        return {self.kind: gr.Radio(value=FOLDER), **self._show(FOLDER, folder)}
+
+    def _load(self, visitor: Visitor, typed: str, former: Loaded | None) -> Updates:
+        try:
+            library = self._services.hub.load(typed, visitor)
+        except HarnessError as error:
+            if former is None:
+                raise
+            text = hub_views.explain_hub(error, self._services.hub) + m.faint(f"{former.name} stays chosen.")
+            return {self.spec: former.spec, self.status: text}
         return {self.loaded: library, self.status: hub_views.loaded(library)}
 
-    def _arrive(self, request: gr.Request, token: gr.OAuthToken | None, profile: gr.OAuthProfile | None) -> Updates:
-        typed = str(dict(request.query_params).get(self._address, ""))[:1000].strip()
-        if typed == BUILTIN:
-            return {self.kind: gr.Radio(value=BUILTIN), **self._show(BUILTIN)}
-        if self._services.local and Path(typed).is_absolute():
-            return {self.kind: gr.Radio(value=FOLDER), **self._show(FOLDER, typed)}
-        if not typed:
+    def _arrive(
+        self, agreed: bool, request: gr.Request, token: gr.OAuthToken | None, profile: gr.OAuthProfile | None
+    ) -> Updates:
+        choice = addressed(request, self._address, local=self._services.local)
+        if choice is None or (choice.kind == HUB and not agreed):
             return {self.status: gr.skip()}
-        typed = typed[:260]
-        updates = self._loading(token, profile, typed)
-        if self._aloud and updates[self.loaded] is not None:
-            gr.Info(hub_views.announcement(updates[self.loaded]), title="Library from the address", duration=8)
-        elif self._aloud:
+        chosen = {self.kind: gr.Radio(value=choice.kind), **self._show(choice.kind, choice.folder)}
+        if choice.kind != HUB:
+            return chosen
+        updates = self._loading(token, profile, choice.spec, None)
+        if updates[self.loaded] is None and self._aloud:
             gr.Warning(NOT_LOADED, title="Library from the address")
-        return {self.kind: gr.Radio(value=HUB), self.spec: gr.Textbox(value=typed), **self._show(HUB), **updates}
+        elif self._aloud:
+            gr.Info(hub_views.announcement(updates[self.loaded]), title="Library from the address", duration=8)
+        return {**chosen, self.spec: gr.Textbox(value=choice.spec), **updates}

@@ -9,8 +9,16 @@ from app import markup as m
 from app.failures import error_message, explain
 from app.library.libraries import HubServices, Loaded, Preview
 from rewardharness.errors import Description, HarnessError, describe
-from rewardharness.library.gallery import ClaimedResult, ListedLibrary
-from rewardharness.library.hub import ConflictError, HubError, PublishedVersion, Pushed, StaleError, UnreachableError
+from rewardharness.library.hub import (
+    ClaimedResult,
+    ConflictError,
+    HubError,
+    ListedLibrary,
+    PublishedVersion,
+    Pushed,
+    StaleError,
+    UnreachableError,
+)
 
 SHOWN_VERSIONS = 100
 """Maximum number of listed versions."""
@@ -68,6 +76,17 @@ def announcement(found: Loaded) -> str:
     """Announce a Library from the address of the page, in plain text."""
     owner, _, _ = found.pulled.repo.partition("/")
     return f"Judging with {found.name} from the Hugging Face Hub, published by {owner}. It instructs the judge."
+
+
+def in_address(wrong: Sequence[str], offered: Sequence[str]) -> str:
+    """Say what the address of the page names: what does not exist, or else Libraries that can be loaded."""
+    if wrong:
+        return m.notice("warning", "The address is not that of a place in this app", *wrong)
+    names = " and ".join(map(m.code, offered))
+    text = (
+        f"It names {names} on the Hugging Face Hub. A Library instructs the judge: load it if you trust who sent you."
+    )
+    return m.block(m.callout("note", "The address asks for a Library", f"<p>{text}</p>")) if offered else ""
 
 
 def versions(published: Sequence[PublishedVersion], repo: str) -> str:
@@ -174,13 +193,16 @@ def hub_error(error: HarnessError, *, with_login: bool) -> str:
     return error_message(Description(title, description.detail, step))
 
 
-def gallery(found: Sequence[ListedLibrary], query: str) -> str:
-    """List Libraries as cards."""
+def gallery(found: Sequence[ListedLibrary], query: str, *, cached: bool = False) -> str:
+    """List Libraries as cards. `cached`: whether this is an earlier answer, as the Hub gives none now."""
+    old = m.callout("warning", "The Hub does not answer", m.paragraph("This is its last answer.")) if cached else ""
     if not found:
         what = f"for {query.strip()!r} " if query.strip() else ""
-        return m.notice("empty", "No Library was found", f"The Hub has none {what}that you may see.")
+        return m.block(
+            old + m.callout("empty", "No Library was found", m.paragraph(f"The Hub has none {what}that you may see."))
+        )
     about = "Results are claims of the cards, and compare only on the same data with the same judge."
-    return m.block(f'<p class="faint">{about}</p><div class="gallery">{"".join(map(_card, found))}</div>')
+    return m.block(f'{old}<p class="faint">{about}</p><div class="gallery">{"".join(map(_card, found))}</div>')
 
 
 def _card(each: ListedLibrary) -> str:

@@ -4,8 +4,10 @@ The visitor determines the rights. On this computer its token is used. Other vis
 never the token of the app's owner.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from importlib.resources import as_file
 from importlib.resources import files as resources
@@ -21,12 +23,15 @@ from rewardharness.library.card import CardSubject, make_card
 from rewardharness.library.check import check_folder
 from rewardharness.library.hub import (
     Access,
+    ListedLibrary,
     Pulled,
     Pushed,
     PushOptions,
+    UnreachableError,
     pull,
     push,
     restoration,
+    search_libraries,
     split_spec,
     usual_access,
 )
@@ -36,6 +41,9 @@ from rewardharness.library.problems import Problem
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
 from rewardharness.settings import Settings
+
+SEARCH_SECONDS = 5.0
+"""Seconds for which the gallery waits for the Hub, whose client would try for longer."""
 
 
 class RightsError(InputError):
@@ -68,10 +76,10 @@ class Loaded:
     """The requested spec, as in `org/name@v1.2.0`."""
     pulled: Pulled
 
-    @property
+    @cached_property
     def library(self) -> Library:
-        """The Library."""
-        return self.pulled.library
+        """The Library, which knows where it was loaded from."""
+        return replace(self.pulled.library, origin=(self.pulled.repo, self.pulled.commit))
 
     @property
     def name(self) -> str:
@@ -86,6 +94,12 @@ class Order:
     source: Library | Path | Upload
     repo: str
     how: PushOptions
+
+    @classmethod
+    def on_its_base(cls, source: Library | Path, repo: str, how: PushOptions) -> "Order":
+        """Return an order; the base of a Library is its commit in the repository that it was loaded from."""
+        origin = source.origin if isinstance(source, Library) else None
+        return cls(source, repo, replace(how, base=origin[1]) if origin and origin[0] == repo else how)
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,8 @@ class HubServices:
         self.with_login = settings.space and settings.login and not local
         self.may_publish = local or self.with_login
         """Whether visitors can publish: on this computer, or where they can log in."""
+        self._searches = ThreadPoolExecutor(4, "gallery")
+        self._gallery: dict[str, tuple[ListedLibrary, ...]] = {}  # last answers by query, on this computer only
 
     def access(self, visitor: Visitor) -> Access:
         """Return the access of a visitor to the Hub."""
@@ -138,6 +154,23 @@ class HubServices:
             step = "Enter org/name, org/name@v1.0.0 for a version, or the address of its page."
             raise InputError(problem if spec else "The name of the Library is missing.", next_step=step)
         return Loaded(spec, pull(*found, access=self.access(visitor)))
+
+    def search(self, query: str, visitor: Visitor) -> tuple[tuple[ListedLibrary, ...], bool]:
+        """Return the Libraries on the Hub that match a query, and whether this is an earlier answer.
+
+        Raises:
+            HarnessError: If the Hub refuses, or does not answer in time and has not before.
+        """
+        waiting = self._searches.submit(search_libraries, query, access=self.access(visitor))
+        try:
+            found = waiting.result(SEARCH_SECONDS)
+        except (TimeoutError, UnreachableError):
+            waiting.cancel()
+            if query in self._gallery:
+                return self._gallery[query], True
+            raise UnreachableError(f"The Hub did not answer within {SEARCH_SECONDS:g} seconds.") from None
+        self._gallery |= {query: found} if self.local else {}
+        return found, False
 
     def page(self, repo: str) -> str:
         """Return the address of a Library's page on the Hub."""
@@ -184,7 +217,17 @@ class HubServices:
         return push(order.source, order.repo, order.how, access=self.access(visitor))
 
     def _check(self, order: Order, visitor: Visitor) -> None:
-        """Check that a visitor publishes under their own name."""
+        """Check that a visitor may publish this where they want to."""
+        if not self.local and isinstance(order.source, Path):
+            raise RightsError("Folders can be published only on the computer that the app runs on.")
+        self.check_rights(order.repo, visitor, proposed=order.how.create_pr)
+
+    def check_rights(self, repo: str, visitor: Visitor, *, proposed: bool = False) -> None:
+        """Check that a visitor publishes under their own name, or proposes it to the owner.
+
+        Raises:
+            RightsError: If they do not.
+        """
         if not self.may_publish:
             step = "Use the app on your own computer, or in a Hugging Face Space where you can log in."
             raise RightsError("Login is not available here, so nothing can be published.", next_step=step)
@@ -192,11 +235,9 @@ class HubServices:
             return
         if not visitor.token or not visitor.name:
             raise RightsError("You are not logged in.", next_step="Log in with the button above, then try again.")
-        if isinstance(order.source, Path):
-            raise RightsError("Folders can be published only on the computer that the app runs on.")
-        if order.repo.partition("/")[0].casefold() != visitor.name.casefold() and not order.how.create_pr:
-            step = f"Publish to {visitor.name}/…, or tick the pull request to propose it to its owner."
-            raise RightsError(f"{shown(order.repo)} does not belong to {visitor.name}.", next_step=step)
+        if repo.partition("/")[0].casefold() != visitor.name.casefold() and not proposed:
+            step = f"Publish to {visitor.name}/…, or tick the pull request, where there is one, to propose it."
+            raise RightsError(f"{shown(repo)} does not belong to {visitor.name}.", next_step=step)
 
 
 BUILTIN = "builtin"
@@ -249,6 +290,13 @@ class Libraries:
         self._fixed = fixed
         self._local = local
         self._default: Library | None = None
+        self.home = settings.home / "libraries"
+        """Folder of the copies that were saved in the app."""
+
+    def saved(self) -> list[tuple[str, str]]:
+        """Return name and folder of each saved copy; none for visitors who do not use this computer."""
+        found = sorted(self.home.glob("*/registry.json")) if self._local else []
+        return [(path.parent.name, str(path.parent)) for path in found]
 
     def choices(self) -> list[tuple[str, str]]:
         """Return label and kind of each Library that a visitor can choose. The first is the default."""

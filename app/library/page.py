@@ -7,14 +7,14 @@ import gradio as gr
 from app.failures import explain, explaining
 from app.library import hub_views
 from app.library import views as library_views
-from app.library.chooser import BEFORE, HUB_EVENTS, Chooser, asking_hub
+from app.library.chooser import BEFORE, HUB_EVENTS, IN_ADDRESS, Chooser, addressed, asking_hub
+from app.library.edit_page import Editor
 from app.library.libraries import FOLDER, HUB, Choice, Visitor
 from app.library.publish import draw_hub
 from app.services import AppServices
 from app.widgets import QUIET, Updates, Widgets, button, markup, state, textbox
 from rewardharness.judging.router import route
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.gallery import search_libraries
 from rewardharness.library.store import Library
 
 TO_COMPARISON = """() => {
@@ -65,7 +65,7 @@ class Reader(Widgets):
 
     def open_loaded(self, library: Library | None, *values: Any) -> Updates:
         """Open the loaded or initial Library, unless the visitor has opened another one already."""
-        if library is not None and Choice(*values).kind != HUB:
+        if library is not None and Choice(*values).kind not in {HUB, FOLDER}:
             return {self.summary: gr.skip()}
         return self.open(*values)
 
@@ -104,6 +104,8 @@ def build_library_tab(services: AppServices) -> None:
     with gr.Tabs(elem_id="library-tabs"):
         with gr.Tab("Entries"):
             reader.draw()
+        with gr.Tab("Edit"):
+            Editor(services, chooser)
         with gr.Tab("Try it"):
             _draw_routing(reader)
         with gr.Tab("Check"):
@@ -158,7 +160,10 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
         return library_views.differences(diff_libraries(libraries.open(before), libraries.open(after)), *names)
 
     def arrive(request: gr.Request, *values: Any) -> str:
-        return compare(*values) if BEFORE in request.query_params else ""
+        named = [addressed(request, name, local=services.local) for name in (IN_ADDRESS, BEFORE)]
+        kinds = values[0], values[len(chooser.inputs)]  # those of the Hub are loaded when the visitor agrees
+        there = all(each is None or each.kind == kind for each, kind in zip(named, kinds, strict=True))
+        return compare(*values) if named[1] is not None and there else ""
 
     # One after the other, as the comparison of the address needs both; before that, its tab is not opened.
     label, last = "Earlier Library to compare with", chooser.events[-1]
@@ -174,7 +179,8 @@ def _draw_gallery(services: AppServices, tab: gr.Tab) -> None:
     """Draw the search of Libraries on the Hub. The Hub is asked when the tab is opened for the first time."""
 
     def search(visitor: Visitor, query: str | None) -> str:
-        return hub_views.gallery(search_libraries(query or "", access=services.hub.access(visitor)), query or "")
+        found, cached = services.hub.search(query or "", visitor)
+        return hub_views.gallery(found, query or "", cached=cached)
 
     query = textbox("Search the Hub", "gallery-query", placeholder="Part of a name", max_length=200)
     result = markup(hub_views.GALLERY_HINT, elem_id="gallery")

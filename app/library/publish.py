@@ -1,7 +1,6 @@
 """The Hub section of the Library tab: versions, card and publishing."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -129,11 +128,7 @@ def _draw_publish(services: AppServices, chooser: Chooser) -> None:
     """Draw the form that publishes the chosen Library."""
 
     def order(repo: str, how: PushOptions, *values: Any) -> Order:
-        choice = Choice(*values)
-        source = services.libraries.publishable(choice)
-        pulled = choice.loaded.pulled if choice.loaded is not None and choice.kind == HUB else None
-        base = pulled.commit if pulled is not None and pulled.repo == repo else ""
-        return Order(source, repo, replace(how, base=base))
+        return Order.on_its_base(services.libraries.publishable(Choice(*values)), repo, how)
 
     changes = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]
     draw_publishing(services, "publish", order, chooser.inputs, changes)

@@ -8,8 +8,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from textwrap import shorten
+from typing import TYPE_CHECKING
 
 from app import markup as m
+from app.failures import in_browser
 from rewardharness.judging.router import LEXICAL_THRESHOLD, Route, left_to_model
 from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
@@ -17,8 +19,18 @@ from rewardharness.library.problems import SEVERITIES, Problem
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
 
+if TYPE_CHECKING:
+    from app.library.editing import JudgedAgain
+    from rewardharness.evolution.held_out import Score
+
 SHOWN_TRIGGERS = 3
 """Triggers that are named in the list of entries."""
+
+LEVEL = 0.05
+"""P-value below which an edit counts as better or worse."""
+
+LEAST_CHANGED = 6
+"""Smallest number of changed judgments that can give a p-value below `LEVEL`."""
 
 SHOWN_DESCRIPTION = 120
 """Characters of a description in the list of entries."""
@@ -95,9 +107,10 @@ def entry_head(entry: Entry) -> str:
 def _triggers(entry: Entry) -> str:
     tags = {
         kind: m.bullets((m.code(str(each)) for each in entry.triggers if each.kind == kind), "tags")
-        for kind in ("words", "pattern")
+        for kind in ("words", "pattern", "edit")
     }
-    shown = f"<p>Applies when the instruction says:</p>{tags['words']}" if tags["words"] else ""
+    kinds = f"<p>Applies to edits of a kind:</p>{tags['edit']}" if tags["edit"] else ""
+    shown = kinds + (f"<p>Applies when the instruction says:</p>{tags['words']}" if tags["words"] else "")
     begin = "or matches" if shown else "Applies when the instruction matches"
     number = sum(each.kind == "pattern" for each in entry.triggers)
     return shown + m.folded(f"{begin} one of {m.count(number, 'expression')}", tags["pattern"])
@@ -166,17 +179,17 @@ def problems(found: Sequence[Problem]) -> str:
         return m.notice("note good", "Nothing to complain about", "The Library follows the format.")
     rows = [
         [
-            f'<span class="pill {each.severity}">{each.severity}</span>',
             m.code(each.place),
+            f'<span class="pill {each.severity}">{each.severity}</span>',
             m.escape(each.message),
-            m.escape(each.remedy),
+            m.escape(in_browser(each.remedy)),
         ]
         for each in sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.where, each.line or 0))
     ]
     numbers = Counter(each.severity for each in found)
     counts = [m.count(numbers[name], name) for name in SEVERITIES if numbers[name]]
     return m.block(
-        f"<p>{', '.join(counts)}.</p>" + m.table(["", "Where", "What", "What to do"], rows, "problems cards")
+        f"<p>{', '.join(counts)}.</p>" + m.table(["Where", "Severity", "What", "What to do"], rows, "problems cards")
     )
 
 
@@ -209,3 +222,48 @@ def changed_entry(name: str, notes: Iterable[str], diffs: Iterable[str]) -> str:
     lines = m.folded("Line by line", "".join(m.diff(text) for text in diffs if text))
     title = f"<h4>Changed: {m.code(name)}</h4>"
     return f'<section class="step">{title}{m.bullets(map(m.escape, notes))}{lines}</section>'
+
+
+EDIT_HINT = m.faint("Changes are made to a copy in this page. The Library stays as it is until you save or publish.")
+"""Explains editing while there is no copy."""
+
+AGAIN_HINT = m.faint(
+    "Judges up to 40 examples that consult a changed entry, with the Library and with the edited copy."
+)
+"""Explains the test of a copy."""
+
+JUDGING_AGAIN = m.notice("empty busy", "Judging…", "Each example is judged with the Library and with the copy.")
+
+
+def edited(name: str) -> str:
+    """Say what is being edited. `name`: of the Library; foreign text."""
+    return m.faint(f"You edit a copy of {name}. Press “Edit a copy” again to start over.")
+
+
+def saved(name: str, folder: str) -> str:
+    """Say where a copy was saved, with a link that judges with it."""
+    about = m.paragraph("In every tab it is under “A folder on this computer”.")
+    lines = f"<p>{m.code(folder)}</p>{about}<p>{m.to_library(folder, 'Use it in Score')}</p>"
+    return m.block(m.callout("note good", f"{name} is saved", lines))
+
+
+def judged_again(judged: "JudgedAgain") -> str:
+    """Say what an edit fixed and broke."""
+    compared, of = judged.comparison, f"{m.count(judged.labeled, 'example')} with a label"
+    if not judged.after.n:
+        return m.notice("empty", "Nothing to judge again", f"None of the {of} consults an entry that you changed.")
+    changed, p = compared.fixes + compared.breaks, 1.0 if compared.p is None else compared.p
+    verdict = "better than before" if compared.fixes > compared.breaks else "worse than before"
+    if p >= LEVEL:
+        verdict = "too few to tell" if changed < LEAST_CHANGED else "no clear difference"
+    title = f"{compared.fixes} fixed, {compared.breaks} broken of {compared.n} (McNemar p = {p:.2g}): {verdict}"
+    about = f"{judged.after.n} of {of} were judged: those that consult a changed entry. Agreement with the labels:"
+    shares = m.bullets((f"Before: {_share(judged.before)}", f"After: {_share(judged.after)}"))
+    return m.block(m.callout("note", title, m.paragraph(about), shares))
+
+
+def _share(score: "Score") -> str:
+    if score.accuracy is None or score.interval is None:
+        return "unknown, as none could be judged"
+    low, high = score.interval
+    return f"{score.accuracy:.0%} (n = {score.judged}, 95% CI {low:.0%} to {high:.0%})"

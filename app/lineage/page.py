@@ -96,7 +96,7 @@ class _Tab(Widgets):
             return self._filled(view) if view.choices else self.empty(nothing)
         library = self._services.libraries.open(choice)
         if not library.lineage:
-            return self.empty(views.no_lineage(self._services.libraries.name(choice)))
+            return self.empty(views.no_lineage(self._services.libraries.name(choice), local=self._services.local))
         return self._filled(services.of_library(library, chosen))
 
     @explaining
@@ -111,7 +111,7 @@ class _Tab(Widgets):
         chosen = view.chosen.id if view.chosen else EVERYTHING
         return {
             self.message: "",
-            self.about: gr.Dropdown([("Everything", EVERYTHING), *view.choices], value=chosen),
+            self.about: gr.Dropdown([("Everything", EVERYTHING), *view.choices], value=chosen, visible=True),
             self.diagram: views.diagram(view),
             self.hidden: views.hidden(view),
             self.details: views.details(view.chosen),
@@ -126,6 +126,7 @@ class _Tab(Widgets):
         """Show a message instead of a lineage."""
         return {
             self.message: message,
+            self.about: gr.Dropdown(visible=False),
             **dict.fromkeys((self.diagram, self.hidden, self.details, self.table), ""),
             self.table_part: gr.Accordion(visible=False),
             self.compare_part: gr.Accordion(visible=False),

@@ -52,10 +52,11 @@ def no_records(folder: str) -> str:
     return block(callout("note", "No records yet", begin, bullets(lines), other))
 
 
-def no_lineage(name: str) -> str:
+def no_lineage(name: str, *, local: bool) -> str:
     """Return the empty state of a Library without lineage."""
-    text = f"{name} has no lineage. Evolution adds a line to lineage.jsonl for every accepted edit."
-    return notice("empty", "This Library has no lineage", text)
+    text = f"{name[:1].upper()}{name[1:]} has no lineage: evolution adds a line to it for every accepted edit."
+    where = "in a folder" if local else "on the Hugging Face Hub"
+    return notice("empty", "This Library has no lineage", text, f"Choose an evolved Library {where} to see its edits.")
 
 
 def diagram(view: LineageView) -> str:
@@ -121,8 +122,9 @@ def _verdict(base: str, new: str, metric: MetricDifference) -> str:
 
 
 def _facts(fields: Mapping[str, Any], depth: int) -> str:
-    rows = [(str(name).replace("_", " ").capitalize(), _fact(value, depth)) for name, value in fields.items()]
-    items = "".join(f"<dt>{escape(name)}</dt><dd>{text}</dd>" for name, text in rows[:LISTED] if text)
+    rows = [(str(name).replace("_", " "), _fact(value, depth)) for name, value in fields.items()]
+    named = [(name[:1].upper() + name[1:], text) for name, text in rows[:LISTED] if text]  # names may be those of data
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{text}</dd>" for name, text in named)
     return f'<dl class="facts">{items}</dl>'
 
 

@@ -20,15 +20,6 @@ from rewardharness.errors import InputError
 MAX_HELD = 12
 """Maximum number of names of runs that a browser stores."""
 
-TO_TAB = """() => {
-  if (new URLSearchParams(location.search).has("PARAMETER")) {
-    const tabs = [...document.querySelectorAll("#tabs > .tab-wrapper button:not([tabindex])")];
-    const tab = tabs.find((button) => button.textContent.trim() === "TITLE");
-    if (tab) tab.click();
-  }
-}"""
-"""Opens the tab if the address names a run, also if a small screen has the tab in a menu."""
-
 TO_RUN = "() => document.querySelector('#NAME-run').scrollIntoView({behavior: 'smooth', block: 'start'})"
 """Scrolls to the run, because the form above it is long."""
 
@@ -52,8 +43,6 @@ class RunEvents(ABC, Generic[S, V]):
 
     name = ""
     """Prefix of the element ids."""
-    title = ""
-    """Title of the tab."""
     parameter = ""
     """Parameter of the address that names a run."""
     texts: ModuleType
@@ -276,7 +265,9 @@ class RunEvents(ABC, Generic[S, V]):
         panel.resume.click(self.resume, [panel.current, *keys, panel.confirmed], everything, **slow)
         panel.choices.input(self.open, [panel.choices, panel.browser], everything, **self.look).then(**to_run)
         panel.refresh.click(self.list_runs, [panel.current, panel.browser], everything, **QUIET)
-        to_tab = TO_TAB.replace("PARAMETER", self.parameter).replace("TITLE", self.title)
+        to_tab = f"() => window.rhPlace.open('{self.name}')"
+        put = f"name => name && window.rhPlace.put('{self.parameter}', name)"
+        panel.choices.change(None, panel.choices, None, js=put, **QUIET)
         arrived = gr.on(None, self.arrive, None, everything, **self.look)
         arrived.then(None, None, None, js=to_tab, **QUIET)  # not before, so that the layout does not shift
         # The browser sends the names when the tab is opened.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from app.run_panel.jobs import CommandError, Jobs
+from rewardharness.files import user_path
 from rewardharness.runs.reader import RunReader, RunStatus
 from rewardharness.runs.store import MANIFEST
 from rewardharness.schema import Json
@@ -61,6 +62,10 @@ class FollowedRun:
     """Number of judgments of the complete run; 0 while unknown."""
     seconds_left: float | None = field(default=None, kw_only=True)
     """Estimated remaining time at the speed of this session; None while unknown."""
+    data: str = field(default="", kw_only=True)
+    """Name of its data, without folders, which are private; empty while unknown."""
+    begun: str = field(default="", kw_only=True)
+    """When it began: day and time; empty while unknown."""
 
     @property
     def mark(self) -> tuple[object, ...]:
@@ -111,7 +116,8 @@ class RunFollower(Generic[S]):
             reason = run.reason if state == "paused" else ""
             error = None if state in self.explained or reason else self._error()
             left = self._left(judged, wanted, state)
-            return self.made(state, manifest=run.manifest, reason=reason, error=error, seconds_left=left, **details)
+            about = {"data": _data_name(run), "begun": _time(run.begun), **details}
+            return self.made(state, manifest=run.manifest, reason=reason, error=error, seconds_left=left, **about)
 
     def made(self, state: State, **details: Any) -> S:
         """Return a status."""
@@ -153,3 +159,13 @@ class RunFollower(Generic[S]):
 
 
 F = TypeVar("F", bound=RunFollower[Any])
+
+
+def _data_name(run: RunStatus) -> str:
+    """Return the name of the data of a run; a digest is none."""
+    name = Path(run.data).name if "/" in run.data and user_path(run.data).is_absolute() else run.data
+    return "" if name == run.manifest.get("data") else name
+
+
+def _time(begun: str | None) -> str:
+    return f"{datetime.fromisoformat(begun).astimezone():%d %b %Y, %H:%M}" if begun else ""

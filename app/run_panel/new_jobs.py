@@ -15,6 +15,7 @@ from app.score.judges import (
     ENVIRONMENT,
     GEMINI,
     MODEL_OPTIONS,
+    SERVED,
     JudgeChoice,
     Judges,
     key_for,
@@ -179,7 +180,7 @@ def _with_judge(config: NewConfig, choice: JudgeChoice, judges: Judges) -> tuple
     if choice.kind == MEASURED:
         return replace(config, judge=MEASURED), ""
     spec, settings = judges.spelled(choice)
-    key = {ENDPOINT: settings.api_key, GEMINI: settings.gemini_key}.get(choice.kind)
+    key = {**dict.fromkeys(SERVED, settings.api_key), GEMINI: settings.gemini_key}.get(choice.kind)
     return replace(
         config,
         judge=None if choice.kind == ENVIRONMENT else spec,

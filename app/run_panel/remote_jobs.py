@@ -66,7 +66,7 @@ def expect_remote(job: NewJob, settings: Settings, visitor: Visitor, *, local: b
     folder = settings.home / "runs" / "preview"  # a name is given when the run starts
     plan = plan_job(config, job.where, settings, JobsClient(access), folder=folder)
     data = Path(config.data).name if Path(config.data).is_absolute() else config.data.removeprefix(HUB)
-    preview = {"remote": plan.to_json(), "data": data, "corrections": 0}
+    preview = {"remote": plan.preview, "data": data, "corrections": 0}
     return PreparedJob(config, environment, job.where), preview
 
 

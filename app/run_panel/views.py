@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.failures import in_browser
 from app.markup import block, bullets, callout, escape, faint, folded, notice, paragraph, plain, preformatted, table
 from app.run_panel.following import MOVING, FollowedRun, State
+from app.run_panel.jobs import VISITOR
 from app.run_panel.service import Listed
 from rewardharness.errors import shell
 from rewardharness.evolution.progress import duration
@@ -52,6 +54,16 @@ def no_runs(job: str, *, local: bool) -> str:
     return notice("empty", "There are no runs yet", text)
 
 
+def run_title(run: FollowedRun) -> str:
+    """Return the title of a run: its data and when it began; its name while they are unknown."""
+    visitor = VISITOR.fullmatch(run.name) is not None  # the name gives access to the run
+    archive = visitor and run.manifest.get("command") == "score"  # the data lie in a folder of the app
+    data = "Your archive" if archive else run.data
+    if data and run.begun:
+        return f"{data} · {run.begun}"
+    return (data or "New run") if visitor else run.name
+
+
 def state_head(title: str, state: State) -> str:
     """Return the heading of a status: a title and the state."""
     style = "busy" if state in MOVING else _STYLES.get(state, "")
@@ -62,10 +74,12 @@ def problem(status: FollowedRun, next_step: str = "") -> str:
     """Return why a run was paused or failed; empty if it was not."""
     parts = []
     if status.reason:
-        parts.append(callout("warning", status.reason, paragraph(next_step, "remedy")))
+        parts.append(callout("warning", status.reason, paragraph(in_browser(next_step), "remedy")))
     if status.error is not None:
         error = status.error
-        parts.append(callout("error", error.title, paragraph(error.message), paragraph(error.next_step, "remedy")))
+        parts.append(
+            callout("error", error.title, paragraph(error.message), paragraph(in_browser(error.next_step), "remedy"))
+        )
     return "".join(parts)
 
 
@@ -121,7 +135,10 @@ STYLES: Mapping[str, str] = {
     "audit": "cards audit",
     "numbers": "cards bench",
     "attacks": "cards bench attacks",
+    "leaderboard": "cards bench board",
+    "ratings": "cards bench board",
     "categories": "cards bench kinds",
+    "judges": "cards judging",
     "judging": "cards judging",
     "published": "cards published",
     "paired": "cards paired",

@@ -1,5 +1,6 @@
 """A running comparison: a judge in its own thread, whose steps can be followed, and which can be stopped."""
 
+import base64
 import queue
 import re
 import secrets
@@ -10,17 +11,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 from PIL import Image, UnidentifiedImageError
 
 from app.library.libraries import Choice
 from app.score.judges import BY_MEASURING, AnswerCost, JudgeChoice, Used
+from rewardharness.errors import InputError
 from rewardharness.judging.evaluate import Cancel, evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.model_config import ModelJudgeConfig
+from rewardharness.judging.model_config import ALONE, ModelJudgeConfig
 from rewardharness.judging.presentation import PresentationOrder
+from rewardharness.judging.profile import Profile
 from rewardharness.judging.subagent import model_judge
 from rewardharness.library.store import Library
 from rewardharness.models.base import Reply
@@ -60,6 +64,13 @@ class ModelRun:
     showings: tuple[OrderProgress, ...]
     """All presentations, in order; those not started have no steps."""
     spent: AnswerCost
+    profile: Profile | None = None
+    """The judge profile of a published reward model."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether each candidate is judged separately."""
+        return self.how.protocol in ALONE if self.profile is None else self.profile.mode == "single"
 
 
 class Running:
@@ -86,7 +97,7 @@ class Running:
         self._began = time.monotonic()
         self._ended: float | None = None
         self._cancel = Cancel()
-        self.forgotten = self._done = False
+        self.forgotten = self._done = self.critique = False
         self._outcome: Judgment | Exception | None = None
         watched = judge
         if agent is not None:
@@ -131,7 +142,8 @@ class Running:
         usage = replace(self._usage, seconds=(self._ended or time.monotonic()) - self._began)
         cached = self._agent.cache.hits if self._agent.cache is not None else 0
         progress = tuple(OrderProgress(showing, steps) for showing, steps in self._steps.items())
-        return ModelRun(self._agent.settings, progress, AnswerCost(usage, cached, self._price))
+        profile = getattr(self._agent, "profile", None)
+        return ModelRun(self._agent.settings, progress, AnswerCost(usage, cached, self._price), profile)
 
     def used(self, choice: JudgeChoice) -> Used | None:
         """Return the model for the next comparison; None for the pixel-based judge, and before its end."""
@@ -200,6 +212,8 @@ class Comparison:
     """Steps and cost of a model; None for the pixel-based judge."""
     own_judge: bool = True
     """Whether the visitor chose the judge, and so can correct its settings."""
+    critique: bool = False
+    """Whether faults and a better instruction were requested."""
     release: str | None = None
     """Id of the release that fixes Library and judge; None where they were chosen."""
     asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
@@ -210,6 +224,19 @@ class Comparison:
 
 REPLACE_TIMEOUT = 20.0
 """Seconds for which a comparison waits for the end of the one that it replaces."""
+
+
+class Stoppable(Protocol):
+    """Running work of a visitor."""
+
+    def stop(self) -> None:
+        """Stop without waiting for the end."""
+
+    def forget(self) -> None:
+        """Stop and discard the result."""
+
+
+W = TypeVar("W", bound=Stoppable)
 
 
 class ComparisonRequest:
@@ -224,9 +251,9 @@ class ComparisonRequest:
         """Whether only the last update is left; the next request is accepted from then on."""
         self.over = threading.Event()
         self._stopped = False
-        self._running: Running | None = None
+        self._running: Stoppable | None = None
 
-    def begin(self, running: Running) -> Running:
+    def begin(self, running: W) -> W:
         """Set the running comparison; stop it if the request was stopped or forgotten in the meantime."""
         self._running = running
         if self.forgotten:
@@ -317,8 +344,28 @@ class ComparisonQueue:
                 self._current.stop()
 
 
+FIRST_FRAME = ".first-frame.png"
+"""End of the name of the first frame of an animation, which takes its place on the page."""
+
 _SCALED = re.compile(r"\.from-([1-9]\d{0,5})x([1-9]\d{0,5})\.png\Z")
 """End of the name of an image that `assets/scaling.js` has scaled down; it holds the size before."""
+
+
+def sent(image: Any) -> str | None:
+    """Return the path of an image that a program sends, as a file that Gradio has checked or in a `data:` address.
+
+    Raises:
+        InputError: If it cannot be decoded.
+    """
+    if image is None:
+        return None
+    head, _, data = str(image.get("url") or "").partition(",")
+    with suppress(ValueError):
+        if head.startswith("data:"):
+            return str(save_bytes_to_cache(base64.b64decode(data, validate=True), "sent.bin", get_upload_folder()))
+        if image.get("path"):
+            return str(image["path"])
+    raise InputError("An image cannot be decoded.", next_step="Upload it, or send its bytes in Base64.")
 
 
 def uploaded(image: Json | None) -> str | None:
@@ -333,13 +380,19 @@ def uploaded(image: Json | None) -> str | None:
 
 
 def scalings(images: Iterable[tuple[str, Path | str | None]]) -> list[str]:
-    """Return a sentence for each image that was scaled down in the browser.
+    """Return a sentence for each image that was scaled down in the browser, or is the first frame of an animation.
 
     Args:
         images: Name and file of each image; None for missing ones.
     """
-    sizes = [(name, _sizes(Path(path))) for name, path in images if path is not None]
-    return [
+    named = [(name, Path(path)) for name, path in images if path is not None]
+    sizes = [(name, _sizes(path)) for name, path in named]
+    frames = [
+        f"{name}: an animation, of which only the first frame is judged and shown."
+        for name, path in named
+        if path.name.endswith(FIRST_FRAME)
+    ]
+    return frames + [
         f"{name}: scaled from {sides[0]}x{sides[1]} to {sides[2]}x{sides[3]} before the upload."
         for name, sides in sizes
         if sides

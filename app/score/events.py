@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -29,6 +30,7 @@ from app.viewer import chain_views
 from app.viewer.results import PICTURE, RECORD, REPORT, address, viewer
 from app.widgets import Updates
 from rewardharness.errors import HarnessError
+from rewardharness.judging.checklist import checklist_of, lines_of, read_principles
 from rewardharness.schema import LABELS, TIE
 
 
@@ -53,6 +55,19 @@ class ScoreEvents:
         """
         options = given[len(self._inputs.pictures) + 1 :]
         yield from self._compare(BUTTON, queue, self._draft(given, lambda path: path), options, {})
+
+    def judge_again(self, queue: ComparisonQueue, text: str, *given: Any) -> Iterator[Updates]:
+        """Judge the inputs by corrected principles; see `compare`. What is wrong with them leaves the result there."""
+        lines = tuple(filter(None, map(str.strip, (text or "").splitlines())))
+        try:
+            read_principles(lines)
+        except HarnessError as error:
+            if (request := queue.take(BUTTON)) is not None:
+                request.end()
+            yield {self.outputs.outdated: explain(error)}
+            return
+        options = given[len(self._inputs.pictures) + 1 :]
+        yield from self._compare(BUTTON, queue, self._draft(given, lambda path: path), options, {}, lines)
 
     def _draft(self, given: Sequence[Any], path: Callable[[Any], str | None]) -> Draft:
         """Return the inputs of a comparison.
@@ -80,7 +95,13 @@ class ScoreEvents:
         yield from self._compare(sample.title, queue, draft, options, self._given(draft))
 
     def _compare(
-        self, trigger: str, queue: ComparisonQueue, draft: Draft, options: Sequence[Any], filled: Updates
+        self,
+        trigger: str,
+        queue: ComparisonQueue,
+        draft: Draft,
+        options: Sequence[Any],
+        filled: Updates,
+        principles: tuple[str, ...] = (),
     ) -> Iterator[Updates]:
         """Yield a progress message, the steps of a model, the verdict, and then what else there is to see.
 
@@ -93,7 +114,7 @@ class ScoreEvents:
             yield unchanged
             return
         try:
-            with closing(self._judge(request, draft, options, filled)) as judged:
+            with closing(self._judge(request, draft, options, filled, principles)) as judged:
                 for updates in judged:
                     if request.replaced:
                         break
@@ -105,13 +126,21 @@ class ScoreEvents:
             request.end()
 
     def _judge(
-        self, request: ComparisonRequest, draft: Draft, options: Sequence[Any], filled: Updates
+        self,
+        request: ComparisonRequest,
+        draft: Draft,
+        options: Sequence[Any],
+        filled: Updates,
+        principles: tuple[str, ...],
     ) -> Generator[Updates, None, None]:
         inputs, outputs = self._inputs, self.outputs
         critique, *choices = options
         updates: Updates = {**filled, **inputs.setup.put_away(choices), inputs.setup.used: None, **self._begun(draft)}
+        if not principles:  # corrected ones stay, for another attempt
+            updates[outputs.checklist] = gr.Accordion(visible=False)
         try:
             library, judge = inputs.setup.read(choices)
+            judge = replace(judge, principles=principles)
             running = request.begin(self._services.start(draft, library, judge, choices[0], critique=critique))
             updates |= {inputs.stop: gr.Button(visible=True)}
             if running.model is not None:  # the pixel-based judge is too fast to show any progress
@@ -133,7 +162,7 @@ class ScoreEvents:
         except Exception as error:  # every error is shown, so that the page stays usable
             updates |= {outputs.verdict: explain(error), outputs.comparison: None}
         if request.forgotten:
-            updates |= self._cleared()
+            updates |= self.cleared()
         request.ending = True
         yield {**updates, **self._ready()}
 
@@ -142,9 +171,13 @@ class ScoreEvents:
         return {
             outputs.verdict: views.working(sum(path is not None for path in draft.candidates)),
             outputs.outdated: "",
-            outputs.details: gr.Column(visible=False),
+            **self._visible(False),
             self._inputs.compare: gr.Button(interactive=False),
         }
+
+    def _visible(self, visible: bool) -> Updates:
+        """Show or hide what belongs to a result."""
+        return {part: gr.Column(visible=visible) for part in (self.outputs.beside, self.outputs.details)}
 
     def _news(self, run: ModelRun, steps: bool) -> Updates:
         live = {self.outputs.live: chain_views.showings(run.showings, live=True)} if steps else {}
@@ -157,7 +190,7 @@ class ScoreEvents:
 
     def _verdict(self, comparison: Comparison) -> str:
         judgment, run = comparison.judgment, comparison.model
-        if judgment.failure is not None:
+        if judgment.failure is not None and not views.has_scores(judgment):
             fixed = comparison.release is not None
             reason = failure(judgment.failure, own_judge=comparison.own_judge, fixed=fixed)
             return reason + (chain_views.unread_replies(judgment) if comparison.own_judge else "")
@@ -166,21 +199,25 @@ class ScoreEvents:
     def _shown(self, comparison: Comparison) -> Updates:
         """Show the result of a comparison."""
         outputs, judgment, run = self.outputs, comparison.judgment, comparison.model
-        if judgment.failure is not None:
+        if not views.has_scores(judgment):
             return {outputs.verdict: self._verdict(comparison), outputs.comparison: None}
         self._services.results.add(comparison)
         labels = comparison.example.labels
         first = judgment.preference if judgment.preference in labels else labels[0]
-        offered = (*labels, TIE) if len(labels) == 2 else labels
+        graded = checklist_of(judgment) if comparison.release is None else None
+        offered = (*labels, TIE) if len(labels) == 2 else labels  # of a single one nothing is preferred
         pictures = chain_views.model_pictures(run.showings) if run else []
         links = zip(outputs.downloads, (RECORD, REPORT, PICTURE), strict=True)
         return {
             outputs.comparison: comparison,
             outputs.verdict: self._verdict(comparison),
-            outputs.details: gr.Column(visible=True),
+            **self._visible(True),
+            outputs.checklist: gr.Accordion(visible=graded is not None),
+            outputs.principles: "\n".join(lines_of(graded.principles)) if graded else "",
+            outputs.feedback: gr.Column(visible=len(labels) > 1),
             outputs.scores: views.score_table(judgment),
             outputs.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
-            outputs.critiques: views.critiques(judgment),
+            outputs.critiques: views.critiques(judgment) if comparison.critique else "",
             outputs.viewer: viewer(comparison, first),
             outputs.look: gr.Radio(list(labels), value=first, visible=run is None),
             **{vote: gr.Button(visible=each in offered, interactive=True) for each, vote in outputs.votes.items()},
@@ -195,6 +232,7 @@ class ScoreEvents:
             outputs.consulted: views.consulted(judgment),
             outputs.notes: views.notes(judgment, comparison.library),
             **{button: gr.Button(link=address(comparison, file)) for button, file in links},
+            **(outputs.improvement.offer(comparison, first) if outputs.improvement is not None else {}),
         }
 
     def look_closer(self, comparison: Comparison | None, label: str) -> Updates:
@@ -228,7 +266,13 @@ class ScoreEvents:
         updates |= {image: gr.Image(value=path, visible=path is not None) for image, path in references}
         updates[inputs.source] = gr.Image(value=draft.source, label=FIRST if used else SOURCE)
         current = comparison is not None and self._services.belongs(comparison, draft)
-        return updates | (self._shown(comparison) if comparison is not None and current else self._cleared())
+        return updates | (self._shown(comparison) if comparison is not None and current else self.cleared())
+
+    def understand(self, draft: Draft, given: Sequence[Any]) -> Updates:
+        """Say what is understood of the instruction, if the chosen judge parses it; see `check_current`."""
+        inputs = self._inputs
+        parsed = inputs.setup.parses(given[len(inputs.pictures) + 2 :])
+        return inputs.understanding.read(draft.instruction) if parsed else inputs.understanding.hide()
 
     def name_scaled(self, draft: Draft) -> Updates:
         """Name the images that were scaled down before they were sent."""
@@ -290,13 +334,20 @@ class ScoreEvents:
         source = gr.Image(label=FIRST if further else SOURCE)
         return {inputs.further: further, inputs.add_reference: button, inputs.source: source, **images}
 
+    def take(self, path: str, label: str, places: int, *candidates: Any) -> Updates:
+        """Put an improved edit into the first free field of a candidate, or in place of the edit that was improved."""
+        free = [number for number, given in enumerate(candidates) if not given]
+        number = free[0] if free else LABELS.index(label)
+        image = {self._inputs.candidates[number]: gr.Image(value=path, visible=True)}
+        return {**self.show_places(max(places, number + 1)), **image}
+
     def reset(self, queue: ComparisonQueue) -> Updates:
         """Clear the inputs and the result, but keep Library and judge.
 
         A running comparison ends with the same updates, so the order in which the page applies them does not matter.
         """
         queue.forget()
-        return {**self._given(NO_DRAFT), **self._cleared(), **self._ready()}
+        return {**self._given(NO_DRAFT), **self.cleared(), **self._ready()}
 
     def _given(self, draft: Draft) -> Updates:
         """Fill in source, candidates and instruction; without references."""
@@ -313,12 +364,14 @@ class ScoreEvents:
             inputs.refused: "",
         }
 
-    def _cleared(self) -> Updates:
+    def cleared(self) -> Updates:
+        """Show no result."""
         outputs = self.outputs
         return {
             outputs.comparison: None,
             outputs.verdict: views.EMPTY_RESULT,
             outputs.outdated: "",
-            outputs.details: gr.Column(visible=False),
+            **self._visible(False),
+            outputs.checklist: gr.Accordion(visible=False),
             outputs.thanks: "",
         }

@@ -2,22 +2,27 @@
 
 import asyncio
 import re
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from rewardharness.errors import InputError, shown
+from rewardharness.files import user_path
 from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.model_config import Protocol
 from rewardharness.judging.opening import open_judge
+from rewardharness.judging.profile import Profile
+from rewardharness.judging.profile_opening import SUFFIX, load_profile, profile_of, shipped_profiles
+from rewardharness.judging.profile_texts import missing_texts
 from rewardharness.judging.subagent import model_judge, reuse
 from rewardharness.models.base import ModelError, Reply
-from rewardharness.models.local import LocalServer, find_local_servers
 from rewardharness.models.open import model_name, model_urls
-from rewardharness.models.probe import Probe
+from rewardharness.models.probe import LocalServer, Probe, find_local_servers
 from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
@@ -29,6 +34,12 @@ ENDPOINT = "endpoint"
 
 GEMINI = "gemini"
 """Choice of a Gemini model."""
+
+PROFILE = "profile"
+"""Choice of a published reward model, asked by its judge profile, on a server whose address the visitor enters."""
+
+SERVED = (ENDPOINT, PROFILE)
+"""Choices of a model at an address that the visitor enters."""
 
 HUGGING_FACE = "hf"
 """Choice of a model of Hugging Face Inference Providers, with the login of this computer or of the visitor."""
@@ -76,16 +87,20 @@ class JudgeChoice:
     """The choice of a judge and its options."""
 
     kind: str = MEASURED
-    """`MEASURED`, `ENVIRONMENT`, `ENDPOINT` or `GEMINI`."""
+    """`MEASURED`, `ENVIRONMENT`, `ENDPOINT`, `PROFILE`, `HUGGING_FACE` or `GEMINI`."""
     server: str = "vllm"
-    """One of `SERVERS`; of use for `ENDPOINT` alone."""
+    """One of `SERVERS`; of use for `SERVED` alone."""
     url: str = ""
-    """Base URL, as typed; of use for `ENDPOINT` alone."""
+    """Base URL, as typed; of use for `SERVED` alone."""
     name: str = ""
-    """The model's name, as typed; of use for `ENDPOINT` and `GEMINI`."""
+    """The model's name, as typed."""
     key: Key | None = None
     options: JudgeConfig = JudgeConfig()
     """How a model is asked, and whether cached answers are used; whether ties are allowed follows from the protocol."""
+    profile: str = ""
+    """Name of the judge profile; of use for `PROFILE` alone."""
+    principles: tuple[str, ...] = ()
+    """Corrected principles of the protocol `checklist`; empty to ask the model for them."""
 
 
 BY_MEASURING = JudgeChoice()
@@ -101,7 +116,7 @@ class Used:
 
     def fits(self, choice: JudgeChoice) -> bool:
         """Whether another choice means the same model at the same place, asked with the same key."""
-        return replace(self.choice, options=choice.options) == choice
+        return replace(self.choice, options=choice.options, principles=choice.principles) == choice
 
 
 @dataclass(frozen=True)
@@ -164,19 +179,21 @@ def judge_choice(spec: str) -> JudgeChoice:
     """Return the choice that a spec of the command line means.
 
     Args:
-        spec: `measured`, `vllm:NAME@URL` or another server with its address, `hf:MODEL` or `gemini:MODEL`.
+        spec: `measured`, `vllm:NAME@URL` or another server with its address, such a server after the name of a judge
+            profile, `hf:MODEL` or `gemini:MODEL`.
 
     Raises:
         InputError: If it is none of them.
     """
-    server, _, rest = spec.partition(":")
+    profile, model = profile_of(spec) or ("", spec)
+    server, _, rest = model.partition(":")
     name, at, url = rest.partition("@")
     if spec == MEASURED:
         return BY_MEASURING
-    if server in {HUGGING_FACE, GEMINI} and rest:
+    if server in {HUGGING_FACE, GEMINI} and rest and not profile:
         return JudgeChoice(server, name=rest)
     if server in SERVERS and name and at:
-        return JudgeChoice(ENDPOINT, server, url, name)
+        return JudgeChoice(PROFILE if profile else ENDPOINT, server, url, name, profile=profile)
     step = "Write measured, vllm:NAME@http://localhost:8000/v1, hf:MODEL or gemini:MODEL."
     raise InputError(f"{shown(spec, 80)!r} is not a judge.", next_step=step)
 
@@ -190,7 +207,7 @@ def place_of(kind: str, url: str) -> str:
     except ValueError:
         return ""
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}".lower() if kind == ENDPOINT and host else ""
+    return f"{parts.scheme}://{host}".lower() if kind in SERVED and host else ""
 
 
 def key_for(key: str | None, settings: Settings, *specs: str) -> str | None:
@@ -231,11 +248,13 @@ class Judges:
         """The kind of judge that is selected by default."""
         self.logs_in = settings.space and settings.login and not local
         """Whether visitors can log in with Hugging Face, to use its models with their own token."""
+        self._fetching = threading.Lock()  # texts of profiles: one visitor fetches, the others find them here
         self._has_gemini = local and bool(settings.gemini_key or settings.cloud_project)
 
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
         found = [("Pixel-based (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
+        found.append(("A published reward model (EditScore, FIRM, ...)", PROFILE))
         if self._local or self.logs_in:
             found.insert(1, ("Hugging Face (a model without a GPU)", HUGGING_FACE))
         if self._local or _gemini_installed():  # a stranger could not install what is missing
@@ -250,11 +269,11 @@ class Judges:
 
     def asks_key(self, kind: str) -> bool:
         """Whether a visitor may give a key."""
-        return kind == ENDPOINT or (kind == GEMINI and not self._has_gemini)
+        return kind in SERVED or (kind == GEMINI and not self._has_gemini)
 
     def remembers(self, kind: str) -> bool:
         """Whether answers are remembered. Those of a stranger's endpoint never are: another visitor would get them."""
-        return kind == ENVIRONMENT or (self._local and kind in {ENDPOINT, HUGGING_FACE, GEMINI})
+        return kind == ENVIRONMENT or (self._local and kind in {*SERVED, HUGGING_FACE, GEMINI})
 
     def hides(self, kind: str) -> bool:
         """Whether a judge's address must not be shown, in failures either."""
@@ -279,15 +298,35 @@ class Judges:
         Raises:
             HarnessError: If it is not complete or cannot be opened.
         """
-        if choice.kind == MEASURED:
+        if choice.kind == MEASURED and not choice.principles:
             return self._measured
         spec, settings = self.spelled(choice)
         config = replace(choice.options, judge=spec, retries=RETRIES)
         config = config if self.remembers(choice.kind) else replace(config, no_cache=True)
         limits: dict[str, Any] = {} if self._local else {"deadline": PUBLIC_DEADLINE}
-        limits["public_only"] = choice.kind == ENDPOINT and not self._local
-        judge = open_judge(config, settings, pictures=True, ties=config.protocol != "logprob", **limits)
+        limits["public_only"] = choice.kind in SERVED and not self._local
+        limits |= {"principles": choice.principles} if choice.principles else {}
+        with self._fetching if choice.kind == PROFILE else nullcontext():
+            judge = open_judge(config, settings, pictures=True, ties=config.protocol != "logprob", **limits)
         return reuse(judge, used.judge) if used is not None and used.fits(choice) else judge
+
+    def profile(self, name: str) -> tuple[Profile, bool]:
+        """Return a judge profile, and whether texts of it are fetched with the first judgment.
+
+        Raises:
+            InputError: If there is none.
+        """
+        profile, _ = load_profile(self._profile_spec(name))
+        return profile, bool(missing_texts(profile, self._settings.home))
+
+    def _profile_spec(self, name: str) -> str:
+        """Return how a profile is spelled. Files are read only for users of this computer."""
+        if name in shipped_profiles():
+            return name
+        if not self._local or not name.endswith(SUFFIX):
+            own = f", or type the path of a {SUFFIX} file" if self._local else ""
+            raise InputError(f"There is no judge profile {shown(name)!r}.", next_step=f"Choose one under Judge{own}.")
+        return str(user_path(name).absolute())
 
     def near(self) -> list[LocalServer]:
         """Return the model servers on this computer; none for visitors of a public app."""
@@ -336,7 +375,7 @@ class Judges:
             if not typed:
                 raise MissingJudgeError("You are not logged in.", next_step=LOG_IN)
             return f"hf:{_checked(name)}", replace(settings, service_keys={"hf": typed})
-        if choice.kind != ENDPOINT or choice.server not in SERVERS:
+        if choice.kind not in SERVED or choice.server not in SERVERS:
             raise InputError("Unknown judge.", next_step="Choose one in the section Judge.")
         if not url:
             step = "Enter it in the section Judge, for example http://localhost:8000/v1."
@@ -345,6 +384,8 @@ class Judges:
             step = "Example: http://localhost:8000/v1."
             raise InputError("The address of the endpoint must start with http:// or https://.", next_step=step)
         spec = f"{choice.server}:{_checked(name)}@{url}"
+        if choice.kind == PROFILE:
+            spec = f"{self._profile_spec(choice.profile.strip())}:{spec.removeprefix('vllm:')}"
         return spec, replace(settings, api_key=typed or key_for(settings.api_key, settings, spec))
 
 

@@ -8,16 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app.markup import SHORT, block, bullets, callout, count, document, escape, hashed, notice, paragraph, table, whole
 from app.score.comparisons import ModelRun
-from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, AnswerCost
+from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, PROFILE, AnswerCost
 from app.score.releases import Fixed
-from app.score.views import listed, verdict_section, warnings
+from app.score.views import ALONE_NOTE, beside, listed, verdict_section, warnings
 from app.viewer.chain_views import last_thought, showing_title, swapped
-from rewardharness.judging.model_config import ALONE, Protocol
+from rewardharness.judging.checklist import GradedChecklist, checklist_of
+from rewardharness.judging.model_config import Protocol
+from rewardharness.judging.profile import Profile
 from rewardharness.judging.release import Release, remarks
 from rewardharness.judging.release_card import UNVERIFIED, Figure
 from rewardharness.models.base import ModelError, Reply
-from rewardharness.models.local import LocalServer
-from rewardharness.models.probe import Probe
+from rewardharness.models.probe import LocalServer, Probe
 from rewardharness.schema import TIE, Judgment
 
 PROTOCOLS: Mapping[Protocol, str] = {
@@ -26,6 +27,7 @@ PROTOCOLS: Mapping[Protocol, str] = {
     "logprob": "Uses the probabilities of A and B as the first token: a graded answer for one token.",
     "pointwise": "Scores each candidate separately, from 1 to 4; presentation order has no effect.",
     "rubric": "Grades each candidate separately on every criterion of the Library, then weights the grades.",
+    "checklist": "Writes yes-or-no principles for the instruction once, then grades each candidate on them.",
 }
 """Description of each protocol."""
 
@@ -74,28 +76,54 @@ def judge_line(kind: str, name: str, *, local: bool) -> str:
     """Describe a model judge in one line, and where the images are sent.
 
     Args:
-        kind: `ENVIRONMENT`, `ENDPOINT`, `HUGGING_FACE` or `GEMINI`.
+        kind: `ENVIRONMENT`, `ENDPOINT`, `PROFILE`, `HUGGING_FACE` or `GEMINI`.
         name: Label of the choice.
         local: Whether the user is at this computer.
     """
     whose = "the login of this computer" if local else "your login"
     places = {
-        ENDPOINT: "the endpoint in the section Judge",
+        **dict.fromkeys((ENDPOINT, PROFILE), "the endpoint in the section Judge"),
         GEMINI: "Google",
         HUGGING_FACE: f"Hugging Face and the provider of the model, with {whose}",
         ENVIRONMENT: "the model that this app is configured with",
     }
+    how = "as its authors ask it, without a Library" if kind == PROFILE else "with the Skills and Tools of a Library"
     return block(
-        f'<p><span class="pill">{escape(name)}</span> judges the images, with the Skills and Tools of a Library. '
+        f'<p><span class="pill">{escape(name)}</span> judges the images, {how}. '
         f"Compare sends the images and the instruction to {places[kind]}.</p>"
     )
+
+
+def destination(kind: str, *, local: bool) -> str:
+    """Return where a judge sends the images, in a few words as plain text; see `judge_line` for the arguments."""
+    places = {
+        **dict.fromkeys((ENDPOINT, PROFILE), "images go to the endpoint"),
+        GEMINI: "images go to Google",
+        HUGGING_FACE: "images go to Hugging Face",
+        ENVIRONMENT: "images go to the model of this app",
+    }
+    return places.get(kind, "nothing leaves this computer" if local else "no model, no key")
+
+
+def about_profile(profile: Profile, *, missing: bool) -> str:
+    """Say what a judge profile asks, where its texts come from, and what is off.
+
+    Args:
+        profile: The profile.
+        missing: Whether texts are still to be fetched.
+    """
+    origins = dict.fromkeys(text.origin for text in profile.texts.values() if not text.inline)
+    text = f"Its prompts come from {'; '.join(origins) or 'the profile itself'}"
+    text += ", and are fetched with the first judgment." if missing else "."
+    off = "Library, Tools and measured evidence are off."
+    return block(paragraph(f"{profile.about} {text} {off}") + paragraph(f"Model: {profile.model}", "faint"))
 
 
 def working(candidates: int, run: ModelRun) -> str:
     """Return the placeholder of the result while a model judges."""
     asked = "once" if len(run.showings) == 1 else f"{len(run.showings)} times in parallel"
     text = f"It is queried {asked}. Its reasoning appears below as it arrives."
-    return notice("empty busy", f"The model is judging {candidates} candidates…", text)
+    return notice("empty busy", f"The model is judging {count(candidates, 'candidate')}…", text)
 
 
 def status(run: ModelRun) -> str:
@@ -144,22 +172,28 @@ _WHY_ORDER = "A model that sees no clear difference often prefers the candidate 
 
 def _lead(judgment: Judgment, run: ModelRun) -> str:
     margin = judgment.margin or 0.0
+    if len(judgment.scores) == 1:
+        return ALONE_NOTE
     if judgment.inconsistent:
         return f"The model's answers contradict each other and cancel out. This is not a tie. {_WHY_ORDER}"
     if judgment.preference == TIE or len(judgment.ranking) < 2:
         return "The model finds no difference between them."
     first, second = escape(judgment.preference or ""), listed(judgment.ranking[1])
-    if run.how.protocol in ALONE:
+    if run.alone:
         return f"{first} leads {second} by {margin:.2f} in reward, which runs from 0 to 1."
     if run.how.protocol == "logprob":
         return f"The probabilities favor {first} over {second} by {margin:.2f}, where 0 is undecided and 1 is certain."
+    if run.profile is not None:
+        return f"{first} leads {second} by {margin:.2f}, where 1 is the largest margin."
     if margin > 0.999:
         return f"The model preferred {first} over {second} in every query."
     return f"{first} leads {second} by {margin:.2f}, where 1 means preferred in every query."
 
 
 def _order_kept(judgment: Judgment, run: ModelRun) -> str:
-    if run.how.protocol in ALONE:
+    if len(judgment.scores) == 1:
+        return ""
+    if run.alone:
         return "Each candidate was judged separately, so presentation order had no effect."
     if judgment.position_consistent is None:
         return "Only one presentation order was used, so position consistency is unknown."
@@ -175,17 +209,44 @@ def _order_broken(judgment: Judgment, run: ModelRun) -> str:
 
 def reasons(judgment: Judgment, run: ModelRun) -> str:
     """Format the reasons in the model's own words."""
-    found = last_thought(run.showings)
-    if judgment.reasons:
+    found, graded = last_thought(run.showings), checklist_of(judgment)
+    if graded is not None:
+        why = _checklist(graded)
+    elif judgment.reasons:
         why = bullets(map(escape, judgment.reasons), "reasons")
+    elif run.alone and found is not None:  # each candidate was judged separately
+        own = [(order.showing.labels[0], last_thought([order])) for order in run.showings if not order.showing.sample]
+        why = bullets((beside(label, document(thought[1])) for label, thought in own if thought), "reasons")
     elif judgment.position_consistent is False:
         why = paragraph("The answers differ. See “How the judge got there”.", "faint")
+    elif run.profile is not None:
+        why = paragraph("The replies of the model are under “How the judge got there”.", "faint")
     elif found is None:
         why = paragraph("This protocol asks only for the answer, without reasons.", "faint")
     else:
         title = f"The model's own words, presentation order: {showing_title(found[0])}."
         why = document(found[1]) + paragraph(f"{title} {swapped(found[0])}".strip(), "faint")
     return block(f"<h3>Why</h3>{why}")
+
+
+def _checklist(graded: GradedChecklist) -> str:
+    """Format the principles of a checklist, and which of them each candidate met."""
+    marks = {1.0: _mark("good", "met"), 0.0: _mark("warning", "not met"), None: "not graded"}
+    rows = [
+        [
+            f'{escape(each.criterion.text)} <span class="faint">{each.criterion.dimension}, '
+            f"weight {each.criterion.weight:g}</span>",
+            *(marks.get(met[number]) or f"met in {met[number]:.0%} of samples" for met in graded.met.values()),
+        ]
+        for number, each in enumerate(graded.principles)
+    ]
+    head = ["Principle", *map(escape, graded.met)]
+    note = "The model wrote these principles for the instruction before it saw a candidate, unless you corrected them."
+    return paragraph(note, "faint") + table(head, rows, "cards")
+
+
+def _mark(style: str, word: str) -> str:
+    return f'<span class="pill {style}">{word}</span>'
 
 
 def checked(found: Sequence[Probe] | Reply) -> str:
@@ -232,6 +293,12 @@ def _error(error: ModelError) -> str:
     }
     remedy = remedies.get(error.code, error.next_step)
     return callout("error", error.title, paragraph(error.message), paragraph(remedy, "remedy"))
+
+
+def fixed_label(fixed: Fixed, *, local: bool) -> str:
+    """Return the release that judges and where the images go, in a few words as plain text."""
+    where = destination(ENVIRONMENT if fixed.by_model else "", local=local)
+    return f"About this release: {fixed.release.id[:SHORT]} · Judge: {fixed.release.judged_by} · {where}"
 
 
 def fixed_line(fixed: Fixed, *, local: bool) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.score.comparisons import ComparisonQueue, Draft
+from app.library.chooser import Chooser
+from app.score.comparisons import ComparisonQueue, Draft, sent
 from app.score.events import ScoreEvents
 from app.score.samples import Sample
 from app.score.sessions import SessionEvents
@@ -25,15 +26,18 @@ CONCURRENCY = 32
 """Maximum number of comparisons at once. Most of them wait for a model; measuring has its own threads."""
 
 
-def build_score_tab(services: AppServices) -> None:
-    """Build the tab."""
+def build_score_tab(services: AppServices) -> Chooser | None:
+    """Build the tab. Returns the choice of the Library; None if a release fixes it."""
     samples = services.samples()
     setup = Setup(services)
     tries = _draw_samples(samples)
-    inputs, outputs = ScoreInputs(setup), ScoreOutputs(services)
+    with gr.Row(equal_height=False, elem_id="score-columns") as columns:
+        inputs = ScoreInputs(setup)
+    outputs = ScoreOutputs(services, columns, inputs.column)
     setup.connect()
     _connect(services, inputs, outputs, list(zip(tries, samples, strict=True)))
     _publish(services, inputs)
+    return setup.chooser
 
 
 def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
@@ -60,12 +64,14 @@ def _connect(
     # Requests are registered at once, so that Start over can withdraw them before they start.
     asked = gr.on(triggers, partial(ComparisonQueue.ask, trigger=BUTTON), outputs.queue, None, **quick)
     judgments = [asked.then(events.compare, [outputs.queue, *inputs.inputs], **judging)]
+    asked = outputs.again.click(partial(ComparisonQueue.ask, trigger=BUTTON), outputs.queue, None, **quick)
+    judgments.append(asked.then(events.judge_again, [outputs.queue, outputs.principles, *inputs.inputs], **judging))
     for button, sample in tries:
         asked = button.click(partial(ComparisonQueue.replace, trigger=sample.title), outputs.queue, None, **quick)
         judge = partial(events.compare_sample, sample)
         judgments.append(asked.then(judge, [outputs.queue, *inputs.options], **judging))
     sessions.connect(everything)
-    kept = [outputs.keep, outputs.kept, outputs.history_section, outputs.history]
+    kept = [outputs.kept, outputs.link, outputs.link_row, outputs.history_section, outputs.history]
     for judged in judgments:
         judged.then(None, None, None, js=TO_VERDICT, **QUIET)
         judged.then(sessions.remember, [outputs.token, outputs.comparison], kept, **QUIET)
@@ -75,11 +81,15 @@ def _connect(
         [*inputs.changes, outputs.verdict.change],
         sessions.check_current,
         [outputs.token, outputs.comparison, *inputs.inputs],
-        [inputs.scaled, outputs.outdated, *outputs.votes.values()],
+        [inputs.scaled, *inputs.understanding.parts, outputs.outdated, *outputs.votes.values()],
         preprocess=False,
         **quick,
     )
     connect_uploads(events, inputs)
+    if (improvement := outputs.improvement) is not None:
+        improvement.connect(outputs.queue, outputs.comparison, outputs.viewer, inputs.compare)
+        taken = [improvement.path, improvement.label, inputs.places, *inputs.candidates]
+        improvement.take.click(events.take, taken, everything, preprocess=False, **QUIET)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     inputs.stop.click(ComparisonQueue.stop, outputs.queue, None, **quick)
     inputs.reset.click(events.reset, outputs.queue, everything, **quick)
@@ -106,7 +116,7 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
     def score(  # noqa: PLR0913  (one argument per image that a program names)
         source: str,
         candidate_a: str,
-        candidate_b: str,
+        candidate_b: str | None = None,
         candidate_c: str | None = None,
         candidate_d: str | None = None,
         instruction: str = "",
@@ -116,12 +126,12 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
         library: str = "",
         judge: str = "",
     ) -> Json:
-        """Judge which of two to four edits of an image people would prefer.
+        """Judge which of two to four edits of an image people would prefer, or score a single one.
 
         Args:
             source: The source image.
             candidate_a: An edited image.
-            candidate_b: Another edited image.
+            candidate_b: Another edited image; optional. Without it, candidate A is scored alone.
             candidate_c: A third candidate; optional.
             candidate_d: A fourth candidate; optional.
             instruction: The instruction.
@@ -131,10 +141,11 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
             library: A Library on the Hub as org/name or org/name@v1.0.0; empty for the one of this app.
             judge: measured, or in an app on your own computer a model such as vllm:NAME@URL; empty for the default.
         """
-        candidates = candidate_a, candidate_b, candidate_c, candidate_d
-        draft = Draft(source, candidates, (image_2, image_3, image_4), instruction)
+        paths = map(sent, (source, candidate_a, candidate_b, candidate_c, candidate_d, image_2, image_3, image_4))
         try:
-            return record(services.compare(draft, *services.api_choice(library or "", judge or "")))
+            first, *others = paths
+            draft = Draft(first, tuple(others[:4]), tuple(others[4:]), str(instruction or ""))
+            return record(services.compare(draft, *services.api_choice(str(library or ""), str(judge or ""))))
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
 
@@ -146,7 +157,8 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
         [inputs.source, *inputs.candidates, inputs.instruction, *inputs.references, library, judge],
         answer,
         api_name="score",
-        api_description="Judge which of two to four edits of an image people would prefer.",
+        api_description="Judge which of two to four edits of an image people would prefer, or score a single one.",
+        preprocess=False,  # Gradio opens images, and shows the traceback of a file that is none
         concurrency_limit=2,
         concurrency_id="programs",
     )

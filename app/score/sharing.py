@@ -34,6 +34,8 @@ def headline(judgment: Judgment) -> str:
     """Return the result in one sentence."""
     if judgment.inconsistent:
         return "The judge was inconsistent"
+    if len(judgment.scores) == 1:
+        return "Reward: not measurable" if judgment.reward is None else f"Reward {judgment.reward:.2f} of 1"
     if judgment.preference in {TIE, None}:
         return "Too close to call"
     return f"People would most likely prefer {judgment.preference}"
@@ -45,6 +47,12 @@ def page(comparison: Comparison) -> str:
     Raises:
         ImageError: If an image has been deleted.
     """
+    shown = report(comparison, _images(comparison))
+    return render_html(shown, shown.title[:80])
+
+
+def report(comparison: Comparison, *images: Pictures) -> Report:
+    """Return instruction, result and reasons, with images beside the result."""
     judgment = comparison.judgment
     names = {
         "reward": "Reward (0 to 1)",
@@ -60,13 +68,13 @@ def page(comparison: Comparison) -> str:
     about = f"Judge: {judgment.judge}, with {comparison.library} (id {judgment.library_id[:12]}), {judgment.protocol}."
     sure = [confidence_words(judgment)] if judgment.calibration is not None else []
     sections = (
-        Section("result", "", (Text((f"{headline(judgment)}.",), "headline"), Text(tuple(sure)), _images(comparison))),
+        Section("result", "", (Text((f"{headline(judgment)}.",), "headline"), Text(tuple(sure)), *images)),
         Section("scores", "Scores", (Table(("", *names.values()), rows),) if rows else ()),
         Section("why", "Why", (Text(tuple(words for words, _ in reasons), "list"),) if reasons else ()),
         Section("numbers", "Numbers", (Text(numbers, "list"),) if numbers else ()),
         Section("notes", "Notes", (Text((*notes, about), "list"),)),
     )
-    return render_html(Report(comparison.example.instruction, sections), comparison.example.instruction[:80])
+    return Report(comparison.example.instruction, sections)
 
 
 def _number(value: float | None) -> str:
@@ -75,7 +83,7 @@ def _number(value: float | None) -> str:
 
 def _images(comparison: Comparison) -> Pictures:
     shown = []
-    for name, image, preferred in _named(comparison):
+    for name, image, preferred in named_images(comparison):
         image.thumbnail((SIDE, SIDE))
         out = BytesIO()
         image.save(out, "WEBP", quality=90, method=2)
@@ -83,7 +91,7 @@ def _images(comparison: Comparison) -> Pictures:
     return Pictures(tuple(shown))
 
 
-def _named(comparison: Comparison) -> list[tuple[str, Image.Image, bool]]:
+def named_images(comparison: Comparison) -> list[tuple[str, Image.Image, bool]]:
     """Return name and image of the source, the references and the candidates, and whether each is preferred."""
     example = comparison.example
     names = ["Source", *(f"Image {number}" for number in range(2, 2 + len(example.references)))]
@@ -102,7 +110,7 @@ def picture(comparison: Comparison) -> bytes:
     Raises:
         ImageError: If an image has been deleted.
     """
-    judgment, panels = comparison.judgment, _named(comparison)
+    judgment, panels = comparison.judgment, named_images(comparison)
     large, middle, small = (ImageFont.load_default(size) for size in (40, 26, 20))
     lines = _wrapped(comparison.example.instruction, middle)
     top = EDGE + 60 + 34 * len(lines) + 16

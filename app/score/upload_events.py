@@ -4,17 +4,36 @@ from functools import partial
 from pathlib import Path
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
 
 from app.score import views
+from app.score.comparisons import FIRST_FRAME
 from app.score.events import ScoreEvents
 from app.score.widgets import FIRST, SOURCE, ScoreInputs
 from app.widgets import QUIET, Updates
 from rewardharness.errors import Description, describe, shown
-from rewardharness.measure.images import load_picture
+from rewardharness.measure.images import Picture, encode_png, load_picture
 from rewardharness.schema import LABELS, ImageInput, Json
 
 Refused = tuple[str, Description]
 """Name of an image that cannot be used, and the reason."""
+
+
+SHOWN_BY_BROWSERS = {"PNG", "JPEG", "WEBP", "GIF", "BMP", "AVIF"}
+"""Formats of still images that every browser shows."""
+
+
+def displayed(picture: Picture, path: Path) -> str:
+    """Return the file of an image that a browser shows as it is judged.
+
+    It is the file itself, or a PNG of the judged pixels: of the first frame of an animation, or of another format.
+    """
+    animated = any("several frames" in note for note in picture.notes)
+    if picture.format in SHOWN_BY_BROWSERS and not animated:
+        return str(path)
+    name = f"{path.stem[:60]}{FIRST_FRAME if animated else '.png'}"
+    return str(save_bytes_to_cache(encode_png(picture.pixels), name, get_upload_folder()))
 
 
 def connect_uploads(events: ScoreEvents, inputs: ScoreInputs) -> None:
@@ -23,19 +42,20 @@ def connect_uploads(events: ScoreEvents, inputs: ScoreInputs) -> None:
     first = len(names)  # index of the first reference
     names += [f"Image {number}" for number, _ in enumerate(inputs.references, 2)]
 
-    def check(number: int, given: Json) -> Refused | None:
-        name = names[number]
+    def check(number: int, given: Json) -> str | Refused:
+        """Return the path of an image as it is judged and can be shown, or the reason why it cannot be used."""
+        name, path = names[number], Path(given["path"])
         try:
-            load_picture(ImageInput(name, Path(given["path"])))
+            return displayed(load_picture(ImageInput(name, path)), path)
         except Exception as error:  # every error is shown on the page
             return f"{name} ({shown(str(given.get('orig_name')), 60)})", describe(error)
-        return None
 
     def look(number: int, given: Json | None) -> Updates:
         """Check an image after its upload; remove it with a message if it cannot be judged."""
-        bad = check(number, given) if given else None
-        taken: Updates = {inputs.pictures[number]: None} if bad else {}
-        return {inputs.refused: views.unusable([bad] if bad else []), **taken}
+        seen = check(number, given) if given else ""
+        bad = [seen] if isinstance(seen, tuple) else []
+        taken: Updates = {} if given and seen == given["path"] else {inputs.pictures[number]: None if bad else seen}
+        return {inputs.refused: views.unusable(bad), **(taken if given else {})}
 
     def drop(given: list[Json] | None, place: float, places: int, further: int, *pictures: Json | None) -> Updates:
         """Put the first image where the files were dropped, and the others into the free fields of its kind."""
@@ -48,13 +68,13 @@ def connect_uploads(events: ScoreEvents, inputs: ScoreInputs) -> None:
         for file in given or ():
             if not order:
                 left += 1
-            elif refused := check(order[0], file):
-                bad.append(refused)
+            elif isinstance(seen := check(order[0], file), tuple):
+                bad.append(seen)
             else:
                 number = order.pop(0)
                 places = max(places, number if number < first else 0)
                 further = max(further, number - first + 1)
-                updates[inputs.pictures[number]] = file["path"]
+                updates[inputs.pictures[number]] = seen
         for number, picture in enumerate(inputs.pictures):
             if picture in updates and number:
                 updates[picture] = gr.Image(value=updates[picture], visible=True)

@@ -3,30 +3,53 @@
 All results are markup for `gr.Markdown`, see `app.markup`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.failures import failure
 from app.markup import block, bullets, callout, code, count, escape, faint, folded, notice, paragraph, plain, table
 from app.score.comparisons import Comparison
 from app.vote.feedback import Stored
-from rewardharness.critique import NO_CRITIQUE
+from rewardharness.critique import NO_CRITIQUE, Critique
 from rewardharness.errors import Description, MissingPackageError
 from rewardharness.judging.calibration import confidence_words
+from rewardharness.judging.interface import NOT_GRADABLE
+from rewardharness.judging.measured_critique import split_problem
 from rewardharness.judging.measured_reasons import split_reason
-from rewardharness.schema import LABELS, SCALE, TIE, Judgment
+from rewardharness.judging.understood import understood as read_request
+from rewardharness.schema import LABELS, SCALE, TIE, Judgment, Scores
+from rewardharness.views import dimensions_of
 
-SURENESS = {0.75: "Quite sure", 0.5: "Fairly sure", 0.25: "Not very sure", 0.0: "Little more than a guess"}
-"""Phrase for each minimum confidence."""
+SURENESS = {0.75: "Clear lead", 0.5: "Lead", 0.25: "Small lead", 0.0: "Hardly a lead"}
+"""Phrase for each minimum confidence that is not calibrated."""
 
 OCR_NOTE = "No OCR"
 """Prefix of the note about missing text recognition."""
 
+WARNED = (
+    OCR_NOTE, "low confidence", "same image", "unchanged source", "only the first", "does not show the scene",
+    "reads English", "Not graded", "cannot be measured",
+)  # fmt: skip
+"""Parts of the notes that are warnings, which stand beside the verdict."""
 
-def sureness(confidence: float | None) -> str:
-    """Describe a confidence in [0, 1]."""
-    if confidence is None:
-        return "Confidence unknown"
-    return next((words for least, words in SURENESS.items() if confidence >= least), SURENESS[0.0])
+ALONE_NOTE = "A single candidate is scored alone: there is no comparison."
+
+NUMBERS = {2: "two", 3: "three", 4: "four"}
+"""Numbers of candidates in words."""
+
+
+def has_scores(judgment: Judgment) -> bool:
+    """Return whether there is a result to show: also that of a single candidate whose reward cannot be measured."""
+    return judgment.failure is None or (judgment.failure.code == NOT_GRADABLE and len(judgment.scores) == 1)
+
+
+def understood(instruction: str) -> str:
+    """Say what the pixel-based judge reads in an instruction; empty for none."""
+    if not instruction.strip():
+        return ""
+    text = read_request(instruction).text
+    if not text:
+        return faint("Nothing specific was understood; only general flaws can be measured.")
+    return block(f'<p class="faint">Understood: <strong>{escape(text)}</strong></p>')
 
 
 def judge_line(judge: str, *, local: bool) -> str:
@@ -56,13 +79,13 @@ def about_judge(reads_text: bool) -> str:
     else:
         cannot.append("text in images, because text recognition is not installed")
     return block(
+        "<h3>What this judge can and cannot detect</h3>"
         f'<div class="columns"><div><h4>Detected</h4>{bullets(map(escape, can))}</div>'
         f"<div><h4>Not detected</h4>{bullets(map(escape, cannot))}</div></div>"
         + ("" if reads_text else paragraph(_OCR_REMEDY))
         + paragraph(
-            "It replaces the vision-language model of the method where none is available, and is less accurate. Its "
-            "confidence is the share of such answers that agree with labels, for the built-in Library alone; with "
-            "another Library it combines the measurable share of the rubric and the margin and is no probability.",
+            "It replaces the vision-language model of the method where none is available, and is less accurate. How "
+            "often its verdicts are right has been tested for two edits and the built-in Library alone.",
             "faint",
         ),
         "about",
@@ -91,15 +114,14 @@ STORING = faint("Your answer is being stored…")
 
 def working(candidates: int) -> str:
     """Return the placeholder while the judge works."""
-    return notice("empty busy", f"Measuring {candidates} candidates against the source…")
+    return notice("empty busy", f"Measuring {count(candidates, 'candidate')} against the source…")
 
 
 def verdict(judgment: Judgment) -> str:
     """Format the preference, the confidence and the warnings."""
-    if judgment.failure is not None:
+    if judgment.failure is not None and not has_scores(judgment):
         return failure(judgment.failure)
-    why = paragraph(split_reason(judgment.reasons[0])[0]) if judgment.reasons else ""
-    return block(verdict_section(judgment, f"{why}<p>{_lead(judgment)}</p>") + warnings(judgment))
+    return block(verdict_section(judgment, f"<p>{_lead(judgment)}</p>") + warnings(judgment))
 
 
 def verdict_section(judgment: Judgment, grounds: str) -> str:
@@ -115,6 +137,8 @@ def headline(judgment: Judgment) -> str:
     """Return the preference in one sentence, as markup."""
     if judgment.inconsistent:
         return "The judge was inconsistent."
+    if len(judgment.scores) == 1:
+        return "Reward: not measurable." if judgment.reward is None else f"Reward {judgment.reward:.2f} of 1."
     if judgment.preference == TIE:
         several = bool(judgment.ranking) and len(judgment.ranking[0]) > 1
         return f"{listed(judgment.ranking[0])} are level." if several else "Too close to call."
@@ -123,15 +147,32 @@ def headline(judgment: Judgment) -> str:
 
 def _lead(judgment: Judgment) -> str:
     margin, second = judgment.margin or 0.0, judgment.ranking[1] if len(judgment.ranking) > 1 else ()
+    rewards = _rewards(judgment.scores)
+    if len(judgment.scores) == 1:
+        return ALONE_NOTE
     if judgment.preference == TIE and not margin:
         return "The judge finds no difference between them."
     if judgment.preference == TIE:
         first = escape(judgment.ranking[0][0])
         return f"{first} leads {listed(second)} by only {margin:.3f} in reward, less than people would notice."
-    lead = f"{escape(judgment.preference or '')} leads {listed(second)} by {margin:.2f} in reward"
-    if judgment.calibration is not None:
-        return f"{escape(confidence_words(judgment))}. {lead}, which runs from 0 to 1."
-    return f"{sureness(judgment.confidence)}: {lead}, which runs from 0 to 1. The confidence is not calibrated."
+    return f"{_tested(judgment)} {rewards}"
+
+
+def _tested(judgment: Judgment) -> str:
+    """Say how often such verdicts were right, or that this is unknown."""
+    by, several = judgment.calibration, len(judgment.scores)
+    if by is not None and judgment.confidence is not None:
+        revision = "" if by.same_revision else " of another revision of the judge"
+        return f"Verdicts{revision} like this one were right {judgment.confidence:.0%} of the time ({by.n:,} tested)."
+    lead = next((words for least, words in SURENESS.items() if (judgment.confidence or 0.0) >= least), "")
+    which = "with this judge and Library" if several <= 2 else f"on {NUMBERS[several]} edits"
+    known = f"{lead}. " if judgment.confidence is not None else ""
+    return f"{known}How often verdicts {which} are right has not been tested."
+
+
+def _rewards(scores: Mapping[str, Scores]) -> str:
+    known = [f"{escape(label)} {each.reward:.2f}" for label, each in scores.items() if each.reward is not None]
+    return f"Reward: {', '.join(known)}." if known else ""
 
 
 def listed(labels: Sequence[str]) -> str:
@@ -142,11 +183,9 @@ def listed(labels: Sequence[str]) -> str:
 
 def warnings(judgment: Judgment) -> str:
     """Format the notes that are warnings."""
-    warned = (OCR_NOTE, "has low confidence", "same image", "unchanged source")
-    remedies = {note: paragraph(_OCR_REMEDY, "remedy") if note.startswith(OCR_NOTE) else "" for note in judgment.notes}
-    return "".join(
-        callout("warning", note, more) for note, more in remedies.items() if any(map(note.__contains__, warned))
-    )
+    warned = [note for note in judgment.notes if any(map(note.__contains__, WARNED))]
+    remedies = (paragraph(_OCR_REMEDY, "remedy") if note.startswith(OCR_NOTE) else "" for note in warned)
+    return "".join(callout("warning", note, more) for note, more in zip(warned, remedies, strict=True))
 
 
 def score_table(judgment: Judgment) -> str:
@@ -154,16 +193,16 @@ def score_table(judgment: Judgment) -> str:
     if not judgment.scores:
         return ""
     order = [label for level in judgment.ranking for label in level] or list(judgment.scores)
+    names = dimensions_of(judgment.scores.values())
     rows = [
         [
             f'<span class="letter {"won" if label == judgment.preference else ""}">{escape(label)}</span>',
-            _meter(scores.instruction, *SCALE, digits=1),
-            _meter(scores.quality, *SCALE, digits=1),
+            *(_meter(getattr(scores, name), *SCALE, digits=1) for name in names),
             _meter(scores.reward, 0, 1, digits=2),
         ]
         for label, scores in ((label, judgment.scores[label]) for label in order if label in judgment.scores)
     ]
-    head = ["", "Instruction following", "Visual quality", "Reward"]
+    head = ["", *("Instruction following", "Visual quality", "Consistency")[: len(names)], "Reward"]
     legend = (
         "<strong>Instruction following</strong>: whether the edit does what was asked for, 1 (no) to 4 (fully). "
         "<strong>Visual quality</strong>: whether the rest is intact and free of flaws, 1 to 4. "
@@ -183,10 +222,18 @@ def _meter(value: float | None, low: float, high: float, *, digits: int) -> str:
 
 
 def reasons(judgment: Judgment) -> str:
-    """Format the reasons."""
-    if not judgment.reasons:
-        return block(f"<h3>Why</h3>{paragraph('No measurement separates them.', 'faint')}")
-    return block(f"<h3>Why</h3>{bullets(map(_reason, judgment.reasons), 'reasons')}")
+    """Format the reasons: what sets the first two apart; of one, three or four candidates also the faults of each."""
+    why = bullets(map(_reason, judgment.reasons), "reasons")
+    if len(judgment.scores) > 1:
+        why = why or paragraph("No measurement separates them.", "faint")
+    own = [beside(label, f"<div>{_faults(each)}</div>") for label, each in sorted(judgment.critiques.items())]
+    faults = "" if len(judgment.scores) == 2 else bullets(own, "reasons critiques")
+    return block(f"<h3>Why</h3>{why}{faults}")
+
+
+def _faults(critique: Critique) -> str:
+    """List the faults of a candidate."""
+    return bullets(map(problem, critique.problems)) or paragraph("No fault was measured.")
 
 
 def critiques(judgment: Judgment) -> str:
@@ -198,28 +245,42 @@ def critiques(judgment: Judgment) -> str:
         if found is None:
             parts = paragraph(missing[label], "faint")
         else:
-            parts = bullets(map(escape, found.problems)) or paragraph("Nothing wrong was found.")
+            parts = bullets(map(problem, found.problems)) or paragraph("Nothing wrong was found.")
             parts += paragraph(found.limits, "faint")
             if found.next_instruction:
                 next_one = f"<blockquote>{escape(found.next_instruction)}</blockquote>"
                 parts += paragraph("Next instruction:", "faint") + next_one
-        shown.append(_beside(label, f"<div>{parts}</div>"))
+        shown.append(beside(label, f"<div>{parts}</div>"))
     return block(f"<h3>What is wrong</h3>{bullets(shown, 'reasons critiques')}") if shown else ""
 
 
-def _beside(label: str, markup: str) -> str:
+def problem(text: str) -> str:
+    """Format a problem: plain words, which open the numbers."""
+    words, numbers = split_problem(text)
+    return folded(escape(words), paragraph(numbers)) or escape(words)
+
+
+def beside(label: str, markup: str) -> str:
+    """Set markup beside the letter of a candidate."""
     return f'<div class="side"><span class="letter">{escape(label)}</span>{markup}</div>'
 
 
 def _reason(reason: str) -> str:
-    """Format a reason: plain words, and the numbers on demand."""
+    """Format a reason: plain words, which open the numbers."""
     words, numbers = split_reason(reason)
-    lines = (_beside(label, f"<span>{escape(text)}</span>") for label, text in numbers.items())
-    return escape(words) + folded("Numbers", "".join(lines))
+    lines = (beside(label, f"<span>{escape(text)}</span>") for label, text in numbers.items())
+    return folded(escape(words), "".join(lines)) or escape(words)
+
+
+def by_profile(judgment: Judgment) -> bool:
+    """Return whether a published reward model judged, which reads no Library."""
+    return judgment.protocol.startswith("profile:")
 
 
 def consulted(judgment: Judgment) -> str:
     """List the consulted entries of the Library with the reasons."""
+    if by_profile(judgment):
+        return notice("empty", "No Library was used", "A published reward model is asked as its authors ask it.")
     if not judgment.entries:
         size = judgment.consulted[1] if judgment.consulted else 0
         title = f"0 of {size} entries of the Library were consulted" if size else "No entry was consulted"
@@ -232,11 +293,15 @@ def consulted(judgment: Judgment) -> str:
 
 def notes(judgment: Judgment, library: str) -> str:
     """Format the notes and the settings of the judge."""
+    used = f"with {escape(library)}, id {code(judgment.library_id[:12])}"
+    used = "without a Library" if by_profile(judgment) else used
     facts = [
-        f"Judge: {escape(judgment.judge)}, with {escape(library)}, id {code(judgment.library_id[:12])}",
+        f"Judge: {escape(judgment.judge)}, {used}",
         f"Protocol: {escape(judgment.protocol)}",
         f"Time: {judgment.usage.seconds:.2f} s, {judgment.usage.calls} calls to a model",
     ]
+    if judgment.calibration is not None:
+        facts.append(f"Confidence: {escape(confidence_words(judgment))}.")
     if judgment.position_consistent is not None:
         same = "the same" if judgment.position_consistent else "<strong>not</strong> the same"
         facts.append(f"In reverse presentation order the answer is {same}.")
@@ -280,28 +345,41 @@ def unusable(pictures: Sequence[tuple[str, Description]], left: int = 0) -> str:
 
 
 def scaled(sentences: Sequence[str]) -> str:
-    """Return the notice about images that were scaled down; empty if there are none.
+    """Return the notice about images that are not judged as they were sent; empty if there are none.
 
     Args:
-        sentences: One for each such image, which names both sizes.
+        sentences: One for each such image; of a scaled one it names both sizes.
     """
     if not sentences:
         return ""
     rule = "Images with a side of more than 2048 pixels are scaled down to that side, all by the same rule."
-    return block(callout("note", "Scaled down", bullets(map(escape, sentences)) + paragraph(rule)))
+    small = paragraph(rule) if any("scaled" in each for each in sentences) else ""
+    return block(callout("note", "Not judged as sent", bullets(map(escape, sentences)) + small))
 
 
-def history_caption(comparison: Comparison) -> str:
-    """Return the caption of an earlier comparison, as plain text."""
+def history_caption(comparison: Comparison, time: str) -> str:
+    """Return the caption of an earlier comparison, as plain text. `time`: when it was made."""
     judgment = comparison.judgment
     result = "inconsistent" if judgment.inconsistent else "tie" if judgment.preference == TIE else judgment.preference
-    return f"{result}: {plain(comparison.example.instruction)[:60]}"
+    result = result or ("not measurable" if judgment.reward is None else f"reward {judgment.reward:.2f}")
+    return f"{time} · {result}: {plain(comparison.example.instruction)[:60]}"
 
 
-def kept(address: str) -> str:
-    """Link to a result that was kept."""
-    link = f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(address)}</a>'
-    return block(callout("note good", "The link works on this computer while the app runs", f"<p>{link}</p>"))
+def keeping(days: int, *, lasting: bool) -> str:
+    """Say what a kept link stores, and who can open it."""
+    where = "on this computer" if lasting else f"in this Space for {count(days, 'day')} at most"
+    text = f"A link stores the images, the instruction and the result {where}. Everyone who has it can open it."
+    return faint(f"{text} Only this browser can delete it.")
+
+
+LINK_DELETED = block(callout("note good", "The link is deleted"))
+
+
+def opened(*, known: bool) -> str:
+    """Say what a link in the address has led to, in place of a verdict."""
+    if not known:
+        return notice("warning", "This link was deleted, or its time is over", "Ask for a new one.")
+    return notice("empty", "Opened from a link", "Press Compare to judge it here.")
 
 
 def feedback_hint(place: str, *, repo: str | None, lasting: bool) -> str:

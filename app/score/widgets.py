@@ -9,16 +9,18 @@ from app.library.chooser import Chooser
 from app.library.libraries import Choice
 from app.score import model_views, views
 from app.score.comparisons import ComparisonQueue
+from app.score.improving import Improvement
 from app.score.judge_form import JudgeForm, connect_judge, judge_line
-from app.score.judges import JudgeChoice
+from app.score.judges import PROFILE, JudgeChoice
 from app.score.releases import RELEASE
+from app.score.understanding import Understanding
 from app.services import AppServices
 from app.widgets import QUIET, Updates, Widgets, button, markup, section, state, textbox
 from rewardharness.judging.config import MEASURED
 from rewardharness.measure.text import ocr_available
 from rewardharness.schema import LABELS, SOURCES, TIE
 
-SOURCE, FIRST = "Source, before the edit", "Image 1: the source"
+SOURCE, FIRST = "Source", "Image 1 (source)"
 """Label of the source image, alone and with references."""
 
 BUTTON = ""
@@ -31,17 +33,30 @@ GALLERY: dict[str, Any] = {
 
 
 def _picture(label: str, name: str, hint: str = "Drop, paste or choose an edited image", **options: Any) -> gr.Image:
-    """Return an image input. Uploaded bytes reach the judge unchanged: no conversion, rotation or other format."""
-    return gr.Image(
+    """Return an image input. Uploaded bytes reach the judge unchanged: no conversion, rotation or other format.
+
+    A file that Gradio cannot open reaches it, too: the judge opens more formats, and says what is wrong with others.
+    """
+    picture = gr.Image(
         label=label, elem_id=name, placeholder=hint, type="filepath", image_mode=None, format="png",
-        sources=["upload", "clipboard"], height=260, min_width=120, buttons=[], **options,
+        sources=["upload", "clipboard"], height=200, min_width=110, buttons=[], **options,
     )  # fmt: skip
+    opened = picture.preprocess
+
+    def preprocess(payload: Any) -> Any:
+        try:
+            return opened(payload)
+        except Exception:  # Pillow raises nearly every built-in exception on damaged bytes
+            return payload.path
+
+    picture.preprocess = preprocess
+    return picture
 
 
 class Setup(Widgets):
-    """The collapsed choice of Library and judge. If a release fixes both, there is nothing to choose.
+    """One line that names Library and judge, and opens the choice of both and what the judge cannot detect.
 
-    Drawing it draws the line above the images that names the judge, and the section about the pixel-based judge.
+    If a release fixes both, there is nothing to choose.
     """
 
     def __init__(self, services: AppServices) -> None:
@@ -49,26 +64,28 @@ class Setup(Widgets):
         fixed, default = services.fixed, services.judges.default
         local, measured = services.local, default == MEASURED if fixed is None else not fixed.by_model
         line = judge_line(services, default) if fixed is None else model_views.fixed_line(fixed, local=local)
-        self.line = markup(line, elem_id="judge")
-        if fixed is not None:
-            with section("About this release", elem_id="release-about"):
-                markup(model_views.about_release(fixed.release))
-        with section("What this judge can and cannot detect", visible=measured) as self.about:
-            markup(views.about_judge(ocr_available()))
         self.form: JudgeForm | None = None
         self.chooser: Chooser | None = None
         if fixed is not None:
-            self.used = state()  # the model that judged last for this visitor, while it is idle
-            self.inputs: list[Any] = [self.used]
-            return
-        with gr.Row(equal_height=False, elem_id="score-setup"):
-            label = self._label(services.libraries.choices()[0][1])
-            with section(label, elem_id="score-library") as self.section:  # its label names the Library
-                self.chooser = Chooser(services, "score-library", "Judge with")
-            self.form = JudgeForm(services)
-        self.used = self.form.used
-        self.inputs = [self.used, *self.chooser.inputs, *self.form.inputs]
+            label = model_views.fixed_label(fixed, local=local)
+        else:
+            label = self._label(default, services.libraries.choices()[0][1])
+        with section(label, elem_id="score-setup" if fixed is None else "score-release") as self.section:
+            self.line = markup(line, elem_id="judge")
+            if fixed is not None:
+                markup(model_views.about_release(fixed.release), elem_id="release-about")
+            else:
+                with gr.Row(equal_height=False):
+                    with gr.Column(scale=4, min_width=280):
+                        self.chooser = Chooser(services, "score-library", "Library")
+                    with gr.Column(scale=7, min_width=300):
+                        self.form = JudgeForm(services, folded=False)
+            self.about = markup(views.about_judge(ocr_available()), visible=measured)
+        self.used = state() if self.form is None else self.form.used  # the model that judged last, while it is idle
+        self.inputs: list[Any] = [self.used]
         """The inputs, in the order in which `read` takes them."""
+        if self.form is not None and self.chooser is not None:
+            self.inputs += [*self.chooser.inputs, *self.form.inputs]
 
     def read(self, values: Sequence[Any]) -> tuple[Choice, JudgeChoice]:
         """Return the choices for the values of `inputs`.
@@ -87,8 +104,17 @@ class Setup(Widgets):
             return {}
         return self.form.put_away(values[1 + len(self.chooser.inputs) :])
 
-    def _label(self, *values: Any) -> str:
-        return f"Library: {self._services.libraries.label(Choice(*values))}"
+    def parses(self, values: Sequence[Any]) -> bool:
+        """Return whether the judge parses the instruction with rules, as the pixel-based judge does; see `read`."""
+        if self.chooser is None:
+            return self._services.fixed is None or not self._services.fixed.by_model
+        return bool(values[1 + len(self.chooser.inputs)] == MEASURED)
+
+    def _label(self, judge: str, *library: Any) -> str:
+        library_name = "not used" if judge == PROFILE else self._services.libraries.label(Choice(*library))
+        named = f"Library: {library_name}"
+        where = model_views.destination(judge, local=self._services.local)
+        return " · ".join(filter(None, (named, f"Judge: {self._services.judges.named(judge)}", where)))
 
     def connect(self) -> None:
         """Connect the widgets, if there are any."""
@@ -97,13 +123,15 @@ class Setup(Widgets):
             return
         connect_judge(self._services, self.form, (self.line, self.about))
 
+        kind = self.form.kind
         named: dict[str, Any] = {
             "fn": lambda *values: gr.Accordion(label=self._label(*values)),
-            "inputs": chooser.inputs, "outputs": self.section, **QUIET,
+            "inputs": [kind, *chooser.inputs], "outputs": self.section, **QUIET,
         }  # fmt: skip
         for event in chooser.events:
             event.then(**named)
-        gr.on([chooser.kind.input, chooser.folder.change, chooser.spec.change], queue=False, **named)
+        changes = [kind.input, chooser.kind.input, chooser.folder.change, chooser.spec.change]
+        gr.on(changes, queue=False, **named)
 
 
 class ScoreInputs(Widgets):
@@ -111,6 +139,18 @@ class ScoreInputs(Widgets):
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
+        with gr.Column(elem_id="score-inputs") as self.column:  # holds the verdict, too
+            self._draw()
+        self.pictures = [self.source, *self.candidates, *self.references]
+        self.options = [self.critique, *setup.inputs]
+        """The inputs beside images and instruction."""
+        self.inputs = [*self.pictures, self.instruction, *self.options]
+        """The inputs of a comparison, as `ScoreEvents.compare` takes them."""
+        widgets = [*self.pictures, self.instruction, *setup.inputs]
+        self.changes = [part.change for part in widgets if not isinstance(part, gr.State)]
+        """Events that may change the inputs of a comparison."""
+
+    def _draw(self) -> None:
         with gr.Row(elem_id="pictures"):
             self.source = _picture(SOURCE, "source", "Drop, paste or choose an image")
             # Image 2, image 3 and image 4; hidden until the visitor adds one.
@@ -129,54 +169,67 @@ class ScoreInputs(Widgets):
         self.place = gr.Number(-1, visible=False)  # index in `pictures` of where they were dropped; -1 for none
         self.places, self.further = gr.State(2), gr.State(0)  # numbers of visible candidates and references
         self.instruction = textbox(
-            "Instruction", "instruction", info="The requested edit, in English.", placeholder="Make the car red.",
-            max_length=2000,
-        )  # fmt: skip
-        info = "A critique of each candidate, and the next instruction. A model is asked once more per candidate."
-        self.critique = gr.Checkbox(label="Say what is wrong", info=info, elem_id="critique")
+            "Instruction, in English", "instruction", placeholder="Make the car red.", max_length=2000
+        )
+        self.understanding = Understanding(self.instruction)
+        label = "List each edit's faults and suggest a better instruction."
+        self.critique = gr.Checkbox(label=label, elem_id="critique", container=False)
         with gr.Row(elem_id="actions"):
-            self.compare = button("Compare", "compare", variant="primary", min_width=160)
-            self.stop = button("Stop", "stop", variant="stop", visible=False, min_width=100)
-            self.more = button("Add a candidate", "more", min_width=140)
-            self.add_reference = button("Add a reference", "add-reference", min_width=140)
-            self.reset = button("Start over", "reset", min_width=120)
-        self.pictures = [self.source, *self.candidates, *self.references]
-        self.options = [self.critique, *setup.inputs]
-        """The inputs beside images and instruction."""
-        self.inputs = [*self.pictures, self.instruction, *self.options]
-        """The inputs of a comparison, as `ScoreEvents.compare` takes them."""
-        widgets = [*self.pictures, self.instruction, *setup.inputs]
-        self.changes = [part.change for part in widgets if not isinstance(part, gr.State)]
-        """Events that may change the inputs of a comparison."""
+            self.compare = button("Compare", "compare", variant="primary", min_width=130)
+            self.stop = button("Stop", "stop", variant="stop", visible=False, min_width=80)
+            self.more = button("Add a candidate", "more", min_width=100)
+            self.add_reference = button("Add a reference", "add-reference", min_width=100)
+            self.reset = button("Start over", "reset", min_width=80)
 
 
 class ScoreOutputs(Widgets):
-    """The result and its details, and below them what survives a reload: earlier comparisons."""
+    """The result and its details, and below them what survives a reload: earlier comparisons.
 
-    def __init__(self, services: AppServices) -> None:
+    Args:
+        services: The services.
+        columns: The row of the inputs. Reasons and images stand in it beside them.
+        inputs: The column of the inputs. The verdict stands below them.
+    """
+
+    def __init__(self, services: AppServices, columns: gr.Row, inputs: gr.Column) -> None:
         self.comparison = state()
         self.queue = state(ComparisonQueue())  # the visitor's waiting and running comparisons
-        self.outdated = markup(elem_id="outdated")
-        self.verdict = markup(views.EMPTY_RESULT, elem_id="verdict")
-        self.status = markup(elem_id="status")  # progress of a model; updated every half second
-        self.live = markup(elem_id="live")  # reasoning of a model; updated with every step
+        with inputs:
+            self.outdated = markup(elem_id="outdated")
+            self.verdict = markup(views.EMPTY_RESULT, elem_id="verdict")
+            self.status = markup(elem_id="status")  # progress of a model; updated every half second
+        with columns, gr.Column(elem_id="score-result"):
+            self.live = markup(elem_id="live")  # reasoning of a model; updated with every step
+            with gr.Column(visible=False, elem_id="beside") as self.beside:
+                self.reasons = markup(elem_id="reasons")
+                self.viewer = gr.HTML(elem_id="viewer", js_on_load=None)
+                self.improvement = Improvement(services) if services.improves else None
+            with section("Correct the checklist", visible=False, elem_id="checklist") as self.checklist:
+                info = "One per line: instruction or quality, and a weight from 1 to 3 before the colon."
+                name = "principles"
+                self.principles = gr.Textbox(label="Principles", info=info, lines=4, max_length=4000, elem_id=name)
+                self.again = button("Judge again with these", "judge-again", min_width=180)
         with gr.Column(visible=False, elem_id="details") as self.details:
             self._draw_details(services)
-        self.token = gr.Textbox("", visible=False)  # name of the session
+        # Below the details, as a link in the address has none.
+        self.kept = markup(elem_id="share-kept")
+        with gr.Row(visible=False, elem_id="share-link") as self.link_row:
+            self.link = textbox("Link", "link", interactive=False, buttons=["copy"])
+            self.unkeep = button("Delete this link", "share-delete", variant="stop", min_width=140)
+        # Name of the session, and the secret of the browser with which it deletes its links.
+        self.token, self.maker = gr.Textbox("", visible=False), gr.Textbox("", visible=False)
         with gr.Accordion("Earlier comparisons", visible=False, elem_id="history-section") as self.history_section:
             self.history = gr.Gallery(
                 label="Earlier comparisons, newest first", columns=6, allow_preview=False, elem_id="history", **GALLERY
             )
+            with gr.Row(elem_id="history-actions"):
+                self.delete = button("Delete the one shown", "history-delete", size="sm")
+                self.delete_all = button("Delete all", "history-clear", size="sm")
 
     def _draw_details(self, services: AppServices) -> None:
-        with gr.Row(equal_height=False):
-            with gr.Column(scale=6, min_width=320):
-                self.scores = markup(elem_id="scores")
-                self.reasons = markup(elem_id="reasons")
-                self.critiques = markup(elem_id="critiques")
-            with gr.Column(scale=7, min_width=320):
-                self.viewer = gr.HTML(elem_id="viewer", js_on_load=None)
-        with gr.Column(elem_id="feedback"):
+        self.scores = markup(elem_id="scores")
+        self.critiques = markup(elem_id="critiques")
+        with gr.Column(elem_id="feedback") as self.feedback:
             place = str(services.settings.feedback)
             markup(views.feedback_hint(place, repo=services.feedback.repo, lasting=services.local))
             with gr.Row(elem_id="votes"):
@@ -196,5 +249,5 @@ class ScoreOutputs(Widgets):
             # Links to the record, the report and the picture, and a button that keeps a link.
             names = (("as JSON", "download"), ("a report (HTML)", "share-report"), ("a picture (PNG)", "share-picture"))
             self.downloads = tuple(button(f"Download {what}", name) for what, name in names)
-            self.keep = button("Keep a link", "share-keep", visible=services.local)
-        self.kept = markup(elem_id="share-kept")
+            self.keep = button("Keep a link", "share-keep", visible=services.links.offered)
+        markup(views.keeping(services.settings.link_days, lasting=services.local), visible=services.links.offered)

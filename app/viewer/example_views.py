@@ -4,20 +4,36 @@ Pure: records in, markup out. Instructions, chains and notes are foreign text.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import gradio as gr
-from PIL import Image
 
 from app.evolve.runs import ExampleCase, Seen
 from app.failures import failure
 from app.markup import block, bullets, callout, count, escape, faint, notice, paragraph, table
 from app.score.comparisons import recorded_orders
 from app.viewer.chain_views import candidate_steps, overall_steps, showings, unread_replies
+from app.viewer.results import ResultFiles
 from app.widgets import Updates, Widgets, markup, section
-from rewardharness.schema import LABELS, TIE, Candidate, Judgment, TextInput
+from rewardharness.judging.measured_reasons import split_reason
+from rewardharness.schema import LABELS, TIE, Candidate, Example, Judgment, TextInput
 
 MAX_TEXT_SHOWN = 6000
 """Characters of a text candidate that are shown."""
+
+
+@dataclass(frozen=True)
+class OpenedExample:
+    """An example as a panel shows it."""
+
+    words: str
+    """Instruction, label, predictions and reasons, as markup."""
+    example: Example | None = None
+    """Whose images are shown."""
+    chains: Sequence[tuple[str, str]] = ()
+    """Title and reasoning of each judgment."""
+    right: str = ""
+    """Letter of the candidate that the viewer shows first; empty for the labeled one."""
 
 
 def no_example(about: str) -> str:
@@ -41,8 +57,14 @@ def words(case: ExampleCase) -> str:
     return block(
         f"<p><strong>{escape(case.example.instruction)}</strong></p>{texts(case.example.candidates)}"
         f"{paragraph(_label(case))}{callout('warning', changed) if case.changed else ''}"
-        f"{table(list(map(escape, head)), rows, 'cards seen')}"
+        f"{table(list(map(escape, head)), rows, 'cards seen')}" + "".join(why(seen.judgment) for seen in case.seen[-1:])
     )
+
+
+def why(judgment: Judgment | None) -> str:
+    """Format the reasons of a judgment without numbers; empty if it gives none."""
+    reasons = judgment.reasons if judgment is not None else ()
+    return bullets((escape(shorten(split_reason(reason)[0])) for reason in reasons), "reasons")
 
 
 def texts(candidates: Sequence[Candidate]) -> str:
@@ -58,6 +80,14 @@ def texts(candidates: Sequence[Candidate]) -> str:
 def shorten(text: str) -> str:
     """Return the beginning of a text."""
     return text if len(text) <= MAX_TEXT_SHOWN else f"{text[:MAX_TEXT_SHOWN]} …"
+
+
+def opened(case: ExampleCase) -> OpenedExample:
+    """Return an example with its judgments, as a panel shows it."""
+    chains = [chain(seen.judgment, case.example.labels) for seen in case.seen]
+    last = case.seen[-1].judgment if case.seen else None
+    right = last.preference or "" if last is not None else ""
+    return OpenedExample(words(case), case.example, list(zip(titles(case), chains, strict=True)), right)
 
 
 def titles(case: ExampleCase) -> list[str]:
@@ -127,24 +157,23 @@ def queue(left: int, seen: int, *, local: bool) -> str:
 
 def empty_queue(seen: int) -> str:
     """Return the message of an empty queue."""
-    text = f"You have checked {seen}." if seen else "Every example was judged right at least once."
+    text = f"You have checked {seen}." if seen else "So far, no example was judged wrong with every Library."
     return notice("empty", "No label to check", text)
 
 
 class ExamplePanel(Widgets):
-    """Widgets that show one example of a run: its images, the instruction and label, and the reasoning of the judge.
+    """Widgets that show one example: the instruction, label and reasons, the viewer, and the reasoning of the judges.
 
     Args:
+        results: Serves the images.
         name: Prefix of the element ids, unique in the page.
-        chains: Number of judgments per example.
+        chains: Maximum number of judgments per example.
     """
 
-    def __init__(self, name: str, chains: int) -> None:
+    def __init__(self, results: ResultFiles, name: str, chains: int) -> None:
+        self._results = results
         self.words = markup(elem_id=f"{name}-words")
-        self.pictures = gr.Gallery(
-            label="Pictures", show_label=False, columns=3, height="auto", object_fit="contain", format="png",
-            interactive=False, visible=False, elem_id=f"{name}-pictures", elem_classes="case-pictures", buttons=[],
-        )  # fmt: skip
+        self.viewer = gr.HTML(elem_id=f"{name}-viewer", js_on_load=None, visible=False)
         self.sections: tuple[gr.Accordion, ...] = ()
         self.chains: tuple[gr.Markdown, ...] = ()
         for number in range(chains):
@@ -152,19 +181,11 @@ class ExamplePanel(Widgets):
                 self.chains += (markup(elem_id=f"{name}-chain-{number}"),)
             self.sections += (part,)
 
-    def fill(
-        self, words: str, pictures: Sequence[tuple[Image.Image, str]], chains: Sequence[tuple[str, str]]
-    ) -> Updates:
-        """Show an example.
-
-        Args:
-            words: Instruction, label and predictions.
-            pictures: Images with their titles.
-            chains: Title and reasoning of each judgment.
-        """
-        gallery = gr.Gallery(list(pictures), visible=bool(pictures), selected_index=None)
-        updates: Updates = {self.words: words, self.pictures: gallery}
-        for part, text, (title, chain) in zip(self.sections, self.chains, chains, strict=True):
+    def show(self, opened: OpenedExample) -> Updates:
+        """Show an example."""
+        viewer = self._results.view(opened.example, opened.right) if opened.example is not None else ""
+        updates = self.empty(opened.words) | {self.viewer: gr.HTML(viewer, visible=bool(viewer))}
+        for part, text, (title, chain) in zip(self.sections, self.chains, opened.chains, strict=False):
             label = f"How the judge got there · {title}" if title else "How the judge got there"
             updates |= {part: gr.Accordion(label=label, visible=True), text: chain}
         return updates
@@ -172,4 +193,4 @@ class ExamplePanel(Widgets):
     def empty(self, words: str) -> Updates:
         """Show a text instead of an example."""
         hidden: Updates = {part: gr.Accordion(visible=False) for part in self.sections} | dict.fromkeys(self.chains, "")
-        return {self.words: words, self.pictures: gr.Gallery([], visible=False), **hidden}
+        return {self.words: words, self.viewer: gr.HTML("", visible=False), **hidden}

@@ -5,9 +5,11 @@ An address holds the random name of a result, which only the visitor's page know
 
 import json
 import re
+import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
@@ -21,13 +23,14 @@ from app.markup import escape
 from app.run_panel.following import keep
 from app.score import sharing
 from app.score.comparisons import Comparison
+from app.viewer.pictures import shrunk
 from rewardharness import files
 from rewardharness.errors import HarnessError
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.regions import change_map
 from rewardharness.measure.view import EditView
-from rewardharness.schema import ImageInput
+from rewardharness.schema import Example, ImageInput, images_of
 
 RECORD, REPORT, PICTURE, MARKS = "judgment.json", "comparison.html", "comparison.png", ".webp"
 """Names of the files of a result; for the marks of a candidate, what follows its letter."""
@@ -37,6 +40,26 @@ MAX_RESULTS = 400
 
 MAX_FILES = 60
 """Maximum number of drawn files that are kept."""
+
+MAX_EXAMPLES = 4000
+"""Maximum number of examples whose images can be opened; the oldest go first."""
+
+SMALL, LARGE = 120, 1600
+"""Longest sides in pixels in which the images of examples are served."""
+
+MAX_FRAMES = 6
+"""Frames of a video that the viewer shows."""
+
+_SIZED = re.compile(rf"(\d{{1,4}})-({SMALL}|{LARGE})\.webp")
+"""Names of the files of images of examples: place of the image in the example, and longest side."""
+PICTURES = "private, max-age=3600"
+"""`Cache-Control` of the images of examples, whose address is new when the app starts again."""
+
+HEADERS = {
+    # A page holds text of datasets and models: nothing in it may run or fetch.
+    "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+    "Cache-Control": "no-store",
+}
 
 TYPES = {".json": "application/json", ".html": "text/html", ".png": "image/png", ".webp": "image/webp"}
 
@@ -57,11 +80,65 @@ class ResultFiles:
         self._folder = folder
         self._lock, self._drawing = threading.Lock(), threading.Lock()
         self._results: OrderedDict[str, Comparison] = OrderedDict()
+        self._examples: OrderedDict[str, Example] = OrderedDict()
+        self._names: dict[Example, str] = {}
 
     def add(self, comparison: Comparison) -> None:
         """Serve the files of a result from now on."""
         with self._lock:
             keep(self._results, comparison.name, comparison, MAX_RESULTS)
+
+    def serve(self, example: Example) -> str:
+        """Serve the images of an example from now on, and return its random name, the same each time."""
+        with self._lock:
+            name = self._names.setdefault(example, secrets.token_hex(16))
+            keep(self._examples, name, example, MAX_EXAMPLES)
+            if len(self._names) > len(self._examples):
+                self._names = {each: name for name, each in self._examples.items()}
+            return name
+
+    def pictures(self, example: Example, side: int) -> list[tuple[str, str]]:
+        """Return letter or title and address of each image of an example, of a video of some frames.
+
+        Args:
+            example: The example.
+            side: `SMALL` or `LARGE`.
+        """
+        name, shown, place = self.serve(example), list[tuple[str, str]](), 0
+        sources = ["Source", *(f"Image {number}" for number in range(2, 1 + len(example.sources)))]
+        titles = (*sources[: len(example.sources)], *example.labels)
+        for title, media in zip(titles, (*example.sources, *example.candidates), strict=True):
+            count = len(images_of(media))
+            step = max(1, -(-count // MAX_FRAMES))
+            for number in range(0, count, step):
+                frame = f"{title} {number + 1}" if count > 1 else title
+                shown.append((frame, f"result/{name}/{place + number}-{side}.webp"))
+            place += count
+        return shown
+
+    def view(self, example: Example, right: str = "") -> str:
+        """Return the viewer of an example, empty without images.
+
+        Args:
+            example: The example.
+            right: Letter of the candidate on the right; empty for the labeled or the first one.
+        """
+        name = self.serve(example)
+        media = (*example.sources, *example.candidates)
+        edits = bool(example.sources) and all(isinstance(each, ImageInput) for each in media)
+        marks = {label: f"result/{name}/{label}{MARKS}" for label in example.labels} if edits else {}
+        shown = {title: (place, marks.get(title, "")) for title, place in self.pictures(example, LARGE)}
+        offered = (right, example.preference, example.labels[0], f"{example.labels[0]} 1")
+        chosen = next((title for title in offered if title in shown), "")
+        return draw_viewer(shown, str(chosen), name) if chosen else ""
+
+    def remove(self, comparisons: Iterable[Comparison]) -> None:
+        """Delete the files of results."""
+        for comparison in comparisons:
+            with self._lock:
+                self._results.pop(comparison.name, None)
+            for path in self._folder.glob(f"{comparison.name}-*"):
+                path.unlink(missing_ok=True)
 
     def open(self, name: str, file: str) -> tuple[bytes, str] | None:
         """Return the content of a file and the name to save it under; None if there is no such file.
@@ -71,17 +148,27 @@ class ResultFiles:
         """
         with self._lock:
             comparison = self._results.get(name)
-        marks = [f"{label}{MARKS}" for label in comparison.example.labels] if comparison is not None else []
-        if comparison is None or file not in {RECORD, REPORT, PICTURE, *marks}:
+            example = self._examples.get(name) if comparison is None else comparison.example
+        if example is None:
+            return None
+        if small := _SIZED.fullmatch(file):
+            place, side = int(small[1]), int(small[2])
+            if place >= len(example.images):
+                return None
+            image = example.images[place]
+            return _small(image) if side == SMALL else _encoded(shrunk(image, LARGE), 90), file
+        marks = [f"{label}{MARKS}" for label in example.labels]
+        if file not in ({RECORD, REPORT, PICTURE} if comparison is not None else set()) | set(marks):
             return None
         path = self._folder / f"{name}-{file}"
         with self._drawing:  # one at a time: visitors must not take all processors with it
             if not path.is_file():
-                files.write_bytes(path, _draw(comparison, file))
+                files.write_bytes(path, _draw(example, comparison, file))
                 for old in sorted(self._folder.iterdir(), key=lambda each: each.stat().st_mtime)[:-MAX_FILES]:
                     old.unlink(missing_ok=True)
             stem, ending = Path(file).stem, Path(file).suffix
-            return path.read_bytes(), f"{stem}-{files.content_id(sharing.record(comparison))[:12]}{ending}"
+            content = name if comparison is None else files.content_id(sharing.record(comparison))
+            return path.read_bytes(), f"{stem}-{content[:12]}{ending}"
 
     def routes(self) -> list[Route]:
         """Return the routes that serve the files."""
@@ -97,28 +184,40 @@ class ResultFiles:
             content, name = found
             shown = "inline" if file.endswith(MARKS) else "attachment"
             headers = HEADERS | {"Content-Disposition": f'{shown}; filename="{name}"'}
+            headers |= {"Cache-Control": PICTURES} if _SIZED.fullmatch(file) else {}
             return Response(content, media_type=TYPES[Path(file).suffix], headers=headers)
 
         return [Route("/result/{name}/{file}", serve)]
 
 
-def _draw(comparison: Comparison, file: str) -> bytes:
-    if file == RECORD:
+def _draw(example: Example, comparison: Comparison | None, file: str) -> bytes:
+    if comparison is not None and file == RECORD:
         return json.dumps(sharing.record(comparison), indent=2).encode()
-    if file == REPORT:
+    if comparison is not None and file == REPORT:
         return sharing.page(comparison).encode()
-    if file == PICTURE:
+    if comparison is not None and file == PICTURE:
         return sharing.picture(comparison)
-    example = comparison.example  # the source with what a candidate changed, tinted
+    # the source with what a candidate changed, tinted
     candidate = example.candidate_images[example.labels.index(file.removesuffix(MARKS))]
-    assert isinstance(candidate, ImageInput)
     view = EditView(load_picture(example.source_image), load_picture(candidate))
     overlay = change_map(view, read_instruction(example.instruction)).overlay
     assert overlay is not None
+    return _encoded(Image.fromarray(overlay), 85)
+
+
+@lru_cache(maxsize=2000)
+def _small(image: ImageInput) -> bytes:
+    return _encoded(shrunk(image, SMALL), 70)
+
+
+def _encoded(image: Image.Image, quality: int) -> bytes:
     out = BytesIO()
-    Image.fromarray(overlay).save(out, "WEBP", quality=85, method=2)
+    image.save(out, "WEBP", quality=quality, method=0)
     return out.getvalue()
 
+
+STAGE = "Both images. Plus and minus zoom, 0 fits them."
+"""Name of the images for a screen reader."""
 
 MODES = {"slider": "Slider", "sides": "Side by side", "flip": "One at a time"}
 """How two images are shown, by name."""
@@ -131,24 +230,51 @@ def viewer(comparison: Comparison, right: str) -> str:
         comparison: The result. Its images must be in the folder of uploads, from which they are served as they are.
         right: Label of the candidate on the right.
     """
+    return draw_viewer(shown_images(comparison), right, comparison.name)
+
+
+def shown_images(comparison: Comparison) -> dict[str, tuple[str, str]]:
+    """Return the images of a result as `draw_viewer` takes them."""
     example = comparison.example
-    sources = ["Source", *(f"Image {number}" for number in range(2, 2 + len(example.references)))]
-    names = [*sources, *example.labels]
+    names = ["Source", *(f"Image {number}" for number in range(2, 2 + len(example.references))), *example.labels]
     images = (example.source_image, *example.references, *example.candidate_images)
-    marked = {label: f' data-marked="{address(comparison, label + MARKS)}"' for label in example.labels}
-    files = "".join(
-        f'<img data-name="{escape(name)}" src="gradio_api/file={escape(quote(str(image.path)))}" alt="" hidden'
-        f"{marked.get(name, '')}>"
+    return {
+        name: (uploaded_at(image), address(comparison, name + MARKS) if len(name) == 1 else "")
         for name, image in zip(names, images, strict=True)
+    }
+
+
+def uploaded_at(image: ImageInput) -> str:
+    """Return the address of an image in the folder of uploads, relative to the page."""
+    return f"gradio_api/file={quote(str(image.path))}"
+
+
+def draw_viewer(shown: Mapping[str, tuple[str, str]], right: str, key: str = "") -> str:
+    """Return the viewer of images.
+
+    Args:
+        shown: Address of each image by its name, and of the source with what a candidate changed; may be empty.
+        right: Name of the image on the right; the first one is on the left.
+        key: Distinguishes the viewer from others on the page.
+    """
+    files = "".join(
+        f'<img data-name="{escape(name)}" src="{escape(image)}" alt="" hidden data-marked="{escape(marks)}">'
+        for name, (image, marks) in shown.items()
     )
-    sides = {name: name for name in names}
-    left, others = _choice("left", "Left", sides, "Source"), _choice("right", "Right", sides, right)
-    modes = _choice("mode", "View", MODES, "slider")
+    sides = {name: name for name in shown}
+    left, others = (
+        _choice(f"left-{key}", "Left", sides, next(iter(shown))),
+        _choice(f"right-{key}", "Right", sides, right),
+    )
+    modes = _choice(f"mode-{key}", "View", MODES, "slider")
+    changed = '<label class="chip"><input type="checkbox" name="marks"><span>Mark what changed</span></label>'
+    marked = changed if any(marks for _, marks in shown.values()) else ""
     pane = '<figure class="pane {0}"><div class="plane"><img alt=""></div><figcaption></figcaption></figure>'
     return (
         f'<div class="rh viewer"><div class="viewer-bar">{left}{others}{modes}'
-        '<label class="chip"><input type="checkbox" name="marks"><span>Mark what changed</span></label></div>'
-        f'<div class="stage">{pane.format("left")}{pane.format("right")}</div>'
+        f"{marked}</div>"
+        f'<div class="stage" tabindex="0" role="group" aria-label="{STAGE}">'
+        f"{pane.format('left')}{pane.format('right')}</div>"
         '<div class="viewer-bar"><label class="divider"><span>Divider</span>'
         '<input type="range" name="cut" min="0" max="100" step="0.5" value="50"></label>'
         '<button type="button" name="flip">Show the other</button>'
@@ -166,48 +292,9 @@ def _choice(name: str, legend: str, choices: Mapping[str, str], chosen: str) -> 
         f"{' checked' if value == chosen else ''}><span>{escape(text)}</span></label>"
         for value, text in choices.items()
     )
-    return f'<fieldset class="{name}"><legend>{legend}</legend>{chips}</fieldset>'
+    return f'<fieldset class="{name.partition("-")[0]}"><legend>{legend}</legend>{chips}</fieldset>'
 
 
 def _label(value: str) -> str:
     """Return the attribute that names a candidate for a screen reader; its chip shows the letter alone."""
     return f' aria-label="Candidate {escape(value)}"' if len(value) == 1 else ""
-
-
-ADDRESS = "/comparison/{name}"
-"""Address of a kept result."""
-
-HEADERS = {
-    # The page holds text of datasets and models: nothing in it may run or fetch.
-    "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'",
-    "Cache-Control": "no-store",
-}
-
-
-class KeptPages:
-    """Kept results, one self-contained page each.
-
-    Args:
-        folder: Where they are kept.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def keep(self, page: str) -> str:
-        """Keep a page, and return its address, which follows from its content."""
-        name = files.sha256(page.encode())[:32]
-        files.write_text(self._folder / f"{name}.html", page)
-        return ADDRESS.format(name=name)
-
-    def routes(self) -> list[Route]:
-        """Return the routes that serve the pages."""
-
-        def serve(request: Request) -> Response:
-            name = str(request.path_params["name"])
-            path = self._folder / f"{name}.html"
-            if not re.fullmatch("[0-9a-f]{32}", name) or not path.is_file():
-                return Response("There is no such comparison.", 404, media_type="text/plain")
-            return Response(path.read_bytes(), media_type="text/html", headers=HEADERS)
-
-        return [Route(ADDRESS, serve)]

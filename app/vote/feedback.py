@@ -1,21 +1,23 @@
 """Store preferences of visitors: in a folder on this disk, or in the owner's dataset repository on the Hub."""
 
-import threading
+import secrets
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
+from app.fairness import Allowance
 from app.viewer.pictures import shrunk
-from rewardharness.data.feedback import append_feedback
 from rewardharness.data.folder import read_folder
-from rewardharness.data.vote_store import VoteStore
-from rewardharness.data.votes import make_vote, voter_id
-from rewardharness.errors import InputError
+from rewardharness.data.opening import FEEDBACK, open_data
+from rewardharness.data.vote_store import VoteStore, forget_votes
+from rewardharness.data.votes import append_feedback, make_vote, voter_id, withdraw_feedback
+from rewardharness.errors import DataError, InputError
+from rewardharness.hub.errors import MissingRepoError
 from rewardharness.hub.repository import Access, Repo
 from rewardharness.measure.images import encode_png
 from rewardharness.schema import Example
@@ -23,6 +25,9 @@ from rewardharness.settings import Settings
 
 HOURLY = 120
 """Maximum number of anonymous votes of one address within an hour."""
+
+READ_SECONDS = 300
+"""Seconds after which the votes in a repository are read again."""
 
 LONGEST_SIDE = 2048
 """Longest side in pixels of images that go to the Hub; larger ones are scaled down."""
@@ -35,9 +40,11 @@ class Stored:
     place: str
     """The folder, or the repository on the Hub."""
     vote: str = ""
-    """Id of the vote in the repository; empty for a folder."""
+    """Ids of the votes in the repository, separated by spaces; empty for a folder."""
     count: int = 0
     """Number of examples in the folder."""
+    ids: tuple[str, ...] = ()
+    """Ids of all votes of one answer, by which it is withdrawn."""
 
 
 class Feedback:
@@ -58,7 +65,9 @@ class Feedback:
         self._settings = settings
         self.repo = settings.feedback_repo
         self._store: VoteStore | None = None
-        self._lock, self._hour, self._counts = threading.Lock(), 0, Counter[str]()
+        self._read: tuple[float, tuple[Example, ...]] = 0.0, ()
+        """Until when the examples of the repository are cached, and these."""
+        self._votes = Allowance(3600, HOURLY)
         if self.repo:
             access = Access(token, settings.hub_endpoint, settings.hub_cache)
             self._store = VoteStore(Repo(self.repo, access, "dataset"), settings.home / "votes")
@@ -70,19 +79,17 @@ class Feedback:
 
     def give(
         self,
-        example: Example,
-        preference: str,
+        votes: Sequence[tuple[Example, str]],
         *,
         name: str = "",
         session: str = "",
         both_bad: bool = False,
         context: Mapping[str, Any] | None = None,
     ) -> Stored:
-        """Store a preference, and return when it is stored.
+        """Store an answer, and return when it is stored.
 
         Args:
-            example: The example.
-            preference: A letter, or `tie` on a pair.
+            votes: Examples and preferences: a letter, or `tie` on a pair. A ranking has several pairs.
             name: Account of the voter, which is stored as a keyed hash; empty if unknown.
             session: Pseudonym of the voter's address; empty if unknown.
             both_bad: Whether both candidates of a tie are bad.
@@ -92,35 +99,56 @@ class Feedback:
             HarnessError: If it cannot be stored.
         """
         voter = voter_id(name, self._settings.feedback_salt)
-        if session and not voter:
-            self._count(session)
+        if session and not voter and not self._votes.take(session):
+            raise InputError("There were too many votes from your address.", next_step="Log in, or vote later.")
         if self._store is None:
             told = {**(context or {}), **({"both_bad": True} if both_bad else {})}
-            append_feedback(self._settings.feedback, example, preference, context=told)
-            folder = self._settings.feedback
-            return Stored(str(folder), count=len(read_folder(folder).examples))
-        vote = make_vote(
-            example,
-            preference,
-            [encode_png(np.asarray(shrunk(image, LONGEST_SIDE))) for image in example.images],
-            time=datetime.now(UTC),
-            voter=voter,
-            session=session or None,
-            both_bad=both_bad,
-            context=context,
-        )
-        self._store.give(vote)
-        return Stored(self._store.repo.name, vote.id)
+            folder, ids = self._settings.feedback, tuple(secrets.token_hex(12) for _ in votes)
+            for (example, preference), vote in zip(votes, ids, strict=True):
+                append_feedback(folder, example, preference, context=told, vote=vote)
+            return Stored(str(folder), count=len(self.examples()), ids=ids)
+        made = [
+            make_vote(
+                example,
+                preference,
+                [encode_png(np.asarray(shrunk(image, LONGEST_SIDE))) for image in example.images],
+                time=datetime.now(UTC),
+                voter=voter,
+                session=session or None,
+                both_bad=both_bad,
+                context=context,
+            )
+            for example, preference in votes
+        ]
+        self._store.give(*made)
+        ids = tuple(vote.id for vote in made)
+        return Stored(self._store.repo.name, " ".join(ids), ids=ids)
 
-    def _count(self, session: str) -> None:
-        """Count an anonymous vote of an address.
+    def withdraw(self, stored: Stored) -> None:
+        """Withdraw the votes of an answer: from the repository with their images, in one commit.
 
         Raises:
-            InputError: If the address has given too many within an hour.
+            HarnessError: If that fails; the votes are then still stored.
         """
-        with self._lock:
-            hour = int(time.monotonic() // 3600)
-            self._hour, self._counts = hour, self._counts if hour == self._hour else Counter()
-            if self._counts[session] >= HOURLY:
-                raise InputError("There were too many votes from your address.", next_step="Log in, or vote later.")
-            self._counts[session] += 1
+        if self._store is None:
+            for vote in stored.ids:
+                withdraw_feedback(self._settings.feedback, vote)
+        else:
+            forget_votes(self._store.repo, votes=stored.ids)
+            self._read = 0.0, ()
+
+    def examples(self) -> tuple[Example, ...]:
+        """Return the examples that were voted on, with their labels. Those of a repository are read every few minutes.
+
+        Raises:
+            HarnessError: If the repository cannot be read.
+        """
+        if self._store is None:
+            with suppress(DataError):
+                return read_folder(self._settings.feedback).examples
+            return ()
+        if time.monotonic() > self._read[0]:
+            with suppress(MissingRepoError):
+                examples = open_data(FEEDBACK, self._settings, token=self._store.repo.access.token).examples
+                self._read = time.monotonic() + READ_SECONDS, examples
+        return self._read[1]

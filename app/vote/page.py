@@ -1,105 +1,210 @@
-"""The Vote tab: pairs in random order, a vote, and only then the answer of the judge."""
+"""The Vote tab: pairs and groups in random order, a vote, and only then the answer of the judge."""
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from app.failures import explain
-from app.score import views
+from app.failures import explain, explaining_at
+from app.score import model_views, views
+from app.score.comparisons import Comparison
 from app.services import AppServices
+from app.viewer.results import viewer
 from app.vote import views as vote_views
-from app.vote.service import Ballot, Voting
-from app.widgets import QUIET, VOTE_EVENTS, Updates, Widgets, button, markup, state, textbox
-from rewardharness.schema import Judgment
+from app.vote.service import BOTH_BAD, Ballot
+from app.widgets import QUIET, VOTE_EVENTS, Updates, Widgets, button, markup, section, state, textbox
+from rewardharness.schema import LABELS, TIE
 
 _PICTURE: dict[str, Any] = {"interactive": False, "format": "webp", "height": 320, "min_width": 120, "buttons": []}
+_IDS = {**{label: f"vote-is-{label.lower()}" for label in LABELS}, TIE: "vote-tie", BOTH_BAD: "vote-bad"}
 
 
 class VoteTab(Widgets):
     """The widgets."""
 
     def __init__(self, services: AppServices) -> None:
-        feedback = services.feedback
+        self.services, feedback = services, services.feedback
         markup(vote_views.about(feedback.repo, str(services.settings.feedback), lasting=services.local))
-        self.data = textbox(
-            "Pairs", "vote-data", placeholder=services.settings.vote_data or "org/pairs", max_length=300,
-            info="A folder, a table or a dataset on the Hub, labeled or not. Empty: the samples of the Score tab.",
-            visible=services.local,
-        )  # fmt: skip
+        with gr.Row(equal_height=False, elem_id="vote-source-of-pairs"):
+            self.data = textbox(
+                "Pairs", "vote-data", placeholder=services.settings.vote_data or "org/pairs", max_length=300,
+                info="A folder, a table or a dataset on the Hub, labeled or not. Empty: samples.",
+                visible=services.local,
+            )  # fmt: skip
+            self.upload = gr.UploadButton(
+                "Vote on own pairs (zip)", file_types=[".zip"], type="filepath", size="md", scale=0, min_width=200,
+                visible=services.local or services.batches_of_visitors, elem_id="vote-upload",
+            )  # fmt: skip
         self.question = markup(elem_id="vote-question")
         with gr.Row(elem_id="vote-pictures"):
             source = gr.Image(label="Source, before the edit", elem_id="vote-source", **_PICTURE)
-            edits = [gr.Image(label=f"Edit {each.upper()}", elem_id=f"vote-{each}", **_PICTURE) for each in "ab"]
+            names = {each: {"label": f"Edit {each}", "elem_id": f"vote-{each.lower()}"} for each in LABELS}
+            edits = [gr.Image(visible=each < "C", **name, **_PICTURE) for each, name in names.items()]
             self.pictures = (source, *edits)
         with gr.Row(elem_id="vote-answers"):
-            self.answers = tuple(
-                button(label, f"vote-{key}", scale=None, min_width=120, interactive=False)
-                for label, key in zip(vote_views.ANSWERS.values(), ("is-a", "is-b", "tie", "bad"), strict=True)
-            )
+            look: dict[str, Any] = {"scale": None, "min_width": 110, "interactive": False}
+            self.answers = {
+                answer: button(text, _IDS[answer], visible=answer not in LABELS[2:], **look)
+                for answer, text in vote_views.ANSWERS.items()
+            }
             self.skip = button("Skip", "vote-next", scale=None, min_width=100)
+            self.undo = button("Undo", "vote-undo", scale=None, min_width=90, interactive=False)
         self.result = markup(elem_id="vote-result")
+        with gr.Row(equal_height=False, visible=False, elem_id="vote-why") as self.why:
+            with gr.Column(scale=5, min_width=300):
+                self.reasons = markup(elem_id="vote-reasons")
+            with gr.Column(scale=8, min_width=300):
+                self.viewer = gr.HTML(elem_id="vote-viewer", js_on_load=None)
+        self.summary = markup(elem_id="vote-summary")
+        self.evolve = button(
+            "Evolve from my votes", "vote-evolve", visible=services.local and not feedback.repo, interactive=False
+        )
+        with section("Leaderboard of editors", elem_id="vote-editors") as self.board:
+            self.ratings = markup(elem_id="vote-ratings")
         self.ballot = state()
 
+    def show(self, ballot: Ballot) -> Updates:
+        """Show a ballot that can be answered."""
+        pictures = [*ballot.pictures(), None, None]
+        shown = {
+            image: gr.Image(value=picture, visible=picture is not None)
+            for image, picture in zip(self.pictures, pictures, strict=False)
+        }
+        return {**shown, **self.ask(ballot)}
 
-def build_vote_tab(services: AppServices, tab: gr.Tab) -> None:
+    def ask(self, ballot: Ballot) -> Updates:
+        """Show the question of a ballot, whose images are shown."""
+        labels, question = ballot.example.labels, vote_views.question(ballot)
+        words = vote_views.ANSWERS if len(labels) == 2 else vote_views.RANKED
+        offered = {*labels, TIE, BOTH_BAD}
+        answers = {
+            each: gr.Button(words[answer], visible=answer in offered, interactive=answer not in ballot.picked)
+            for answer, each in self.answers.items()
+        }
+        return {**self._state(ballot), self.question: question, self.result: "", **answers}
+
+    def answerable(self, yes: bool) -> Updates:
+        """Enable or disable the answers."""
+        return dict.fromkeys(self.answers.values(), gr.Button(interactive=yes))
+
+    def _state(self, ballot: Ballot | None, *, answered: bool = False) -> Updates:
+        """Show what the votes so far are worth, and hide the reasons."""
+        feedback = self.services.feedback
+        examples = feedback.examples() if feedback.repo is None else None
+        return {
+            self.ballot: ballot,
+            self.why: gr.Row(visible=False),
+            self.viewer: "",
+            self.summary: vote_views.summary(ballot, examples),
+            self.undo: gr.Button(interactive=ballot is not None and bool(ballot.cast or ballot.picked)),
+            self.evolve: gr.Button(interactive=vote_views.enough(examples or ())),
+            self.skip: gr.Button("Next pair" if answered else "Skip", variant="primary" if answered else "secondary"),
+        }
+
+    def reveal(self, ballot: Ballot, comparison: Comparison | None, answer: str) -> Updates:
+        """Show the judge's answer with its reasons, and the viewer."""
+        cast, judgment = ballot.cast[-1], comparison.judgment if comparison is not None else None
+        told = vote_views.revealed(cast, judgment, bad=answer == BOTH_BAD, lasting=self.services.local)
+        updates = {**self._state(ballot, answered=True), self.result: told, **self.answerable(False)}
+        if comparison is not None and comparison.judgment.failure is None:
+            run, best = comparison.model, cast.best if cast.best in LABELS else LABELS[0]
+            why = model_views.reasons(comparison.judgment, run) if run else views.reasons(comparison.judgment)
+            updates |= {self.why: gr.Row(visible=True), self.reasons: why, self.viewer: viewer(comparison, str(best))}
+        return updates
+
+    @explaining_at("question")
+    def draw(self, ballot: Ballot | None, data: str, request: gr.Request) -> Updates:
+        """Show the next ballot, or that there is none."""
+        found = self.services.voting.next(ballot, random.SystemRandom(), data or "", request.session_hash or "")
+        if found is not None:
+            return self.show(found)
+        message = vote_views.SENT_DONE if ballot is not None and ballot.sent else vote_views.NO_MORE
+        updates = self._state(ballot and replace(ballot, sent=()), answered=True)
+        return {**updates, self.question: message, self.result: "", **self.answerable(False)}
+
+    def begin(self, ballot: Ballot | None, data: str, request: gr.Request) -> Updates:
+        """Show a ballot when the tab is opened for the first time, or examples were sent here."""
+        waiting = self.services.voting.waits(request.session_hash or "")
+        return {self.ballot: gr.skip()} if ballot is not None and not waiting else self.draw(ballot, data, request)
+
+    def renew(self, ballot: Ballot | None, data: str, request: gr.Request) -> Updates:
+        """Show a ballot of the named dataset."""
+        return self.draw(ballot and replace(ballot, sent=()), data, request)
+
+    @explaining_at("question")
+    def take(self, profile: gr.OAuthProfile | None, request: gr.Request, ballot: Ballot | None, path: str) -> Updates:
+        """Show the examples of an archive."""
+        visitor, session = self.services.visitor(profile=profile, request=request), request.session_hash or ""
+        spec = self.services.batches.take_upload(Path(path), visitor.owner)
+        self.services.voting.label(session, self.services.voting.opened(spec), spec)
+        return self.draw(ballot, "", request)
+
+    @explaining_at("result")
+    def take_back(self, ballot: Ballot | None) -> Updates:
+        """Withdraw the last vote, and show its ballot again."""
+        if ballot is None:
+            return {self.result: views.SESSION_EXPIRED}
+        back = self.services.voting.undo(ballot)
+        return {**self.show(back), self.result: vote_views.WITHDRAWN if len(back.cast) < len(ballot.cast) else ""}
+
+    @explaining_at("ratings")
+    def rate(self) -> Updates:
+        """Show the leaderboard."""
+        return {self.ratings: vote_views.leaderboard(self.services.voting.leaderboard())}
+
+
+def build_vote_tab(services: AppServices, tab: gr.Tab) -> VoteTab:
     """Build the tab. The first pair is drawn when the tab is opened.
 
     Args:
         services: The services.
         tab: The tab around it.
     """
-    form, voting = VoteTab(services), Voting(services)
-
-    def draw(ballot: Ballot | None, data: str) -> Updates:
-        seen = ballot.seen if ballot is not None else frozenset()
-        try:
-            found = voting.next(seen, random.SystemRandom(), data or "")
-            pictures = found.pictures() if found is not None else [None] * 3
-        except Exception as error:  # every error is shown, so that the page stays usable
-            return {form.question: explain(error), **_answerable(form, False)}
-        if found is None:
-            return {form.question: vote_views.NO_MORE, form.result: "", **_answerable(form, False)}
-        shown = dict(zip(form.pictures, pictures, strict=True))
-        updates: Updates = {form.ballot: found, form.question: vote_views.question(found), form.result: "", **shown}
-        return {**updates, form.skip: gr.Button("Skip", variant="secondary"), **_answerable(form, True)}
-
-    def begin(ballot: Ballot | None, data: str) -> Updates:
-        return {form.ballot: gr.skip()} if ballot is not None else draw(None, data)
-
+    form = VoteTab(services)
     drawing: dict[str, Any] = {"inputs": [form.ballot, form.data], "outputs": form.parts, **QUIET}
-    tab.select(begin, **drawing)
-    form.skip.click(draw, **drawing)
-    form.data.submit(lambda data: draw(None, data), form.data, form.parts, **QUIET)
-    for answer, each in zip(vote_views.ANSWERS, form.answers, strict=True):
-        each.click(_voting(services, voting, form, answer), form.ballot, form.parts, **VOTE_EVENTS, **QUIET)
+    for event, handler in ((tab.select, form.begin), (form.skip.click, form.draw), (form.data.submit, form.renew)):
+        event(_announced(form, handler), **drawing)
+    form.upload.upload(form.take, [form.ballot, form.upload], form.parts, **QUIET)
+    form.undo.click(form.take_back, form.ballot, form.parts, **VOTE_EVENTS, **QUIET)
+    form.board.expand(form.rate, None, form.ratings, **QUIET)
+    for answer, each in form.answers.items():
+        each.click(_voting(services, form, answer), form.ballot, form.parts, **VOTE_EVENTS, **QUIET)
+    return form
 
 
-def _voting(services: AppServices, voting: Voting, form: VoteTab, answer: str) -> Callable[..., Iterator[Updates]]:
+def _announced(form: VoteTab, handler: Callable[..., Updates]) -> Callable[..., Iterator[Updates]]:
+    def run(ballot: Ballot | None, data: str, request: gr.Request) -> Iterator[Updates]:
+        if form.services.voting.opens(ballot, data or ""):
+            yield {form.question: vote_views.OPENING, **form.answerable(False)}
+        yield handler(ballot, data, request)
+
+    return run
+
+
+def _voting(services: AppServices, form: VoteTab, answer: str) -> Callable[..., Iterator[Updates]]:
     def vote(profile: gr.OAuthProfile | None, request: gr.Request, ballot: Ballot | None) -> Iterator[Updates]:
         if ballot is None:
             yield {form.result: views.SESSION_EXPIRED}
             return
-        done = _answerable(form, False)
-        yield {form.result: views.STORING, **done}
+        yield {form.result: views.STORING, **form.answerable(False)}
         try:
             visitor = services.visitor(profile=profile, request=request)
-            stored = voting.vote(ballot, answer, visitor.name, visitor.owner)
+            voted = services.voting.vote(ballot, answer, visitor.name, visitor.owner)
         except Exception as error:
-            yield {form.result: explain(error), **_answerable(form, True)}
+            yield {form.result: explain(error), **form.answerable(True)}
             return
-        yield {form.result: vote_views.JUDGING, **done}
-        judgment: Judgment | None = None
+        if len(voted.cast) == len(ballot.cast):  # others of the group are left to rank
+            yield form.ask(voted)
+            return
+        yield {form.ballot: voted, form.result: vote_views.JUDGING, **form.answerable(False)}
+        comparison: Comparison | None = None
         try:
-            judgment = voting.judge(ballot)
+            voted, comparison = services.voting.judge(voted)
         except Exception as error:  # the vote is stored all the same
             explain(error)
-        told = vote_views.revealed(answer, stored, judgment, lasting=services.local)
-        yield {form.result: told, form.skip: gr.Button("Next pair", variant="primary"), **done}
+        yield form.reveal(voted, comparison, answer)
 
     return vote
-
-
-def _answerable(form: VoteTab, yes: bool) -> Updates:
-    return dict.fromkeys(form.answers, gr.Button(interactive=yes))

@@ -1,7 +1,9 @@
 """flow_grpo and Edit-R1: reward functions in the process of the trainer, for their table of rewards.
 
-rewards.py of flow_grpo:  score_functions["rewardharness"] = flow_grpo_reward
-edit_rewards of Edit-R1:  score_functions["rewardharness"] = edit_r1
+`multi_score` of flow_grpo/rewards.py, in flow_grpo:  score_functions["rewardharness"] = flow_grpo_reward
+The same function in Edit-R1:                         score_functions["mllm_rewardharness"] = edit_r1
+
+Edit-R1 passes the sources only to a function whose name begins with `mllm_` (read at its commit 244883c).
 """
 
 from collections.abc import Callable

@@ -5,7 +5,9 @@ shrunken toward one half:
 
     min  sum_i log-loss_i + STRENGTH / 2 * |(intercept, slope) - prior|^2,   slope >= 0
 
-A kind with fewer than `ENOUGH` examples has no curve of its own. No source image is in two folds.
+A kind with fewer than `ENOUGH` examples has no curve of its own. Edits that cannot be graded always have one, shrunken
+toward one half and fitted apart from the others: nothing that was measured speaks to their instruction. No source image
+is in two folds.
 """
 
 import math
@@ -21,7 +23,14 @@ from rewardharness.benchmark.metrics import TWO_WAY, split
 from rewardharness.benchmark.numbers import credit, make_sheet
 from rewardharness.errors import InputError
 from rewardharness.judging import calibration as judging
-from rewardharness.judging.calibration import ALL_KINDS, CalibrationData, ConfidenceCalibration, Curve, MeasuredError
+from rewardharness.judging.calibration import (
+    ALL_KINDS,
+    NOT_GRADABLE,
+    CalibrationData,
+    ConfidenceCalibration,
+    Curve,
+    MeasuredError,
+)
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.schema import Interval, Judgment
 
@@ -44,12 +53,14 @@ PEOPLE = "human"
 
 def fit_curves(rows: Sequence[GradedJudgment]) -> dict[str, Curve]:
     """Fit the curve of all kinds, and of each kind of edit with enough examples."""
-    pooled = fit_curve(rows, (0.0, 0.0))
+    unknown = [row for row in rows if row.category == NOT_GRADABLE]
+    graded = [row for row in rows if row.category != NOT_GRADABLE]
+    pooled = fit_curve(graded, (0.0, 0.0))
     prior = pooled.intercept, pooled.slope
-    kinds = Counter(row.category for row in rows)
+    kinds = Counter(row.category for row in graded)
     enough = sorted(kind for kind, n in kinds.items() if n >= ENOUGH)
-    own = {kind: fit_curve([row for row in rows if row.category == kind], prior) for kind in enough}
-    return {ALL_KINDS: pooled, **own}
+    own = {kind: fit_curve([row for row in graded if row.category == kind], prior) for kind in enough}
+    return {ALL_KINDS: pooled, **own, NOT_GRADABLE: fit_curve(unknown, (0.0, 0.0))}
 
 
 def fit_curve(rows: Sequence[GradedJudgment], prior: tuple[float, float]) -> Curve:

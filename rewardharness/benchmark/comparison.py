@@ -11,11 +11,12 @@ from pathlib import Path
 from statistics import fmean
 
 from rewardharness.benchmark.answers import QuestionAnswer
-from rewardharness.benchmark.intervals import bootstrap_mean, count_units
+from rewardharness.benchmark.intervals import count_units, difference_interval
 from rewardharness.benchmark.items import RunData
 from rewardharness.benchmark.metrics import Bounds, Share, bounds, split
 from rewardharness.benchmark.numbers import AnswerSheet, credit, make_sheet
 from rewardharness.benchmark.run import EntryRecord, read_benchmark, read_entries, read_judgments
+from rewardharness.codec import UNSET, UnsetType
 from rewardharness.errors import InputError, RunError
 from rewardharness.judging.report import mcnemar
 from rewardharness.schema import Accuracy
@@ -33,7 +34,9 @@ class ComparedExample:
     credit: float | None
     """Agreement with the label in [0, 1]; None without a judgment."""
     cluster: str = ""
-    """Source image or group; the bootstrap resamples clusters as a whole."""
+    """Source image or group; examples of one are not independent."""
+    answer: str | None = None
+    """What was answered; None if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class PairedTest:
     gain: float | None
     """Accuracy of the second run minus that of the first, in [-1, 1]; None if no example was judged by both."""
     interval: Bounds | None
-    """Bootstrap interval of the gain; None for fewer than two clusters."""
+    """Interval of the gain; None below `LEAST` clusters."""
     clusters: int
     """Number of independent units for the interval."""
     p: float | None
@@ -81,6 +84,8 @@ class PairedTest:
     better: int
     """Examples on which the second run agrees better with the label."""
     worse: int
+    same: int | UnsetType | None = UNSET
+    """Examples judged by both with the same answer; None if the answers are not known."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,7 @@ def compare(first: ComparedRun, second: ComparedRun) -> tuple[PairedTest, tuple[
     better = tuple(old.id for old, before, after in shared if after > before)
     worse = tuple(old.id for old, before, after in shared if after < before)
     n = len(shared)
+    answers = [(old.answer, second_by_id[old.id].answer) for old, _, _ in shared]
     test = PairedTest(
         first=NamedShare.of(Accuracy(n, n, fsum(before for _, before, _ in shared)), name=first.name),
         second=NamedShare.of(Accuracy(n, n, fsum(after for _, _, after in shared)), name=second.name),
@@ -150,11 +156,12 @@ def compare(first: ComparedRun, second: ComparedRun) -> tuple[PairedTest, tuple[
         judged_by_first_only=sum(old.credit is not None for old in first.outcomes) - n,
         judged_by_second_only=sum(new.credit is not None for new in second.outcomes) - n,
         gain=fsum(gains) / n if n else None,
-        interval=bounds(bootstrap_mean(gains, clusters)),
+        interval=bounds(difference_interval([old for _, old, _ in shared], [new for *_, new in shared], clusters)),
         clusters=count_units(clusters),
         p=mcnemar(len(better), len(worse)),
         better=len(better),
         worse=len(worse),
+        same=None if any(None in pair for pair in answers) else sum(old == new for old, new in answers),
     )
     return test, better, worse
 
@@ -211,7 +218,7 @@ def compared_examples(sheet: AnswerSheet, part: str) -> tuple[ComparedExample, .
         if question.part == part and isinstance(question.truth, str):
             credits = [value for answer in answers if (value := credit(sheet.parts[part], answer)) is not None]
             mean = fmean(credits) if len(credits) == len(answers) else None
-            results.append(ComparedExample(name, question.truth, mean, question.cluster))
+            results.append(ComparedExample(name, question.truth, mean, question.cluster, _words(answers)))
     return tuple(results)
 
 
@@ -225,8 +232,12 @@ def _flip(
     name: str, better: bool, before: Mapping[str, list[QuestionAnswer]], after: Mapping[str, list[QuestionAnswer]]
 ) -> Flip:
     question = before[name][0].question
-    first, second = (" and ".join(dict.fromkeys(str(each.choice) for each in side[name])) for side in (before, after))
-    return Flip(name, question.instruction, str(question.truth), first, second, better)
+    return Flip(name, question.instruction, str(question.truth), _words(before[name]), _words(after[name]), better)
+
+
+def _words(answers: Iterable[QuestionAnswer]) -> str:
+    """Return the answers about a pair, in one or both orders, in words."""
+    return " and ".join(dict.fromkeys(str(each.choice) for each in answers))
 
 
 def _indexed(run: ComparedRun) -> Mapping[str, ComparedExample]:

@@ -1,13 +1,12 @@
 """Configuration of a benchmark."""
 
-from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar
 
 from rewardharness.codec import READS, SENDS, TEXT, WRITES
 from rewardharness.errors import InputError
-from rewardharness.judging.config import JudgeConfig, ReleaseConfig
+from rewardharness.judging.config import JudgeConfig, ReleaseConfig, split_judges
 from rewardharness.ranges import Range
 from rewardharness.runs.spending import BudgetConfig
 
@@ -39,12 +38,16 @@ class BenchmarkConfig(BudgetConfig, ReleaseConfig, TaskConfig):
     """Skip rows that cannot be used; they are listed and count as not judged."""
     no_baseline: bool = False
     """Leave out the row of the same model without a Library."""
+    transfer: bool = False
+    """Judge with each of the judges without the Library, too, for a table of its gain per judge."""
     baselines: tuple[str, ...] = field(default=(), metadata=SENDS)
-    """Further judges, separated by commas, such as random,always-a,closer,farther,ssim or vllm:NAME@URL; +evidence is
-    the judge with measured evidence. They get the same Library. May be repeated."""
+    """Further judges, separated by commas, such as random,always-a,closer,farther,ssim or vllm:NAME@URL; +samples=4 is
+    the judge with this option. They get the same Library. May be repeated."""
     judges: tuple[str, ...] = field(default=(), metadata=SENDS)
-    """All judges, separated by commas: short for the first as --judge and the others as --baselines, as in
-    --judges vllm:NAME@URL,vllm:NAME@URL+evidence."""
+    """All judges, separated by commas, or a YAML or JSON file that lists them under judges: short for the first as
+    --judge and the others as --baselines, as in --judges vllm:NAME@URL,vllm:NAME@URL+evidence."""
+    attacks: int | None = None
+    """Judge this many generated edits against all exploits, too, for the exploit rate beside the accuracy."""
     development: str | None = field(default=None, metadata=READS)
     """Labeled data (a task or data) on which tie thresholds are fitted."""
     calibrate: Path | None = field(default=None, metadata=WRITES)
@@ -54,7 +57,8 @@ class BenchmarkConfig(BudgetConfig, ReleaseConfig, TaskConfig):
     concurrency: int | None = None
     """Examples judged at the same time."""
 
-    ranges: ClassVar = {**JudgeConfig.ranges, "limit": Range(1), "concurrency": Range(1)}
+    ranges: ClassVar = {**JudgeConfig.ranges, "limit": Range(1), "attacks": Range(1), "concurrency": Range(1)}
+    one_judge: ClassVar = False
 
     def __post_init__(self) -> None:
         if self.judges:
@@ -64,6 +68,9 @@ class BenchmarkConfig(BudgetConfig, ReleaseConfig, TaskConfig):
             object.__setattr__(self, "judge", named[0] if named else None)
             object.__setattr__(self, "baselines", (*named[1:], *self.baselines))
             object.__setattr__(self, "judges", ())
+        if self.transfer and self.no_baseline:
+            message = "--transfer compares with no Library, and --no-baseline leaves these rows out."
+            raise InputError(message, next_step="Leave out one of them.")
         super().__post_init__()
 
     @property
@@ -71,15 +78,7 @@ class BenchmarkConfig(BudgetConfig, ReleaseConfig, TaskConfig):
         """The further judges."""
         return split_judges(self.baselines)
 
-
-def split_judges(texts: Iterable[str]) -> list[str]:
-    """Split lists of judges at their commas, but neither a list of addresses nor the path of a file."""
-    found: list[str] = []
-    for text in texts:
-        start = len(found)
-        for part in [text] if text.startswith("file:") else text.split(","):
-            if part.startswith(("http://", "https://")) and len(found) > start:
-                found[-1] += f",{part.strip()}"
-            elif part.strip():
-                found.append(part.strip())
-    return found
+    def for_judge(self, judge: str | None) -> ReleaseConfig:
+        """Return the configuration of one judge, with the options that follow it."""
+        shared = {field.name: getattr(self, field.name) for field in fields(ReleaseConfig)}
+        return ReleaseConfig(**{**shared, "judge": judge})

@@ -6,6 +6,7 @@ from dataclasses import replace
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.benchmark.run import BenchmarkEntry
 from rewardharness.errors import InputError
+from rewardharness.judging.config import ReleaseConfig, model_options
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import is_model, open_judge
 from rewardharness.judging.release import Release
@@ -23,6 +24,7 @@ def make_entries(
     library_name: str,
     *,
     without_library: bool = True,
+    transfer: bool = False,
     head: Sequence[BenchmarkEntry] = (),
     evolved_on: frozenset[str] = frozenset(),
 ) -> list[BenchmarkEntry]:
@@ -35,6 +37,7 @@ def make_entries(
         library_name: Its name in the table.
         without_library: Whether the first judge is also there without a Library. The pixel-based judge, which judges
             nothing without one, is not.
+        transfer: Whether so are the other judges that read a Library.
         head: Rows that come first, such as those of a release.
         evolved_on: Digests of the data that the Library of a release was evolved on.
     """
@@ -44,7 +47,7 @@ def make_entries(
         read = (library, library_name) if traits.uses_library else (EMPTY, NO_LIBRARY)
         evolved = evolved_on if traits.uses_library else frozenset()
         entries.append(BenchmarkEntry("judge" if first else "baseline", *read, judge, release_data=evolved))
-        if first and without_library and traits.uses_library and traits.uses_model:
+        if (first or transfer) and without_library and traits.uses_library and traits.uses_model:
             entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
     keys = [entry.key for entry in entries]
     return [entry for place, entry in enumerate(entries) if entry.key not in keys[:place]]
@@ -52,30 +55,33 @@ def make_entries(
 
 def open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkEntry]:
     """Open the rows of the table of a configuration, the judge first."""
-    release = pinned_release(config, settings)
+    first = config.for_judge(config.judge)
+    release, bare = pinned_release(first, settings), not config.no_baseline
     judges = [_baseline(config, judge) for judge in config.baseline_judges]
     if release is None:
-        head, judges = [], [config, *judges]
+        head, judges = [], [str(config.judge), *judges]
         library, name = config.open_library(settings), config.library or settings.library
     else:
-        head, library = _release_entries(config, release, settings), release.library
+        head, library = _release_entries(first, release, settings, bare=bare), release.library
         name = f"the Library of {head[0].library_name}"
-    openers = [_config_opener(judge, settings, release) for judge in judges]
+    openers = [_config_opener(config, judge, settings, release) for judge in judges]
     evolved_on = release.evolved_on if release is not None else frozenset()
-    bare = not config.no_baseline
-    return make_entries(openers, library, name, without_library=bare, head=head, evolved_on=evolved_on)
+    bare_rows: dict[str, bool] = {"without_library": bare, "transfer": config.transfer}
+    return make_entries(openers, library, name, **bare_rows, head=head, evolved_on=evolved_on)
 
 
-def _baseline(config: BenchmarkConfig, judge: str) -> BenchmarkConfig:
-    """Return the configuration with a further judge; one that starts with `+` extends the judge of the run."""
+def _baseline(config: BenchmarkConfig, judge: str) -> str:
+    """Return a further judge; one that starts with `+` extends the judge of the run."""
     if judge.startswith("+"):
         if config.judge is None:
             raise InputError(f"{judge!r} extends --judge, and there is none.", next_step="Give --judge.")
         judge = f"{config.judge}{judge}"
-    return replace(config, judge=judge, evidence=config.evidence if is_model(judge) else None)
+    return judge
 
 
-def _release_entries(config: BenchmarkConfig, release: Release, settings: Settings) -> list[BenchmarkEntry]:
+def _release_entries(
+    config: ReleaseConfig, release: Release, settings: Settings, *, bare: bool
+) -> list[BenchmarkEntry]:
     """Return the rows of a release: itself, and its model with its settings and without a Library."""
 
     def judge(ties: bool) -> Judge:
@@ -83,23 +89,27 @@ def _release_entries(config: BenchmarkConfig, release: Release, settings: Settin
 
     name, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
     rows = [BenchmarkEntry("judge", release.library, name, judge, release.id, ties, release.evolved_on)]
-    if release.library.id != EMPTY.id and not config.no_baseline and judge(ties).traits.uses_model:
+    if release.library.id != EMPTY.id and bare and judge(ties).traits.uses_model:
         without = f"{NO_LIBRARY} (judge and settings of {name}, not the release)"
         rows.append(BenchmarkEntry("empty", EMPTY, without, judge, release.id, ties))
     return rows
 
 
-def _config_opener(config: BenchmarkConfig, settings: Settings, release: Release | None) -> Callable[[bool], Judge]:
+def _config_opener(
+    config: BenchmarkConfig, spec: str, settings: Settings, release: Release | None
+) -> Callable[[bool], Judge]:
     """Return a function that opens a judge. `logprob` has no ties. With a release, models use its settings."""
-    model = release.model if release is not None else None
+    own = (config if spec == config.judge or is_model(spec) else replace(config, evidence=None)).for_judge(spec)
+    pinned = release.model if release is not None else None
+    model = own.model if pinned is None else replace(pinned, **model_options(spec))
     router = config.router
     if release is not None and release.router is not None:  # a URL alone is the endpoint of the release's router
         at_url = router is not None and router.startswith(("http://", "https://"))
         router = f"{release.router}@{router}" if at_url else router or release.router
 
     def open_with(ties: bool) -> Judge:
-        ties = ties and (model or config.model).protocol != "logprob"
-        return open_judge(replace(config, router=router), settings, model=model, ties=ties)
+        ties = ties and model.protocol != "logprob"
+        return open_judge(replace(own, router=router), settings, model=model, ties=ties)
 
     return open_with
 

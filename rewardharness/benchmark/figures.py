@@ -6,7 +6,7 @@ from dataclasses import replace
 from rewardharness.benchmark.comparison import PairedTest
 from rewardharness.benchmark.items import DataFacts
 from rewardharness.benchmark.metrics import Bounds, split
-from rewardharness.benchmark.numbers import GIVEN_FLOOR, Number, NumberFacts
+from rewardharness.benchmark.numbers import GIVEN_FLOOR, GRADE, RATING, Number, NumberFacts
 from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow
 from rewardharness.benchmark.run import EntryRecord
 from rewardharness.benchmark.task import BOTH_BAD
@@ -22,7 +22,7 @@ def figure(number: NumberFacts) -> str:
     """Format a number with its interval, in percent for shares."""
     if number.value is None:
         return "-"
-    scale, digits = (100, 1) if number.is_share else (1, 3)
+    scale, digits = (100, 1) if number.is_share else (1, {RATING: 0, GRADE: 2}.get(number.metric, 3))
     span = number.interval
     interval = f" [{span[0] * scale:.{digits}f}, {span[1] * scale:.{digits}f}]" if span else ""
     return f"{number.value * scale:.{digits}f}{interval}"
@@ -125,10 +125,7 @@ def headline(result: BenchmarkResult) -> str:
     row = result.rows[0]
     if "exploits" in result.task.metrics and (line := _worst_attacks(row)):
         return line
-    main: dict[str, Number] = {}
-    for number in (number for number in row.numbers if number.value is not None):
-        if number.part not in main or (number.metric in _MAIN and main[number.part].metric not in _MAIN):
-            main[number.part] = number
+    main = main_numbers(row)
     if not main:
         return f"{row.label}: no number can be computed; {row.judged} of {row.items} were judged."
     texts = [f"{number.part} {figure(number)} ({judged(number)} judged)" for number in main.values()]
@@ -136,11 +133,20 @@ def headline(result: BenchmarkResult) -> str:
     return f"{row.label}{unit}: {'; '.join(texts)}."
 
 
+def main_numbers(row: BenchmarkRow) -> dict[str, Number]:
+    """Return the main number of every part."""
+    main: dict[str, Number] = {}
+    for number in (number for number in row.numbers if number.value is not None):
+        if number.part not in main or (number.metric in _MAIN and main[number.part].metric not in _MAIN):
+            main[number.part] = number
+    return main
+
+
 def attack_numbers(row: BenchmarkRow) -> dict[str, dict[str, Number]]:
     """Return the numbers of each attack by metric."""
     attacks: dict[str, dict[str, Number]] = {}
     for number in row.numbers:
-        if number.metric in {"exploit_wins", "exploit_reward", "score_change"}:
+        if number.metric in {"exploit_wins", "exploit_reward", "honest_reward", "score_change"}:
             attacks.setdefault(number.part, {})[number.metric] = number
     return attacks
 
@@ -173,12 +179,3 @@ def share(value: float | None) -> str:
 def left_out(reasons: Mapping[str, int]) -> str:
     """List the questions that are not counted, by reason."""
     return ", ".join(f"{reason} {n}" for reason, n in reasons.items()) or "none"
-
-
-def paired_difference(row: BenchmarkRow, number: Number) -> str:
-    """Format the paired comparison with the judge of the run; empty if it does not apply to the number."""
-    test = next((test for test in row.against if test.part == number.part), None)
-    if number.metric != "exact" or number.dimension or test is None or test.gain is None:
-        return ""
-    p = "no difference" if test.p is None else f"p {test.p:.2g}"
-    return f"{gain(test)}; {test.better} better, {test.worse} worse, {p}"

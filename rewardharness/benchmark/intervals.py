@@ -1,14 +1,17 @@
 """Intervals of metrics with respect to the sample of examples.
 
-Wilson's interval of a share (`rewardharness.judging.report.wilson`), and the percentile bootstrap (Efron and
-Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). Examples of one source image are not independent, so
-clusters are resampled as a whole. All intervals are seeded: the same rows in the same order give the same interval.
+Shares have Wilson's interval (`rewardharness.judging.report.wilson`), differences of two shares its paired form
+(`difference_interval`), both for the effective number of examples, since examples of one source image are not
+independent. Other means have the percentile bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
+chapter 13), seeded, in which source images are drawn as a whole. Below `LEAST` independent examples there is no
+interval, and none has a width of zero.
 """
 
+import math
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, pvariance
 
-from rewardharness.benchmark.metrics import LabeledAnswer, agreement
+from rewardharness.benchmark.metrics import LEAST, LabeledAnswer, agreement
 from rewardharness.errors import InputError
 from rewardharness.judging.report import wilson
 from rewardharness.schema import Interval
@@ -40,7 +43,7 @@ def bootstrap_mean(
         seed: Seed of the random numbers.
 
     Returns:
-        The interval, or None for fewer than two clusters.
+        The interval; None below `LEAST` clusters, or if all resamples are equal.
 
     Raises:
         InputError: If the lengths differ.
@@ -48,7 +51,7 @@ def bootstrap_mean(
     import numpy as np
 
     members = _members(len(values), clusters)
-    if len(members) < 2:
+    if len(members) < LEAST:
         return None
     whole = np.asarray(values, dtype=float)
     named = categories or [""] * len(values)
@@ -66,7 +69,7 @@ def bootstrap_mean(
         several = zip(*by_part, strict=True)
         means += [fmean(mean for mean in row if mean == mean) for row in several] if len(parts) > 1 else by_part[0]
     low, high = np.quantile(np.asarray(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(low), float(high))
+    return Interval(float(low), float(high)) if low < high else None
 
 
 def answers_interval(answers: Sequence[LabeledAnswer]) -> Interval | None:
@@ -77,28 +80,75 @@ def answers_interval(answers: Sequence[LabeledAnswer]) -> Interval | None:
 
 
 def share_interval(values: Sequence[float], clusters: Sequence[str], pairs: Sequence[str]) -> Interval | None:
-    """Return the interval of a share of judged questions; None without any.
-
-    It is Wilson's, in which both orders of a pair count as one question, because a judge that looks at both orders
-    itself answers twice alike. If several questions share a source image, it is widened to the bootstrap over source
-    images. If all source images have the same result, which leaves the bootstrap no width, each counts as one question.
+    """Return Wilson's interval of a share for the effective number of questions; None below `LEAST` units.
 
     Args:
         values: Agreement of each judged question, in [0, 1].
         clusters: Its source image; empty if it is independent.
-        pairs: Id of its pair.
+        pairs: Id of its pair: both orders of a pair are one question, because a judge that looks at both orders itself
+            answers twice alike.
     """
-    if not values:
+    units = [cluster or pair for cluster, pair in zip(clusters, pairs, strict=True)]
+    n = effective_size(values, units, len(set(pairs)))
+    return None if n is None else wilson(fmean(values) * n, n)
+
+
+def difference_interval(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> Interval | None:
+    """Return the interval of the mean difference of paired values in [0, 1]; None below `LEAST` units.
+
+    Newcombe's square-and-add interval of Wilson's (Stat. Med. 17, 1998, method 10, with its continuity correction),
+    for the effective number of pairs. It has a width even if all differences are equal.
+
+    Args:
+        before: One value per example, such as its agreement with the label.
+        after: The values that it is subtracted from.
+        clusters: Source image of each example; empty if it is independent.
+    """
+    units = [cluster or str(place) for place, cluster in enumerate(clusters)]
+    n = effective_size([new - old for old, new in zip(before, after, strict=True)], units, len(units))
+    if n is None:
         return None
-    share, several = sum(values) / len(values), len(set(pairs))
-    plain = wilson(share * several, several)
-    units = count_units(clusters)
-    if plain is None or units == len(clusters):
-        return plain
-    drawn = bootstrap_mean(values, clusters)
-    if drawn is None or drawn.low == drawn.high:
-        return wilson(share * units, units)
-    return Interval(min(plain.low, drawn.low), max(plain.high, drawn.high))
+    first, second = fmean(before), fmean(after)
+    one, two = wilson(first * n, n), wilson(second * n, n)
+    assert one is not None and two is not None
+    together = fmean(old * new for old, new in zip(before, after, strict=True)) - first * second
+    spread = math.sqrt(pvariance(before) * pvariance(after))
+    joint = max(together - 1 / (2 * n), 0.0) if together > 0 else together
+    phi = max(-1.0, min(1.0, joint / spread)) if spread else 0.0
+
+    def reach(a: float, b: float) -> float:
+        return math.sqrt(max(0.0, a * a - 2 * phi * a * b + b * b))
+
+    gain = second - first
+    low = gain - reach(second - two.low, one.high - first)
+    return Interval(max(-1.0, low), min(1.0, gain + reach(two.high - second, first - one.low)))
+
+
+def effective_size(values: Sequence[float], units: Sequence[str], most: int) -> float | None:
+    """Return the number of independent values that say as much as values of which several share a unit.
+
+    It is the number of values over the design effect: the variance of the mean with units drawn as a whole, over that
+    with values drawn alone (Kish, Survey Sampling, 1965). If the values are equal, each unit counts as one.
+
+    Args:
+        values: The values.
+        units: What each belongs to, such as its source image.
+        most: Upper limit.
+
+    Returns:
+        The number; None below `LEAST` units.
+    """
+    sums: dict[str, float] = {}
+    mean = fmean(values) if values else 0.0
+    for value, unit in zip(values, units, strict=True):
+        sums[unit] = sums.get(unit, 0.0) + value - mean
+    alone, n, several = math.fsum((value - mean) ** 2 for value in values), len(values), len(sums)
+    if several < LEAST:
+        return None
+    if alone < 1e-12:
+        return float(min(several, most))
+    together = math.fsum(total**2 for total in sums.values()) * (several / (several - 1)) * ((most - 1) / most)
+    return min(float(most), max(1.0, n * alone / together)) if together else float(most)
 
 
 def count_units(clusters: Sequence[str]) -> int:

@@ -19,7 +19,8 @@ from rewardharness.benchmark.run import COMMAND, BenchmarkEntry, batches, manife
 from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
 from rewardharness.codec import to_json
-from rewardharness.data.opening import DEMO, FEEDBACK
+from rewardharness.data.opening import ATTACKS, OWN
+from rewardharness.errors import InputError
 from rewardharness.files import write_json
 from rewardharness.judging.batches import JUDGING, Batch
 from rewardharness.judging.calibration import ConfidenceCalibration
@@ -38,8 +39,7 @@ from rewardharness.runs.store import RunFolder, results_of
 from rewardharness.schema import Json, Usage
 from rewardharness.settings import Settings
 from rewardharness.task import common_task
-from rewardharness.tracking.numbers import benchmark_numbers
-from rewardharness.tracking.run import RunTracking
+from rewardharness.tracking.run import RunTracking, benchmark_numbers
 from rewardharness.views import data_frame
 
 
@@ -93,6 +93,8 @@ class BenchmarkJob(JudgingJob[BenchmarkReport]):
     """The configuration that it was opened from; None for one of Python objects."""
     development: BenchmarkData | None = None
     """Data on which tie thresholds are fitted."""
+    attacks: BenchmarkData | None = None
+    """Exploits, for their rate beside the accuracy."""
     chosen_folder: Path | None = None
     concurrency: int = 0
     """Examples that are judged at the same time; 0 for what suits each judge."""
@@ -133,8 +135,8 @@ class BenchmarkJob(JudgingJob[BenchmarkReport]):
             task = _task(config.development, config)
             protocol = data.protocol if data.protocol in task.protocols else None
             development = open_benchmark(task, settings, protocol=protocol, progress=progress)
-        entries = tuple(open_entries(config, settings))
-        return cls(data, entries, settings, config, development, folder, config.concurrency or 0)
+        entries, attacks = tuple(open_entries(config, settings)), _attacks(data, config.attacks, config.seed, settings)
+        return cls(data, entries, settings, config, development, attacks, folder, config.concurrency or 0)
 
     @cached_property
     def manifest(self) -> Json:
@@ -144,7 +146,7 @@ class BenchmarkJob(JudgingJob[BenchmarkReport]):
     @property
     def tracked(self) -> Json:
         """The manifest for trackers: a task that is made from data of the user bears the name of its folder."""
-        own = bool(self.data.task.data.examples) and self.data.task.data.examples not in (DEMO, FEEDBACK)
+        own = bool(self.data.task.data.examples) and self.data.task.data.examples not in OWN
         return {**self.manifest, "task": "own data"} if own else self.manifest
 
     @property
@@ -160,15 +162,23 @@ class BenchmarkJob(JudgingJob[BenchmarkReport]):
     @cached_property
     def fitting(self) -> "BenchmarkJob | None":
         """The judging of the data on which tie thresholds are fitted."""
-        if self.development is None:
-            return None
-        folder, label = self.folder / DEVELOPMENT, "judging development data"
-        return replace(self, data=self.development, development=None, chosen_folder=folder, label=label)
+        return None if self.development is None else self._inner(self.development, DEVELOPMENT)
+
+    @cached_property
+    def attacking(self) -> "BenchmarkJob | None":
+        """The judging of exploits."""
+        return None if self.attacks is None else self._inner(self.attacks, ATTACKS)
+
+    def _inner(self, data: BenchmarkData, name: str) -> "BenchmarkJob":
+        """Return the judging of further data in a folder of the run."""
+        folder, label = self.folder / name, f"judging {name}"
+        return replace(self, data=data, development=None, attacks=None, chosen_folder=folder, label=label)
 
     def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
         """Return the expected cost of what the run folder does not hold yet."""
         own = super().cost(restart=restart, retry_failed=retry_failed)
-        return own + self.fitting.cost(restart=restart, retry_failed=retry_failed) if self.fitting else own
+        inner = filter(None, (self.fitting, self.attacking))
+        return sum((each.cost(restart=restart, retry_failed=retry_failed) for each in inner), own)
 
     def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
         """See `Job.preview`."""
@@ -176,7 +186,7 @@ class BenchmarkJob(JudgingJob[BenchmarkReport]):
             **{name: value for name, value in to_json(self.data.record).items() if name != "questions"},
             "counting": Counter(question.part for question in self.data.questions if question.counts),
             "contenders": to_json([entry.record for entry in self.entries]),
-            **self.cost(restart=restart, retry_failed=retry_failed).to_json(self.limits),
+            **self.cost(restart=restart, retry_failed=retry_failed).priced(self.limits),
             "folder": str(self.folder),
         }
 
@@ -187,10 +197,13 @@ class BenchmarkJob(JudgingJob[BenchmarkReport]):
     def judge_all(
         self, session: Session, executor: Executor | None, tracking: RunTracking, spent: Usage | None = None
     ) -> Results:
-        """See `JudgingJob.judge_all`; then fit tie thresholds."""
+        """See `JudgingJob.judge_all`; then judge exploits, and fit tie thresholds."""
         results = super().judge_all(session, executor, tracking, spent)
+        used = ledger_usage(results_of(self.folder).values())
+        if self.attacking is not None:
+            used += ledger_usage(self.attacking.judge_all(session, executor, tracking, used).values())
         if self.fitting is not None:
-            self.fitting.judge_all(session, executor, tracking, ledger_usage(results_of(self.folder).values()))
+            self.fitting.judge_all(session, executor, tracking, used)
             judgments = read_judgments(self.fitting.folder)
             write_rules(self.folder, *fit_rules(self.data, self.fitting.data, self.entries, judgments))
         return results
@@ -223,6 +236,15 @@ def _task(spec: str, config: BenchmarkConfig) -> Task:
     return replace(task, data=replace(task.data, skip_bad_rows=True)) if skip else task
 
 
+def _attacks(data: BenchmarkData, limit: int | None, seed: int, settings: Settings) -> BenchmarkData | None:
+    """Open attacks on generated edits; None without a number of edits."""
+    if limit is None:
+        return None
+    if data.task.name == ATTACKS or data.task.scores:
+        raise InputError(f"{data.task.name} has no accuracy to show exploits beside.", next_step="Leave out --attacks.")
+    return open_benchmark(open_task(ATTACKS), settings, limit=limit, seed=seed)
+
+
 def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command line)
     task: Path | str,
     *,
@@ -230,9 +252,11 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     library: Library | Path | str | None = None,
     baselines: Sequence[Judge | str] = (),
     without_library: bool = True,
+    transfer: bool = False,
     protocol: str | None = None,
     limit: int | None = None,
     seed: int = 0,
+    attacks: int | None = None,
     source: Path | str | None = None,
     concurrency: int | None = None,
     folder: Path | str | None = None,
@@ -252,9 +276,11 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
         library: The Library, as `Judge.score` accepts it.
         baselines: Further judges in the table, such as `"random"` and `"closer"`.
         without_library: Whether the same model without a Library is in the table.
+        transfer: Whether the baselines that read a Library are there without it, too, for the gain of each.
         protocol: One of the task's protocols; None for its first.
         limit: Size of a stratified sample in pairs or groups, of attacks in edits; None for all.
         seed: Seed of the sample.
+        attacks: Number of generated edits that are judged against all exploits, too; None for none.
         source: A local copy of the data.
         concurrency: Examples that are judged side by side; None for what suits each judge.
         folder: The run folder; None for one below `RH_HOME/runs` that follows from the run.
@@ -274,7 +300,9 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     opened = open_library(settings.library if library is None else library)
     named = opened.name or opened.id[:12] if library is None or isinstance(library, Library) else str(library)
     openers = [judge_opener(entry, settings) for entry in (judge, *baselines)]
-    entries = make_entries(openers, opened, named, without_library=without_library)
+    entries = make_entries(openers, opened, named, without_library=without_library, transfer=transfer)
     place = Path(folder) if folder is not None else None
-    job = BenchmarkJob(data, tuple(entries), settings, chosen_folder=place, concurrency=concurrency or 0)
+    exploits = _attacks(data, attacks, seed, settings)
+    many = concurrency or 0
+    job = BenchmarkJob(data, tuple(entries), settings, attacks=exploits, chosen_folder=place, concurrency=many)
     return job.run(Session(restart=restart, retry_failed=retry_failed, track=track), executor)

@@ -46,6 +46,9 @@ UNDECIDED = "undecided"
 Treatment = Literal["exact", "no-tie", "strict"]
 """Treatment of ties, see `pair_accuracy`."""
 
+LEAST = 5
+"""Number of independent examples below which there is no interval."""
+
 Bounds = tuple[float, float]
 """Low and high of a 95% interval."""
 
@@ -95,7 +98,7 @@ class LabeledAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A count with both of its shares and Wilson's 95% intervals; None for a division by 0."""
+    """A count with both of its shares, None for a division by 0, and their 95% intervals, see `interval_of`."""
 
     n: int
     judged: int
@@ -118,8 +121,8 @@ class Share:
             fields: The other fields of a subclass.
         """
         n, judged, correct = count.n, count.judged, count.correct
-        shares: dict[str, Any] = {"accuracy": count.value, "interval": bounds(wilson(correct, judged))}
-        shares |= {"of_all": correct / n if n else None, "of_all_interval": bounds(wilson(correct, n))}
+        shares: dict[str, Any] = {"accuracy": count.value, "interval": bounds(interval_of(correct, judged))}
+        shares |= {"of_all": correct / n if n else None, "of_all_interval": bounds(interval_of(correct, n))}
         return cls(n=n, judged=judged, correct=correct, coverage=judged / n if n else None, **shares, **fields)
 
     @property
@@ -136,6 +139,11 @@ class PairShare(Share):
     labels: tuple[str, ...]
     left_out: int = 0
     """Pairs that are not counted, such as pairs labeled a tie under `no-tie`."""
+
+
+def interval_of(correct: float, n: float) -> Interval | None:
+    """Return Wilson's 95% interval of a share; None below `LEAST` independent examples, which say too little."""
+    return wilson(correct, n) if n >= LEAST else None
 
 
 def bounds(interval: Interval | None) -> Bounds | None:

@@ -13,7 +13,6 @@ from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED, Bounds, LabeledA
 from rewardharness.benchmark.task import BOTH_BAD, TaskPart
 from rewardharness.benchmark.ties import TieRule, tuned_in_hindsight, with_ties
 from rewardharness.codec import UNSET, UnsetType
-from rewardharness.judging.report import wilson
 from rewardharness.schema import TIE, Accuracy, Interval, Judgment
 
 GIVEN_FLOOR = 0.5
@@ -24,6 +23,10 @@ _PAIR_BY_PAIR = frozenset({"pairs", "both-orders"})
 
 _RESAMPLES = 500
 """Resamples for means over categories."""
+
+
+RATING, GRADE = "rating", "grade"
+"""Metrics of editors: Bradley-Terry ratings by an arena, and mean grades in the scale of a benchmark."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +89,8 @@ class NumberFacts:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of questions, not a correlation or a reward."""
-        return self.metric not in {"spearman", "exploit_reward", "score_change"}
+        """Whether it is a share of questions, not a correlation, a reward or a rating."""
+        return self.metric not in {"spearman", "exploit_reward", "honest_reward", "score_change", RATING, GRADE}
 
     @property
     def title(self) -> str:
@@ -188,7 +191,7 @@ def _all_groups(results: Sequence[Number], orders: int) -> list[Number]:
     name = f"complete groups of {', '.join(number.part for number in used)}; a group with a failed pair is not right"
     level = sum((number.chance or 0.0) * number.n for number in used)
     shares = {"value": correct / n, "chance": level / n} if n else {"value": None}
-    detail, span = Detail(n=n, judged=judged, correct=correct), wilson(correct / orders, n // orders)
+    detail, span = Detail(n=n, judged=judged, correct=correct), metrics.interval_of(correct / orders, n // orders)
     return [
         make_number("all", "groups", name, Accuracy(n, judged, correct), span, basis="all", detail=detail, **shares)
     ]
@@ -253,7 +256,7 @@ def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
     left_out = len(groups) - share.n
     dropped = f" ({left_out} incomplete groups left out)" if left_out else ""
     name = f"complete groups of {part.candidates}, every pair correct; a group with a failed pair is not{dropped}"
-    span = wilson(share.correct / _orders(protocol), share.n // _orders(protocol))
+    span = metrics.interval_of(share.correct / _orders(protocol), share.n // _orders(protocol))
     fields = {"basis": "all", "labels": TWO_WAY, "detail": Detail(**vars(share), left_out=left_out)}
     level = share.chance["pairs" if protocol in _PAIR_BY_PAIR else "ranking"]
     return [make_number(part.name, "groups", name, share, span, value=share.of_all, chance=level, **fields)]
@@ -291,9 +294,8 @@ def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
         credits = [agreement(answer, treatment) for answer in answered]  # type: ignore[arg-type]
         clusters, categories = ([getattr(answer, name) for answer in answered] for name in ("cluster", "category"))
         span = bootstrap_mean(credits, clusters, categories=categories, resamples=_RESAMPLES)
-        if span is not None and span.low == span.high:  # all resamples are equal
-            several = len({answer.pair for answer in answered})
-            span = wilson(count.correct / count.judged * several, several)
+        if span is None:  # all resamples are equal
+            span = share_interval(credits, clusters, [answer.pair or answer.id for answer in answered])
         name = f"mean over {len(score.parts)} categories, level candidates count as wrong"
         fields = {"chance": 1 / len(part.labels), "labels": part.labels, "detail": Detail(**vars(score))}
         fields |= {"value": score.mean, "dimension": dimension}

@@ -159,9 +159,7 @@ class Ratings:
 
 
 def _editor_mean(scores: Sequence[float]) -> EditorMean:
-    drawn = bootstrap_mean(scores)
-    if drawn is None or drawn.low == drawn.high:
-        drawn = wilson(math.fsum(scores), len(scores))
+    drawn = bootstrap_mean(scores) or wilson(math.fsum(scores), len(scores))
     return EditorMean(fmean(scores) if scores else None, len(scores), bounds(drawn))
 
 

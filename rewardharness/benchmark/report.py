@@ -6,17 +6,18 @@ from typing import Any
 
 from rewardharness.benchmark import figures
 from rewardharness.benchmark.calibration import Bin
-from rewardharness.benchmark.comparison import PartComparison, RunComparison
+from rewardharness.benchmark.comparison import PairedTest, RunComparison
 from rewardharness.benchmark.figures import attack_numbers, cautions, figure, gain, judged, sampled, share
 from rewardharness.benchmark.metrics import Bounds, Share
 from rewardharness.benchmark.numbers import Number
 from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow, PublishedNumber
 from rewardharness.codec import to_json
 from rewardharness.files import write_json, write_text
-from rewardharness.judging.report import consulted_words
+from rewardharness.judging.report import BAD_ROW, consulted_words
 from rewardharness.report import Cell, Chart, Mark, Point, Report, Section, Table, Text, Value
 from rewardharness.report_html import render_html
 from rewardharness.report_markdown import render_markdown
+from rewardharness.runs.spending import Price
 
 REPORT = "report.json"
 PAGE = "report.html"
@@ -35,8 +36,15 @@ FEW = 10
 _ATTACK_COLUMNS = {
     "exploit_wins": "Exploit preferred, % [95% CI]",
     "exploit_reward": "Mean reward of the exploit [95% CI]",
+    "honest_reward": "Mean reward of the correct edit [95% CI]",
     "score_change": "Change of both rewards by the attack [95% CI]",
 }
+
+_MOST_PARTS = 4
+"""Parts whose accuracy fits into one table of judges."""
+
+_USED = {"calls": "Requests", "input_tokens": "Tokens in", "output_tokens": "Tokens out", "seconds": "Seconds"}
+"""What is shown per 1,000 judgments."""
 
 _SCORES = "The labels of this task are scores, so no answer is right or wrong."
 
@@ -82,6 +90,7 @@ def build_report(result: BenchmarkResult, key: str = "", name_failure: Callable[
     row = next((row for row in rows if row.key == key), rows[0])
     sections = (
         Section("summary", "", _summary(result)),
+        _judges(result),
         _numbers(result),
         Section("thresholds", "Thresholds of ties", _thresholds(result)),
         Section("judging", "Judging", (_judging(rows, name_failure),)),
@@ -109,16 +118,59 @@ def _protocols(row: BenchmarkRow) -> str:
     return ", ".join(row.protocols) or row.protocol
 
 
+def _judges(result: BenchmarkResult) -> Section:
+    """Compare the rows: accuracy, exploits and cost of each, and each with each other."""
+    main = {row.key: figures.main_numbers(row) for row in result.rows}
+    parts = list(dict.fromkeys(part for numbers in main.values() for part in numbers))
+    parts = parts if len(parts) <= _MOST_PARTS else []  # a table per part follows
+    attacked = any(row.exploits for row in result.rows)
+    cells = []
+    for row in result.rows:
+        numbers = [main[row.key].get(part) for part in parts]
+        values = [cell for each in numbers for cell in ((_value(each), judged(each)) if each else ("-", "-"))]
+        exploits = [_value(row.exploits), judged(row.exploits)] if row.exploits else ["-", "-"] if attacked else []
+        done = row.items - row.missing - row.failures.get(BAD_ROW, 0)
+        used = [getattr(row.usage, name) / done * 1000 if done else 0 for name in _USED]
+        paid = Price(*result.price).of(row.usage) if result.price else None
+        money = [] if paid is None else [f"{paid / done * 1000 if done else 0:,.2f}"]
+        cells.append((row.label, *values, *exploits, *(f"{number:,.0f}" for number in used), *money))
+    names = [name for part in parts for name in (f"{part}, % [95% CI]" if not result.scores else part, "Judged")]
+    names += ["Exploit preferred, % [95% CI]", "Judged"] if attacked else []
+    head = ("Entry", *names, *_USED.values(), *(["Money"] if result.price else []))
+    table = Table(head, tuple(cells), kind="judges")
+    tests = [
+        (test.first.name, test.second.name, test.part, *_paired_cells(test), _same(test)) for test in result.between
+    ]
+    head = ("First", "Second", "Part", *_PAIRED, "Same answer")
+    note = (
+        "Requests, tokens, seconds, and money at the given price are per 1,000 judgments. Cached answers are free, and "
+        "seconds are added up. "
+        f"{_PAIRED_NOTE} The p-values are not corrected for the number of comparisons ({len(tests)})."
+    )
+    pairs = (Table(head, tuple(tests), kind="paired"),) if tests else ()
+    blocks = (table, *_gains(result), *pairs, Text((note,), "note"))
+    return Section("judges", "Judges compared", blocks if len(cells) > 1 else ())
+
+
+def _gains(result: BenchmarkResult) -> tuple[Table, ...]:
+    """Compare each judge with itself without the Library."""
+    rows = tuple((test.second.name, test.part, *_paired_cells(test)) for test in result.gains)
+    head = ("Judge", "Part", _PAIRED[0], "Without", "With", *_PAIRED[3:-1], "With it, the judge is")
+    return (Table(head, rows, "Gain of the Library", "paired"),) if rows else ()
+
+
+def _same(test: PairedTest) -> str:
+    known = isinstance(test.same, int) and test.judged_by_both
+    return share(test.same / test.judged_by_both) if known else "-"  # type: ignore[operator]
+
+
 def _numbers(result: BenchmarkResult) -> Section:
     note = "Questions that were not judged do not count as wrong; see “Judged”."
     if "exploits" in result.task.metrics:
         tables = [_attack_table(row) for row in result.rows if attack_numbers(row)]
     else:
         tables = [_number_table(name, rows) for name, rows in figures.by_number(result)]
-        note += (
-            " Two intervals that overlap may still differ: the last column compares question by question (gain, 95% "
-            "interval, exact McNemar test)."
-        )
+        note += " Two intervals that overlap may still differ: “Judges compared” compares question by question."
     legend = "The dot is the value, the bar its 95% interval, and the dashed line the chance level."
     words = (*_lines(cautions(result.rows), "warning"), Text((note,), "note"), Text((legend,), "legend"))
     blocks: tuple[Text | Table, ...] = (*tables, *words)
@@ -128,9 +180,8 @@ def _numbers(result: BenchmarkResult) -> Section:
 def _number_table(name: str, rows: Sequence[tuple[BenchmarkRow, Number]]) -> Table:
     cells = []
     for row, number in rows:
-        level, difference = figures.chance_level(number), figures.paired_difference(row, number)
-        cells.append((row.label, _value(number), judged(number), level, difference))
-    return Table(("Entry", _unit(rows[0][1]), "Judged", "Chance", "Judge minus entry"), tuple(cells), name, "numbers")
+        cells.append((row.label, _value(number), judged(number), figures.chance_level(number)))
+    return Table(("Entry", _unit(rows[0][1]), "Judged", "Chance"), tuple(cells), name, "numbers")
 
 
 def _attack_table(row: BenchmarkRow) -> Table:
@@ -298,23 +349,31 @@ def comparison_section(comparison: RunComparison) -> Section:
     """
     rows = []
     for part in comparison.parts:
-        shares = (share(part.first.accuracy), share(part.second.accuracy), gain(part))
-        flips, p = f"{part.better:,} / {part.worse:,}", "-" if part.p is None else f"{part.p:.2g}"
-        rows.append((part.part, f"{part.judged_by_both:,} of {part.n:,}", *shares, flips, p, _conclusion(part)))
-    head = ("Part", "Judged by both", "First", "Second", "Gain [95% CI]", "Fixed / broken", "p", "The second is")
+        rows.append((part.part, *_paired_cells(part)))
+    head = ("Part", *_PAIRED)
     first, second = comparison.first, comparison.second
     names = f"First: {first.label}. Second: {second.label}."
-    note = "Only what both judged counts. Fixed: the second agrees better with the label. p: exact McNemar test."
     warnings = _lines(cautions((first, second)), "warning")
     table = Table(head, tuple(rows), kind="paired")
-    return Section("comparison", "", (Text((names,)), table, *warnings, Text((note,), "note")))
+    return Section("comparison", "", (Text((names,)), table, *warnings, Text((_PAIRED_NOTE,), "note")))
 
 
-def _conclusion(part: PartComparison) -> str:
+_PAIRED = ("Judged by both", "First", "Second", "Gain [95% CI]", "Fixed / broken", "p", "The second is")
+"""Columns of a paired comparison."""
+_PAIRED_NOTE = "Only what both judged counts. Fixed: the second agrees better with the label. p: exact McNemar test."
+
+
+def _paired_cells(test: PairedTest) -> tuple[str, ...]:
+    shares = (share(test.first.accuracy), share(test.second.accuracy), gain(test))
+    flips, p = f"{test.better:,} / {test.worse:,}", "-" if test.p is None else f"{test.p:.2g}"
+    return (f"{test.judged_by_both:,} of {test.n:,}", *shares, flips, p, _conclusion(test))
+
+
+def _conclusion(part: PairedTest) -> str:
     span = part.interval
     if part.gain is None:
         return "not comparable"
-    if not part.flips:
+    if not part.better + part.worse:
         return "equal: both agree with the same labels"
     if part.p is not None and part.p < SIGNIFICANT and span and not span[0] <= 0 <= span[1]:
         return "better" if part.gain > 0 else "worse"

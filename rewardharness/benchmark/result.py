@@ -1,24 +1,28 @@
 """The result of a run, computed from its folder. Neither the data nor a judge is needed."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.benchmark.calibration import Bin, Calibration, GradedJudgment, by_category, by_margin, calibration
 from rewardharness.benchmark.cases import NOT_JUDGED
 from rewardharness.benchmark.comparison import PairedTest, compare, compared_run
-from rewardharness.benchmark.exploits import exploit_numbers
+from rewardharness.benchmark.exploits import exploit_numbers, exploit_rate
 from rewardharness.benchmark.items import DataFacts, RunData
 from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED, Share, split
 from rewardharness.benchmark.numbers import AnswerSheet, Number, NumberFacts, credit, make_sheet, numbers
 from rewardharness.benchmark.published import PublishedRow, Setting, compare_published
-from rewardharness.benchmark.run import EntryRecord, read_benchmark, read_entries, read_judgments
+from rewardharness.benchmark.run import DATA_FILE, EntryRecord, read_benchmark, read_entries, read_judgments
 from rewardharness.benchmark.thresholds import read_rules
 from rewardharness.benchmark.ties import TieRule
 from rewardharness.codec import UNSET, UnsetType, from_json
+from rewardharness.data.opening import ATTACKS
+from rewardharness.files import read_json
 from rewardharness.judging.report import BAD_ROW, count_consulted
+from rewardharness.runs.records import CONFIG
 from rewardharness.schema import Judgment, Usage
 
 OF_NO_PART = "of no part"
@@ -63,6 +67,8 @@ class BenchmarkRow(EntryRecord):
     by_category: Mapping[str, Share] | UnsetType = UNSET
     against: tuple[PairedTest, ...]
     """The judge of the run compared with this entry, by part; empty for the judge."""
+    exploits: Number | UnsetType = UNSET
+    """How often the entry prefers an exploit; omitted if attacks were not judged."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,12 @@ class BenchmarkResult(DataFacts):
     published: tuple[PublishedNumber, ...]
     fitted: tuple[str, ...]
     """Notes on the tie thresholds that were fitted."""
+    between: tuple[PairedTest, ...] = ()
+    """Every row compared with every later one, by part."""
+    gains: tuple[PairedTest, ...] = ()
+    """Every judge with its Library compared with itself without one, by part."""
+    price: tuple[float, float] | None = None
+    """Price of a million tokens in and out that the run was given, for all judges."""
 
 
 def read_result(folder: Path) -> BenchmarkResult:
@@ -105,12 +117,22 @@ def read_result(folder: Path) -> BenchmarkResult:
     rules, notes = read_rules(folder)
     sheets = {entry.key: make_sheet(data, judgments.get(entry.key, {})) for entry in entries}
     rows: list[BenchmarkRow] = []
+    attacked = _exploits(folder / ATTACKS, entries)
     for entry in entries:
         row = _row(data, entry, sheets[entry.key], judgments.get(entry.key, {}), rules.get(entry.key))
-        rows.append(replace(row, against=_against(data, rows[0], entry, sheets)) if rows else row)
+        row = replace(row, exploits=attacked.get(entry.key, UNSET))
+        rows.append(replace(row, against=_paired(data, entry, rows[0], sheets)) if rows else row)
+    between = tuple(test for pair in combinations(entries, 2) for test in _paired(data, *pair, sheets))
+    alone = {entry.judge_id: entry for entry in entries if entry.role == "empty"}
+    pairs = [(alone[entry.judge_id], entry) for entry in entries if entry.role != "empty" and entry.judge_id in alone]
+    gains = tuple(test for pair in pairs for test in _paired(data, *pair, sheets))
     facts = {field.name: getattr(data, field.name) for field in fields(DataFacts)}
     published = _published(data, rows[0]) if rows else ()
-    return BenchmarkResult(**facts, counted=_counted(data), rows=tuple(rows), published=published, fitted=notes)
+    counted, config = _counted(data), read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    given = config.get("price") if isinstance(config, dict) else None
+    price = from_json(tuple[float, float], given) if given else None
+    about: dict[str, Any] = {"counted": counted, "published": published, "fitted": notes, "price": price}
+    return BenchmarkResult(**facts, **about, rows=tuple(rows), between=between, gains=gains)
 
 
 def parse_result(document: Mapping[str, Any]) -> BenchmarkResult:
@@ -201,16 +223,24 @@ def _published(data: RunData, row: BenchmarkRow) -> tuple[PublishedNumber, ...]:
     return tuple(results)
 
 
-def _against(
-    data: RunData, first: EntryRecord, other: EntryRecord, sheets: Mapping[str, AnswerSheet]
+def _paired(
+    data: RunData, first: EntryRecord, second: EntryRecord, sheets: Mapping[str, AnswerSheet]
 ) -> tuple[PairedTest, ...]:
-    """Compare the judge of the run with another entry, part by part, on the questions that both answered."""
+    """Compare two entries, part by part, on the questions that both answered."""
     results = []
     for part in sheets[first.key].parts:
-        mine, theirs = (compared_run(entry.label, data, sheets[entry.key], part) for entry in (first, other))
-        if mine.outcomes:
-            results.append(replace(compare(theirs, mine)[0], part=part))
+        before, after = (compared_run(entry.label, data, sheets[entry.key], part) for entry in (first, second))
+        if before.outcomes:
+            results.append(replace(compare(before, after)[0], part=part))
     return tuple(results)
+
+
+def _exploits(folder: Path, entries: Sequence[EntryRecord]) -> dict[str, Number]:
+    """Return how often each entry prefers an exploit; empty if attacks were not judged."""
+    if not (folder / DATA_FILE).is_file():
+        return {}
+    data, judgments = read_benchmark(folder), read_judgments(folder)
+    return {entry.key: exploit_rate(make_sheet(data, judgments.get(entry.key, {}))) for entry in entries}
 
 
 def _counted(data: RunData) -> tuple[CountedPart, ...]:

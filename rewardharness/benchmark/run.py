@@ -59,6 +59,8 @@ class EntryRecord:
     release_ties: bool | UnsetType = UNSET
     evolved_on: bool | UnsetType = UNSET
     """True if the Library was evolved on the judged data."""
+    apart: str | UnsetType = UNSET
+    """What tells it from rows of the same judge, for display."""
 
     @property
     def judge_label(self) -> str:
@@ -66,9 +68,15 @@ class EntryRecord:
         return f"{self.name}{EVIDENCE}" if self.protocol.endswith(WITH_EVIDENCE) else self.name
 
     @property
+    def judge_id(self) -> tuple[str, str, str]:
+        """What rows of the same judge have in common, whatever their Library."""
+        return self.name, self.protocol, self.revision
+
+    @property
     def label(self) -> str:
         """Display name of the entry."""
-        return self.judge_label if self.role == "baseline" else f"{self.judge_label}, {self.library}"
+        name = self.judge_label if self.role == "baseline" else f"{self.judge_label}, {self.library}"
+        return f"{name} ({self.apart})" if self.apart else name
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,12 @@ def read_entries(folder: Path) -> tuple[EntryRecord, ...]:
     """
     file = folder / ENTRIES_FILE
     try:
-        return from_json(tuple[EntryRecord, ...], read_json(file)) if file.exists() else ()
+        entries = from_json(tuple[EntryRecord, ...], read_json(file)) if file.exists() else ()
+        names = [(entry.judge_label, entry.library) for entry in entries]
+        return tuple(
+            replace(entry, apart=entry.protocol) if names.count(name) > 1 else entry
+            for entry, name in zip(entries, names, strict=True)
+        )
     except ValidationError as error:
         message = f"{file} is not a list of entries: {error.message}."
         raise DataError(message, next_step="Start the run over with --restart.") from None

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.codec import ValidationError, from_json
-from rewardharness.data.opening import DEMO, FEEDBACK
+from rewardharness.data.opening import OWN
 from rewardharness.errors import DataError, InputError, LibraryError
 from rewardharness.files import content_id, read_text, user_path
 from rewardharness.library.yamlsafe import read_yaml
@@ -225,12 +225,10 @@ def open_task(spec: str) -> Task:
     path = user_path(spec)
     if path.suffix in {".yaml", ".yml"}:
         return read_task(read_text(path), path.name, path.parent)
-    if spec in (DEMO, FEEDBACK):
-        return examples_task(spec)
     known = {task.name: task for task in list_tasks()}
     if spec in known and not path.exists():
         return known[spec]
-    if path.exists() or "/" in spec:
+    if spec in OWN or path.exists() or "/" in spec:
         return examples_task(spec)
     step = f"Name data, a YAML file, or one of: {', '.join(sorted(known))}."
     raise InputError(f"There is no task {spec!r}.", next_step=step)
@@ -239,7 +237,7 @@ def open_task(spec: str) -> Task:
 def examples_task(spec: str) -> Task:
     """Return the task of a dataset. Its parts, one per label kind and number of candidates, depend on the data."""
     path = user_path(spec)
-    here = path.exists() and spec not in (DEMO, FEEDBACK)
+    here = path.exists() and spec not in OWN
     whole = str(path.resolve()) if here else spec
     title = Path(whole).name if here else spec
     name = "".join(char if char in _NAME else "-" for char in title.lower()).strip("-") or "examples"

@@ -1,7 +1,7 @@
 """What the jobs that judge many edits share: opening data, judge and Library, and what is judged."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -9,22 +9,55 @@ from typing import Any, Self, TypeVar
 
 from rewardharness.bulk.config import ExamplesConfig
 from rewardharness.bulk.samples import one_edit, read_samples
-from rewardharness.bulk.scoring import to_examples
 from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import write_json
 from rewardharness.judging.batches import Batch
-from rewardharness.judging.best_of import Method
+from rewardharness.judging.best_of import CandidateReward, CandidateSet, Method, candidate_rewards, examples_of
 from rewardharness.judging.interface import check_task
 from rewardharness.judging.job import JudgingJob
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.judging.subagent import model_judge
+from rewardharness.judgments import judgment_from_json
 from rewardharness.runs.job import Progress
 from rewardharness.runs.store import OUTCOME
-from rewardharness.schema import Json
+from rewardharness.schema import Example, Json
 from rewardharness.settings import Settings
+
+
+def to_examples(edits: Iterable[Example], method: Method | None) -> Iterator[Example]:
+    """Return the examples to judge.
+
+    Args:
+        edits: The edits, with any number of candidates.
+        method: How candidates are compared; None to judge each edit unchanged.
+    """
+    return iter(edits) if method is None else (item for edit in edits for item in examples_of(_set(edit), method))
+
+
+def all_rewards(
+    edits: Iterable[Example], method: Method, results: Mapping[str, Mapping[str, Any]], *, tag: str = ""
+) -> Iterator[tuple[Example, tuple[CandidateReward, ...]]]:
+    """Return every edit with the rewards of its candidates.
+
+    Args:
+        edits: The edits.
+        method: How candidates were compared.
+        results: Results of the run by id.
+        tag: Suffix of the ids, which distinguishes repeated judgments.
+    """
+    for edit in edits:
+        candidates = _set(edit)
+        lines = {item.id: results.get(item.id + tag) for item in examples_of(candidates, method)}
+        judged = {name: judgment_from_json(line, steps=False) for name, line in lines.items() if line is not None}
+        yield edit, candidate_rewards(candidates, method, judged)
+
+
+def _set(edit: Example) -> CandidateSet:
+    return CandidateSet(edit.id, edit.instruction, edit.source_image, edit.candidate_images, edit.references)
+
 
 R = TypeVar("R")
 
@@ -118,7 +151,7 @@ class EditsJob(JudgingJob[R]):
     def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
         """See `Job.preview`."""
         cost = self.cost(restart=restart, retry_failed=retry_failed)
-        return {"folder": str(self.folder), "data": self.dataset.name, **cost.to_json(self.limits)}
+        return {"folder": str(self.folder), "data": self.dataset.name, **cost.priced(self.limits)}
 
     def save_outcome(self, outcome: Mapping[str, Any]) -> None:
         """Write the decisions, without the numbers of judgments, for replays."""

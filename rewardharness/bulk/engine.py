@@ -310,7 +310,7 @@ class ShardsJob:
         stream, (_, left, retry) = self.worker.stream, self.plan(retry_failed=retry_failed)
         cost = self.cost(retry_failed=retry_failed)
         return {
-            **cost.to_json(self.limits),
+            **cost.priced(self.limits),
             "data": stream.name,
             "rows": stream.count,
             "parts": len(stream.parts),

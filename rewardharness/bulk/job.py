@@ -14,13 +14,11 @@ from rewardharness.bulk.config import (
     ScoreConfig,
 )
 from rewardharness.bulk.copies import check_copies, copy_best
-from rewardharness.bulk.edits_job import EditsJob, read_edits, read_examples
-from rewardharness.bulk.filtering import Rules, count, decide_all
+from rewardharness.bulk.edits_job import EditsJob, all_rewards, read_edits, read_examples
+from rewardharness.bulk.filtering import Rules, count, decide_all, write_decisions
 from rewardharness.bulk.pairs import PairRules
 from rewardharness.bulk.preference_data import DataRules, build, check_folder, repeated_scores, without_duplicates
 from rewardharness.bulk.samples import is_samples, one_by_one
-from rewardharness.bulk.scoring import all_rewards
-from rewardharness.bulk.table import write_decisions
 from rewardharness.data.export import push_dataset
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
@@ -28,14 +26,14 @@ from rewardharness.files import content_id, write_text
 from rewardharness.garbage import collection_paused
 from rewardharness.judging.best_of import CandidateReward, Method, best
 from rewardharness.judging.report import make_report, report_json
-from rewardharness.judgments import BRIEF, judgment_from_json
+from rewardharness.judgments import judgment_from_json
 from rewardharness.library.evolved import caution, data_digests
 from rewardharness.runs.job import Progress
 from rewardharness.runs.results import Results
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Agreement, Example, Json, Judgment
 from rewardharness.settings import Settings
-from rewardharness.tracking.numbers import score_numbers
+from rewardharness.tracking.run import score_numbers
 
 _PAIRS_OUTCOME = ("rules", "edits", "candidates", "candidates_judged", "pairs", "dropped", "duplicates_left_out")
 
@@ -94,17 +92,7 @@ class ScoreJob(EditsJob[ScoreResult]):
 
     @collection_paused()
     def _judged(self, results: Results) -> list[tuple[Example, Judgment]]:
-        def judged(name: str) -> Judgment:
-            line = results.fields(name, BRIEF)
-            return judgment_from_json(line if "failure" in line else results[name], steps=False, reasons=False)
-
-        return [(example, judged(example.id)) for example in self.dataset.examples]
-
-    def to_json(self, result: ScoreResult) -> Json:
-        """Return the JSON form of the result."""
-        also = {"skipped_rows": self.dataset.skipped_json(), "results": str(result.results)}
-        evolved_on = {"evolved_on": True} if self.caution else {}
-        return {**report_json(result.report), **also, **self.opened.identity.to_json(), **evolved_on}
+        return [(example, results.judgment(example.id)) for example in self.dataset.examples]
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
+from rewardharness.bulk.edits_job import all_rewards
 from rewardharness.bulk.pairs import Pair, PairRules, Repeated, pair_up
-from rewardharness.bulk.scoring import all_rewards
-from rewardharness.data.encoded import original_bytes
 from rewardharness.data.export import Kind, write_parquet
 from rewardharness.data.source import Dataset, split
+from rewardharness.data.tables import original_bytes
 from rewardharness.errors import DataError
 from rewardharness.schema import Example, Json
 

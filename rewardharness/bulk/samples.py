@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rewardharness.data.bad_rows import SKIP, BadRow, BadRowError, settle
-from rewardharness.data.cells import sources_of
-from rewardharness.data.columns import complete
+from rewardharness.data.cells import SKIP, BadRow, BadRowError, settle, sources_of
+from rewardharness.data.columns import SINGLE, complete
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.hf_datasets import TABLES
 from rewardharness.data.opening import open_data, parse_spec
@@ -36,8 +35,6 @@ OWN_TABLES = ("candidates.jsonl", "groups.jsonl")
 INSTRUCTION = "instruction.txt"
 SOURCE = "source"
 REFERENCES = tuple(f"reference_{number}" for number in range(2, SOURCES + 1))
-SINGLE = ("edited", "edited_image", "output_image", "output", "candidate", "edit", "result", "image")
-"""Names of columns with a single candidate."""
 RUN = "run"
 
 

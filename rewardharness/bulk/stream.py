@@ -14,13 +14,12 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from rewardharness.data.bad_rows import BadRowError
-from rewardharness.data.encoded import extension, image_content
+from rewardharness.data.cells import BadRowError
 from rewardharness.data.fields import ExampleReader, FieldMap
 from rewardharness.data.folder import BaseFolder, row_example
 from rewardharness.data.hf_datasets import parquet_rows
 from rewardharness.data.row_store import plain_row
-from rewardharness.data.tables import Shape, is_inside, lines_from
+from rewardharness.data.tables import Shape, extension, image_content, is_inside, lines_from
 from rewardharness.data.webdataset import TarSamples, read_samples
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, sha256

@@ -7,9 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rewardharness.bulk.samples import SINGLE
 from rewardharness.bulk.stream import Format, Part, Stream, dataset_access
-from rewardharness.data.columns import complete
+from rewardharness.data.columns import SINGLE, complete
 from rewardharness.data.fields import FieldMap, check_columns, holds_text
 from rewardharness.data.hf_datasets import parquet_groups, parquet_rows
 from rewardharness.data.opening import open_data, parse_spec

@@ -7,13 +7,22 @@ from cyclopts import Parameter
 
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli import output
-from rewardharness.cli.benchmark_reports import compare, list_tasks, print_result, ratings, report, show, votes
+from rewardharness.cli.benchmark_reports import (
+    compare,
+    leaderboard,
+    list_tasks,
+    print_result,
+    publish,
+    ratings,
+    report,
+    show,
+    votes,
+)
 from rewardharness.cli.command import make_app
-from rewardharness.cli.examples import note_same_name
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.reproduce import reproduce
-from rewardharness.cli.run import View, run_job, run_remotely
+from rewardharness.cli.run import View, note_same_name, run_job, run_remotely
 from rewardharness.errors import DataError
 from rewardharness.jobs import open_job
 from rewardharness.judging.config import JudgeConfig
@@ -32,7 +41,7 @@ app = make_app(
     {"Judge": JudgeConfig, "Budget": BudgetConfig, "Run": (RunOptions, RemoteConfig)},
     job="benchmark",
 )
-for command in (list_tasks, show, report, compare, votes, ratings, reproduce):
+for command in (list_tasks, show, report, compare, publish, leaderboard, votes, ratings, reproduce):
     app.command(command, name="list" if command is list_tasks else None)
 
 

@@ -20,20 +20,23 @@ MOST_FLIPS = 10
 
 
 def list_tasks(*, json: bool = False) -> int:
-    """List the built-in tasks.
+    """List the built-in tasks, and the benchmarks of editors.
 
     Args:
         json: Print one JSON object.
     """
     from rewardharness.benchmark.task import list_tasks
+    from rewardharness.editors.benchmark import list_benchmarks
 
-    tasks = list_tasks()
+    tasks, benchmarks = list_tasks(), list_benchmarks()
     if json:
-        output.emit({"tasks": to_json(tasks)})
+        output.emit({"tasks": to_json(tasks), "editors": to_json(benchmarks)})
         return 0
     made = {task.name: "generated" if task.data.examples else "local copy" for task in tasks}
     rows = [(task.name, task.title, ", ".join(task.protocols), task.data.hub or made[task.name]) for task in tasks]
     output.table(("task", "title", "protocols", "data"), rows)
+    editors = [(each.name, each.title, each.profile, each.hub or "local copy") for each in benchmarks]
+    output.table(("for rh arena", "title", "judge", "data"), editors, title="Benchmarks of editors")
     output.say("Labeled data can be used as well: a folder, a table, org/name on the Hub, or a task file (.yaml).")
     return 0
 
@@ -125,7 +128,7 @@ def print_result(result: "BenchmarkResult", folder: Path, *, as_json: bool) -> N
 
 
 def compare(first: Path, second: Path, /, *, json: bool = False) -> int:
-    """Compare two runs of one task: exact McNemar test, bootstrap interval of the gain, and changed answers.
+    """Compare two runs of one task: exact McNemar test, Newcombe's interval of the gain, and changed answers.
 
     Args:
         first: Name or run folder of the reference.
@@ -151,6 +154,77 @@ def compare(first: Path, second: Path, /, *, json: bool = False) -> int:
             output.say(f"{'+' if flip.better else '-'} {flip.id}: {instruction} | {answers}")
         if len(part.flips) > MOST_FLIPS:
             output.say(f"{part.part}: {len(part.flips) - MOST_FLIPS} more; --json has all.")
+    return 0
+
+
+def publish(
+    run: Path,
+    repo: str,
+    /,
+    *,
+    private: bool = False,
+    create_pr: Annotated[bool, Parameter(name="--create-pr")] = False,
+    dry_run: bool = False,
+    json: bool = False,
+) -> int:
+    """Publish the numbers of a run in a leaderboard, a dataset on the Hub, which is created if it does not exist.
+
+    Args:
+        run: Name or folder of a run.
+        repo: The dataset, as org/name; or model:org/name for .eval_results of the judge's model or Library, which the
+            Hub shows if the judged dataset is registered as a benchmark.
+        private: Create it as a private dataset.
+        create_pr: Open a pull request in a model repository.
+        dry_run: Print the rows, and publish nothing.
+        json: Print one JSON object.
+    """
+    from rewardharness.benchmark.hub_results import PREFIX, eval_results, publish_eval_results, yaml_of
+    from rewardharness.benchmark.leaderboard import leaderboard_section, publish, rows_of
+    from rewardharness.benchmark.result import read_result
+    from rewardharness.library.hub import usual_access
+    from rewardharness.runs.store import run_named
+    from rewardharness.settings import Settings
+
+    settings = Settings.from_env()
+    result, access = read_result(run_named(run, settings.home)), usual_access(settings)
+    if repo.startswith(PREFIX):
+        entries, task = eval_results(result, access), result.task.name
+        page = "" if dry_run else publish_eval_results(entries, task, repo, access, create_pr=create_pr)
+        if json:
+            output.emit({"entries": entries, "page": page})
+        else:
+            output.say(yaml_of(entries) + (f"Published: {page}" if page else "Dry run: nothing was published."))
+        return 0
+    rows = rows_of(result)
+    page = "" if dry_run else publish(rows, repo, access, private=private)
+    if json:
+        output.emit({"rows": to_json(rows), "page": page})
+        return 0
+    print_section(leaderboard_section(rows))
+    output.say(f"{output.count(len(rows), 'row')} published: {page}" if page else "Dry run: nothing was published.")
+    return 0
+
+
+def leaderboard(repo: str, /, *, task: str | None = None, json: bool = False) -> int:
+    """Show a leaderboard.
+
+    Args:
+        repo: A dataset that `rh benchmark publish` made, as org/name.
+        task: Show this task only.
+        json: Print one JSON object.
+    """
+    from rewardharness.benchmark.leaderboard import leaderboard_section, read_leaderboard
+    from rewardharness.library.hub import usual_access
+    from rewardharness.settings import Settings
+
+    board = read_leaderboard(repo, usual_access(Settings.from_env()))
+    rows = [row for row in board.rows if task in (None, row.task)]
+    if json:
+        output.emit({"repo": repo, "rows": to_json(rows), "skipped": board.skipped})
+        return 0
+    print_section(leaderboard_section(rows))
+    if board.skipped:
+        output.note(f"{output.count(board.skipped, 'file')} could not be read.")
     return 0
 
 
@@ -190,10 +264,11 @@ def _print_votes(report_: "VoteReport") -> None:
 
 def _of_all(share: "Share") -> str:
     """Return a share in percent with two decimals, as in the published table."""
-    if share.of_all is None or share.of_all_interval is None:
+    if share.of_all is None:
         return "-"
-    low, high = share.of_all_interval
-    return f"{100 * share.of_all:.2f} [{100 * low:.1f}, {100 * high:.1f}] of {share.n}"
+    bounds = share.of_all_interval
+    interval = "" if bounds is None else f" [{100 * bounds[0]:.1f}, {100 * bounds[1]:.1f}]"
+    return f"{100 * share.of_all:.2f}{interval} of {share.n}"
 
 
 def ratings(folder: Path, /, *, json: bool = False) -> int:

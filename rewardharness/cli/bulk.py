@@ -11,10 +11,9 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import DatasetOutput, FilterConfig, PreferencePairsConfig, RankConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
-from rewardharness.cli.examples import note_same_name
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.run import View, run_job
+from rewardharness.cli.run import View, note_same_name, run_job
 from rewardharness.data.config import DataConfig
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import HERE, ClusterConfig

@@ -32,11 +32,14 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "score": Command("score", "Judge", "judge one edit or a dataset"),
+    "judges": Command("judges", "Judge", "list and fetch profiles of published reward models"),
     "serve": Command("serve", "Judge", "serve rewards over HTTP; serve a model with vLLM"),
     "evolve": Command("evolve", "Evolve", "evolve a Library from preferences"),
     "library": Command("library", "Evolve", "create, show, check and compare Libraries"),
     "runs": Command("runs", "Evolve", "list, show, follow, stop, replay and compare runs"),
     "benchmark": Command("benchmark", "Evaluate", "measure agreement with people; compare; reproduce the paper"),
+    "arena": Command("arena", "Evaluate", "find out which editor people would prefer on your data"),
+    "refine": Command("refine", "Judge", "improve one edit: generate, judge, criticize, try again"),
     "data": Command("data", "Evaluate", "show, generate, filter, pair and rank datasets"),
     "release": Command("release", "Train", "pin judge and Library in a file; verify, deploy and roll back"),
     "lineage": Command("lineage", "Train", "provenance records of trainings and evals"),
@@ -158,9 +161,7 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
 
     def located(name: str, value: Any) -> Any:
         if isinstance(value, str | tuple) and name in MODEL_OPTIONS:
-            from rewardharness.models.open import read_endpoints
-
-            return read_endpoints(value) if isinstance(value, str) else tuple(map(read_endpoints, value))
+            return _located(value) if isinstance(value, str) else tuple(map(_located, value))
         found = {field: getattr(value, field, None) for field in MODEL_OPTIONS} if is_dataclass(value) else {}
         changes = {field: new for field, spec in found.items() if (new := located(field, spec)) != spec}
         return replace(value, **changes) if changes else value
@@ -168,6 +169,15 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
     command, bound, _ = load_app(name).parse_args(words, exit_on_error=False, print_error=False)
     kwargs = {option: located(option, value) for option, value in bound.kwargs.items()}
     return command, tuple(located("", value) for value in bound.args), kwargs
+
+
+def _located(spec: str) -> str:
+    """Replace a file of endpoints in a specification by its URLs."""
+    from rewardharness.judging.config import split_options
+    from rewardharness.models.open import read_endpoints
+
+    bare = split_options(spec)[0]
+    return read_endpoints(bare) + spec.removeprefix(bare)
 
 
 def within(name: str, allowed: Range) -> Any:
@@ -235,17 +245,29 @@ def options_from_file(job: str, app: "App", commands: tuple[str, ...], arguments
     """
     from cyclopts.config import Dict
 
+    from rewardharness.judging.config import with_options
+
+    listed = arguments.get("--judges", None)
+    tokens = [] if listed is None else listed.tokens
+    for token in tuple(tokens):
+        if token.value.endswith(_LISTS) and Path(token.value).is_file():
+            judges = _read_config(token.value, job)[0].get("judges") or [{}]
+            place = tokens.index(token)
+            tokens[place : place + 1] = [token.evolve(value=judge) for judge in map(with_options, judges)]
     named = arguments.get("--config", None)
     if named is None or not named.tokens:
         return
     file = named.tokens[0].value
     options, of_run = _read_config(file, job)
+    if "judges" in options:
+        options["judges"] = [*map(with_options, options["judges"])]
     given = {argument.name.lstrip("-").replace("-", "_") for argument in arguments if argument.tokens}
     if of_run:
         options = _checked(options, job, file, given)
     Dict(options, source=file, use_commands_as_keys=False)(app, commands, arguments)
 
 
+_LISTS = (".yaml", ".yml", ".json")
 MAX_OPTIONS = 1 << 20
 """Maximum size of a file of options, in bytes."""
 
@@ -262,8 +284,7 @@ def _checked(options: dict[str, Any], job: str, file: str, given: Collection[str
     Raises:
         InputError: If data would go to what the file names, and that is not confirmed.
     """
-    from rewardharness.cli.confirm import confirm_sending
-    from rewardharness.cli.options import RunOptions
+    from rewardharness.cli.options import RunOptions, confirm_sending
     from rewardharness.codec import WRITES, named
     from rewardharness.jobs import JOBS
     from rewardharness.settings import Settings

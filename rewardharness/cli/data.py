@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from rewardharness.cli import bulk, output
 from rewardharness.cli.command import make_app, within
-from rewardharness.cli.examples import open_described
+from rewardharness.cli.run import open_described
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import shell, shown
 from rewardharness.ranges import Range, check_ranges
@@ -62,7 +62,7 @@ def demo(
     force: bool = False,
     json: bool = False,
     quiet: bool = False,
-) -> int:
+) -> None:
     """Generate a dataset with known labels: correct, wrong, excessive, incomplete and defective edits.
 
     Example: `rh data demo pairs`
@@ -77,7 +77,7 @@ def demo(
         quiet: Print no progress.
     """
     from rewardharness.data.folder import read_folder
-    from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK
+    from rewardharness.data.opening import OWN
     from rewardharness.demo.dataset import make_demo
 
     drawn = 0
@@ -100,12 +100,11 @@ def demo(
         already = "" if drawn else " The dataset exists, complete and unchanged; nothing was generated."
         output.say(f"{len(dataset.examples)} examples in {folder}.{already}")
         place = str(folder)
-        output.say(shell("Next: rh score {}", f"./{place}" if place in {DEMO, ATTACKS, FEEDBACK} else place))
-    return 0
+        output.say(shell("Next: rh score {}", f"./{place}" if place in OWN else place))
 
 
 @app.command
-def show(config: ShowConfig) -> int:
+def show(config: ShowConfig) -> None:
     """Show a dataset: counts, labels, warnings, and its split for an evolution.
 
     Example: `rh data show demo`
@@ -122,7 +121,6 @@ def show(config: ShowConfig) -> int:
         output.emit(summary)
     else:
         _print(summary, _counts(examples))
-    return 0
 
 
 @app.command
@@ -136,7 +134,7 @@ def forget(
     history: bool = False,
     dry_run: bool = False,
     json: bool = False,
-) -> int:
+) -> None:
     """Delete votes from a dataset that the app stores feedback in, with images that no other vote is about.
 
     Example: `rh data forget me/preferences --vote 5f2c90a1b7d4e683f0a1b2c3 --dry-run`
@@ -165,7 +163,6 @@ def forget(
     output.show(
         json, {"repo": repo, **{name: getattr(forgotten, name) for name in ("votes", "images", "commit")}}, text
     )
-    return 0
 
 
 def _described(opened: "OpenedData") -> dict[str, Any]:

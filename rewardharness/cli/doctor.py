@@ -121,7 +121,7 @@ def _library(settings: Settings) -> Iterator[InstallationCheck]:
 
 def _encoders(download: bool) -> Iterator[InstallationCheck]:
     """Report whether the encoders of learned measures are named and on this machine."""
-    from rewardharness.measure.encoders import VARIABLES, encoder, missing_package, named_encoder
+    from rewardharness.measure.encoders import DEFAULTS, VARIABLES, encoder, missing_package, named_encoder
     from rewardharness.measure.learned import ROLES
 
     for role, variable in VARIABLES.items():
@@ -129,7 +129,8 @@ def _encoders(download: bool) -> Iterator[InstallationCheck]:
         try:
             files = named_encoder(role)
             if files is None:
-                yield InstallationCheck(variable, "missing", f"not set, {purpose} (optional)")
+                step = f"{variable}=default names an encoder of {DEFAULTS[role][1]}." if role in DEFAULTS else ""
+                yield InstallationCheck(variable, "missing", f"not set, {purpose} (optional)", step)
             elif package := missing_package():
                 raise MissingPackageError(package, "learned", "learned measures")
             elif download or files.folder is not None or files.local():
@@ -145,7 +146,7 @@ def _encoders(download: bool) -> Iterator[InstallationCheck]:
 def _local_servers() -> Iterator[InstallationCheck]:
     """Report the model servers on this computer, and how to judge with them."""
     from rewardharness.errors import shown
-    from rewardharness.models.local import PORTS, find_local_servers
+    from rewardharness.models.probe import PORTS, find_local_servers
 
     found = find_local_servers()
     if not found:

@@ -14,9 +14,10 @@ from rewardharness.cli.progress import counter
 from rewardharness.cli.run import View, executor_of, open_job, run_job, run_remotely
 from rewardharness.codec import to_json
 from rewardharness.data.config import DataConfig
+from rewardharness.errors import shell
 from rewardharness.evolution.config import EvolveConfig, SearchBudgetConfig
 from rewardharness.judging.config import JudgeConfig
-from rewardharness.library.opening import THIN
+from rewardharness.library.opening import THINNED
 from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
@@ -71,7 +72,7 @@ def evolve(
 
 def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settings, where: RemoteConfig) -> int:
     """Print what evolution would bring on the data. Returns the exit status."""
-    from rewardharness.evolution.check import check
+    from rewardharness.evolution.diagnosis import check
 
     job = cast("EvolutionJob", open_job(config, options, settings, VIEW))
     with executor_of(config, where) as executor:
@@ -108,12 +109,12 @@ class EvolveView(View):
             f"{plan.dataset.name}: {len(pool)} training examples, {len(audit)} held out for the test at the end. "
             f"Judge {plan.judge.name}; Orchestrator {plan.orchestrator.name}; schedule {plan.schedule.name}."
         )
-        if job.config and job.config.library == THIN:
+        if job.config and (whole := THINNED.get(job.config.library or "")):
             output.note(
-                f"Starts from {THIN}, half of the built-in criteria; --library builtin starts from all of them."
+                f"Starts from {job.config.library}, half of the built-in criteria; --library {whole} has all of them."
             )
         output.note(f"Run folder: {job.folder}{' (resumed)' if resumed else ''}")
-        output.note(plan.estimate.words)
+        output.note(plan.estimate.words(job.seconds))
         if not _is_builtin(job):
             output.note(f"Requests to the Orchestrator {plan.orchestrator.name} are not included.")
 
@@ -152,6 +153,11 @@ def show_report(report: "EvolutionReport", folder: Path, *, as_json: bool = Fals
         return
     print_report(report_sections(report))
     print_places(folder)
+    if report.library.final_id != report.library.start_id:
+        library = (folder / "library").absolute()
+        output.say(shell("Open the app with it: RH_LIBRARY={} rh app --open", library))
+        output.say(shell("Publish it: rh push-library {} --repo your-name/your-library", library))
+        output.say(shell("Compare it on a benchmark: rh benchmark other_pairs/ --library {}", library))
 
 
 def print_places(folder: Path) -> None:

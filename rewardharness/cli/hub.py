@@ -1,4 +1,4 @@
-"""`rh push-library` and `rh pull-library`."""
+"""`rh push-library`, `rh pull-library`, `rh library search` and `rh library versions`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from rewardharness.cli import output
-from rewardharness.cli.command import UsageError, make_app
+from rewardharness.cli.command import UsageError, make_app, within
 from rewardharness.errors import InputError, shell
+from rewardharness.ranges import Range
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.library.card import Facts
-    from rewardharness.library.hub import Pushed
+    from rewardharness.library.hub import ListedLibrary, Pushed
+
 
 OutputFolder = Annotated[Path | None, Parameter(name=("--to", "--output", "-o"))]
 
@@ -35,7 +37,7 @@ def push(
     dry_run: bool = False,
     verbose: bool = False,
     json: bool = False,
-) -> int:
+) -> None:
     """Publish a Library folder on the Hub: one commit on the pulled revision, a card and a version tag.
 
     The same command repairs an interrupted push.
@@ -66,11 +68,10 @@ def push(
         output.emit(pushed_json(done, **identity, tagged=done.tagged, pull_request=done.pr_url))
     else:
         _show_pushed(done, verbose)
-    return 0
 
 
 @pull_app.default
-def pull(repo: str, /, *, revision: str | None = None, to: OutputFolder = None, json: bool = False) -> int:
+def pull(repo: str, /, *, revision: str | None = None, to: OutputFolder = None, json: bool = False) -> None:
     """Download a Library from the Hub into a folder. A later push of the folder builds on the downloaded revision.
 
     Example: `rh pull-library me/my-library --revision v0.3.0`
@@ -100,7 +101,7 @@ def pull(repo: str, /, *, revision: str | None = None, to: OutputFolder = None, 
     if json:
         value = {"repo": repo, "commit": pulled.commit, "version": pulled.version, "library_id": library.id}
         output.emit({**value, "offline": pulled.offline, "folder": str(to), "notes": list(pulled.notes)})
-        return 0
+        return
     version = f"{pulled.version}, " if pulled.version else ""
     output.say(f"{repo}: {version}commit {pulled.commit}{' (offline, from the cache)' if pulled.offline else ''}")
     output.say(f"{len(library.skills)} Skills, {len(library.tools)} Tools. Library id {library.id}")
@@ -111,7 +112,6 @@ def pull(repo: str, /, *, revision: str | None = None, to: OutputFolder = None, 
         output.say("No entry has changed." if diff.is_empty else "Read the changed entries before use.")
     read = shell("rh library show {}", to)
     output.say(f"Written to {to}. It is text by other people; read it with: {read}")
-    return 0
 
 
 def measured_facts(folder: Path) -> "tuple[Facts, ...]":
@@ -154,3 +154,78 @@ def _show_pushed(done: "Pushed", verbose: bool) -> None:
     else:
         output.say(f"{done.repo} {done.version} is commit {done.commit}. Library id {done.library_id}")
         output.say(shell("Use it: rh score --library {} ...", f"{done.repo}@{done.version}"))
+
+
+def search(
+    query: str = "",
+    /,
+    *,
+    author: str = "",
+    sort: Literal["updated", "likes", "downloads"] = "updated",
+    limit: Annotated[int, within("limit", Range(1, 100))] = 20,
+    json: bool = False,
+) -> None:
+    """Search Libraries on the Hub. Results are those that their cards claim.
+
+    Example: `rh library search lighting --sort likes`
+
+    Args:
+        query: Text in the name.
+        author: User or organization.
+        sort: Order of the list.
+        limit: Maximum number of Libraries.
+        json: Print one JSON object.
+    """
+    from rewardharness.codec import to_json
+    from rewardharness.library.hub import search_libraries, usual_access
+
+    order: Any = {"updated": "last_modified"}.get(sort, sort)
+    access = usual_access(Settings.from_env())
+    libraries = search_libraries(query, author=author, order=order, limit=limit, access=access)
+    if json:
+        rows = [{**to_json(row), "updated": row.updated and row.updated.isoformat()} for row in libraries]
+        output.emit({"query": query, "libraries": rows})
+    elif not libraries:
+        output.say("No Library was found. Publish one: rh push-library FOLDER --repo ORG/NAME")
+    else:
+        head = ("library", "accuracy (claimed)", "worst exploit", "likes", "updated", "license")
+        output.table(head, [_listed(library) for library in libraries])
+        output.say(shell("Next: rh library show {}", libraries[0].spec))
+
+
+def _listed(library: "ListedLibrary") -> tuple[str, ...]:
+    result, claimed = library.result, "-"
+    if result is not None:
+        interval = f" [{result.low:.2f}, {result.high:.2f}]" if result.low is not None else ""
+        claimed = f"{result.accuracy:.2f}{interval}, n {result.n}{', evolved on it' if result.evolved_on else ''}"
+    reward = "-" if library.exploit_reward is None else f"{library.exploit_reward:.2f}"
+    date = library.updated.strftime("%Y-%m-%d") if library.updated else "-"
+    return library.spec, claimed, reward, str(library.likes), date, library.license or "-"
+
+
+def versions(repo: str, /, *, json: bool = False) -> None:
+    """List the versions of a Library on the Hub, newest first.
+
+    Example: `rh library versions me/my-library`
+
+    Args:
+        repo: Repository, as ORG/NAME.
+        json: Print one JSON object.
+    """
+    from rewardharness.library.hub import usual_access
+    from rewardharness.library.hub import versions as list_versions
+
+    listed = list_versions(repo, access=usual_access(Settings.from_env()))
+    if json:
+        rows = [
+            {"version": version.tag, "commit": version.commit, "date": version.date and version.date.isoformat()}
+            | {"message": version.message}
+            for version in listed
+        ]
+        output.emit({"repo": repo, "versions": rows})
+    elif not listed:
+        output.say(f"{repo} has no versions yet.")
+    else:
+        dates = [version.date.strftime("%Y-%m-%d %H:%M") if version.date else "-" for version in listed]
+        cells = [(row.tag, row.commit[:12], date, row.message) for row, date in zip(listed, dates, strict=True)]
+        output.table(("version", "commit", "date", "message"), cells)

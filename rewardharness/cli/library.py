@@ -26,10 +26,8 @@ app = make_app(
     "library",
     "Create, show, check and compare Libraries. A LIBRARY is a folder, `builtin`, or ORG/NAME[@REVISION] on the Hub.",
 )
-app.command("rewardharness.cli.library_hub:search", name="search", help="Find Libraries on the Hugging Face Hub.")
-app.command(
-    "rewardharness.cli.library_hub:versions", name="versions", help="List the versions of a Library on the Hub."
-)
+app.command("rewardharness.cli.hub:search", name="search", help="Find Libraries on the Hugging Face Hub.")
+app.command("rewardharness.cli.hub:versions", name="versions", help="List the versions of a Library on the Hub.")
 
 
 @app.command
@@ -40,7 +38,7 @@ def show(
     entry: str | None = None,
     for_: Annotated[str | None, Parameter(name="--for")] = None,
     json: bool = False,
-) -> int:
+) -> None:
     """List the entries of a Library, show one of them, or show which apply to an instruction.
 
     Example: `rh library show builtin --for "make the car red"`
@@ -59,14 +57,14 @@ def show(
         if chosen is None:
             raise InputError(f"The Library has no entry {entry!r}.", next_step="List them with: rh library show")
         _show_entry(chosen, json)
-        return 0
+        return
     from rewardharness.judging.router import left_to_model, route
 
     routed = route(opened, for_) if for_ else None
     reasons = {reason.name: reason.reason for reason in routed.reasons} if routed else None
     if json:
         output.emit({"id": opened.id, "entries": [_entry_json(item, reasons) for item in opened.entries]})
-        return 0
+        return
     listed = [item for item in opened.entries if reasons is None or item.name in reasons]
     rows = []
     for item in listed:
@@ -77,7 +75,6 @@ def show(
         counts = f"{len(listed)} of {len(opened)} entries would be consulted."
         output.say(f"{counts} {left_to_model(routed, opened)}".rstrip())
     output.say(f"{entry_counts(opened)}. Library id {opened.id}")
-    return 0
 
 
 @app.command
@@ -114,7 +111,7 @@ def check(library: str, /, *, data: str | None = None, strict: bool = False, jso
 
 
 @app.command
-def diff(before: str, after: str, /, *, json: bool = False) -> int:
+def diff(before: str, after: str, /, *, json: bool = False) -> None:
     """Show the changes from one Library to another.
 
     Example: `rh library diff builtin my-library`
@@ -124,20 +121,19 @@ def diff(before: str, after: str, /, *, json: bool = False) -> int:
         after: A Library.
         json: Print one JSON object.
     """
-    from rewardharness.library.diff import diff_libraries
+    from rewardharness.library.diff import diff_json, diff_libraries
     from rewardharness.library.opening import open_library
 
     changes = diff_libraries(open_library(before), open_library(after))
     if json:
-        output.emit(changes.to_json())
-        return 0
+        output.emit(diff_json(changes))
+        return
     if changes.is_empty:
         output.say("The Libraries are equal.")
     for sign, entry in changes.signed:
         if sign != "~":
             output.say(f"{sign} {entry.kind} {entry.name}: {entry.description}")
     _print_changes(changes)
-    return 0
 
 
 def _print_changes(changes: "LibraryDiff") -> None:
@@ -148,7 +144,7 @@ def _print_changes(changes: "LibraryDiff") -> None:
 
 
 @app.command
-def triggers(library: str, /, *, write: bool = False, output_folder: OutputFolder = None, json: bool = False) -> int:
+def triggers(library: str, /, *, write: bool = False, output_folder: OutputFolder = None, json: bool = False) -> None:
     """Propose triggers for the entries of a Library that have none, from their words, and show them as a diff.
 
     Example: `rh library triggers my-library --write`
@@ -159,7 +155,7 @@ def triggers(library: str, /, *, write: bool = False, output_folder: OutputFolde
         output_folder: Save the Library with the proposal in this folder.
         json: Print one JSON object.
     """
-    from rewardharness.library.diff import diff_libraries
+    from rewardharness.library.diff import diff_json, diff_libraries
     from rewardharness.library.new import with_triggers
     from rewardharness.library.opening import open_library
 
@@ -172,15 +168,14 @@ def triggers(library: str, /, *, write: bool = False, output_folder: OutputFolde
         after.save(target)
     changes = diff_libraries(before, after)
     if json:
-        output.emit({**changes.to_json(), "written": None if target is None else str(target)})
-        return 0
+        output.emit({**diff_json(changes), "written": None if target is None else str(target)})
+        return
     _print_changes(changes)
     if changes.is_empty:
         output.say("All entries have triggers.")
     else:
         step = f"Written to {target}." if target else "Nothing was written: check the words, then add --write or -o."
         output.say(f"{output.count(len(changes.changed), 'entry')} without triggers. {step}")
-    return 0
 
 
 @app.command
@@ -196,7 +191,7 @@ def new(
     description: str | None = None,
     triggers: str = "",
     measure: str | None = None,
-) -> int:
+) -> None:
     """Create a Library in a new folder, or add an entry from a template to the Library in the folder.
 
     Example: `rh library new my-library --skill lighting --description "Light and shadows of the edit"`
@@ -209,23 +204,23 @@ def new(
         skill: Name of a Skill to add.
         tool: Name of a Tool to add.
         description: Purpose of the new entry, and when it applies.
-        triggers: When the new entry applies: words, phrases, /regular expressions/.
+        triggers: When the new entry applies: words, phrases, /regular expressions/, kind: KIND.
         measure: Measure of the new Tool (default: the Tool is a prompt).
     """
     from rewardharness.library.new import new_entry, new_library
-    from rewardharness.library.opening import open_library, without_every_second_criterion
+    from rewardharness.library.opening import open_library, without_half_of_the_criteria
     from rewardharness.library.store import EMPTY, Library
 
     kind: Literal["skill", "tool"] = "tool" if tool else "skill"
     added = tool or skill
     if not added:
         start = open_library(copy) if copy else EMPTY
-        start = without_every_second_criterion(start) if thin else start
+        start = without_half_of_the_criteria(start) if thin else start
         # A folder is often called `my_library`; the name of a Library has hyphens.
         library = new_library(folder, name or folder.resolve().name.lower().replace("_", "-"), start)
         output.say(f"Created {folder}, a Library with {output.count(len(library), 'entry')}.")
         output.say(shell("Next: rh library new {} --skill NAME --description TEXT", folder))
-        return 0
+        return
     if not description:
         raise InputError(f"The new entry {added!r} needs a description.", next_step="Add --description TEXT.")
     library = new_entry(Library.load(folder), kind, added, description=description, triggers=triggers, measure=measure)
@@ -234,11 +229,10 @@ def new(
     assert entry is not None
     output.say(f"Added the {kind} {added}. Edit {folder / entry.path}")
     output.say(shell("Next: rh library check {}", folder))
-    return 0
 
 
 @app.command
-def add(entry: Path, /) -> int:
+def add(entry: Path, /) -> None:
     """Register a Skill or Tool that was written by hand.
 
     Example: `rh library add my-library/color-check`
@@ -253,11 +247,10 @@ def add(entry: Path, /) -> int:
     library.save(folder)
     next_step = shell("rh library check {}", folder)
     output.say(f"Added {name} to {folder}, a Library with {entry_counts(library)}.\nNext: {next_step}")
-    return 0
 
 
 @app.command
-def remove(entry: Path, /) -> int:
+def remove(entry: Path, /) -> None:
     """Remove a Skill or Tool and its folder from a Library.
 
     Example: `rh library remove my-library/color-check`
@@ -271,7 +264,6 @@ def remove(entry: Path, /) -> int:
     library = Library.load(folder).apply(RemoveEntry(name))
     library.save(folder)
     output.say(f"Removed {name} from {folder}, a Library with {entry_counts(library)}.")
-    return 0
 
 
 def _entry_place(spec: Path) -> tuple[Path, str]:
@@ -289,7 +281,7 @@ def _entry_place(spec: Path) -> tuple[Path, str]:
 
 
 @app.command
-def card(folder: Path, /, *, repo: str | None = None) -> int:
+def card(folder: Path, /, *, repo: str | None = None) -> None:
     """Print the card of a Library folder as a push would write it. Works offline.
 
     Example: `rh library card my-library`
@@ -308,10 +300,9 @@ def card(folder: Path, /, *, repo: str | None = None) -> int:
     published = config.library_id == draft.library.id and draft.origin is not None and draft.origin.repo == repo
     if published and draft.card is not None:
         output.say(draft.card.rstrip())  # as pushed; the folder has no record of the version before
-        return 0
+        return
     about = CardSubject(draft.library, repo, facts=measured_facts(folder) or known_facts(config, draft.library))
     output.say(make_card(about, draft.card or "").rstrip())
-    return 0
 
 
 @app.command

@@ -14,8 +14,7 @@ from rewardharness.codec import to_json
 from rewardharness.errors import InputError
 from rewardharness.library.opening import open_library
 from rewardharness.lineage import records
-from rewardharness.lineage.curves import read_curve
-from rewardharness.lineage.named_files import read_release
+from rewardharness.lineage.named_files import read_curve, read_release
 from rewardharness.lineage.records import BenchmarkRef, Items, NamedRevision
 from rewardharness.lineage.reports import ReportFacts, read_report
 from rewardharness.lineage.store import Lineage

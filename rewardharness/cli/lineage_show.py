@@ -93,7 +93,7 @@ def compare(
     different_judges: bool = False,
     dry_run: bool = False,
     common: Common = COMMON,
-) -> int:
+) -> None:
     """Compare two evals metric by metric, and record the comparison.
 
     Args:
@@ -111,7 +111,7 @@ def compare(
     if common.json:
         ids = {"id": record.id if record else None, "name": record.name if record else None}
         output.emit({**to_json(comparison), **ids})
-        return 0
+        return
     output.say(f"{one.title} and {other.title}")
     rows = []
     for metric in comparison.metrics:
@@ -125,7 +125,6 @@ def compare(
         output.say("Different judges measured the evals; the difference may be due to the judges.")
     if record is not None:
         output.say(f"Recorded {record.title}, {record.id}")
-    return 0
 
 
 def check(

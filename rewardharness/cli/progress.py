@@ -48,6 +48,7 @@ def event_printer(quiet: bool = False) -> "Callable[[Event], None]":
 def event_line(event: "Event") -> str:
     """Put an event into a line; empty for those that need none."""
     from rewardharness.evolution import events
+    from rewardharness.evolution.stop import ended
 
     match event:
         case events.Started():
@@ -75,7 +76,7 @@ def event_line(event: "Event") -> str:
         case events.Paused():
             return f"{event.kind}: {event.reason} {event.next_step}".strip()
         case events.Concluding():
-            return f"The search ended because {event.reason}. Judging the held-out examples."
+            return f"{ended(event.reason)} Judging the held-out examples."
         case events.Finished():
             if event.audit is None:  # finished by an earlier version
                 return f"Finished: held-out accuracy {output.share(event.audit_accuracy)}."

@@ -55,7 +55,7 @@ _JUDGE, _CREATE = JudgeConfig(), CreateOptions()
 
 
 @app.command
-def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, options: CreateOptions = _CREATE) -> int:
+def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, options: CreateOptions = _CREATE) -> None:
     """Pin a judge, its settings and a Library in a file.
 
     Example: `rh release create --library my-library -o release.json`
@@ -86,16 +86,15 @@ def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, optio
     record = {"id": made.id, "library_id": library.id, "file": None if path is None else str(path)}
     if options.dry_run or path is None:
         output.show(options.json, {**record, "written": False}, f"{_sentence(made)} Nothing was written.")
-        return 0
+        return
     if path.exists() and not options.yes and path.read_bytes() != release_text(made).encode("utf-8"):
         raise InputError(f"{path} exists.", next_step="Choose another file, or replace it with --yes.")
     save_release(made, path)
     output.show(options.json, {**record, "written": True}, f"{_sentence(made)} Written to {path}.")
-    return 0
 
 
 @app.command
-def show(release: str, /, *, json: bool = False) -> int:
+def show(release: str, /, *, json: bool = False) -> None:
     """Show what a release pins, and its card.
 
     Example: `rh release show release.json`
@@ -111,7 +110,7 @@ def show(release: str, /, *, json: bool = False) -> int:
     if json:
         library = {"id": found.library.id, "entries": {each.name: each.entry_id for each in found.library.entries}}
         output.emit({**found.to_json(), "library": library, "card_status": UNVERIFIED})
-        return 0
+        return
     output.say(_sentence(found))
     judge = {"id": found.id, "model revision": found.model_revision or "unknown", "router": found.router or "none"}
     rows = {**judge, **{name: str(value) for name, value in sorted(found.options.items())}}
@@ -124,7 +123,6 @@ def show(release: str, /, *, json: bool = False) -> int:
         output.table(("card", "n", "judged", "coverage", "accuracy [95% CI]"), figures)
         output.say(f"{UNVERIFIED} Compare them with their reports: rh release verify FILE --card REPORT.json")
     output.say("Made with " + ", ".join(f"{name} {each}" for name, each in found.card["made_with"].items()) + ".")
-    return 0
 
 
 @app.command
@@ -234,7 +232,7 @@ def deploy(
 
 
 @app.command
-def rollback(target: str, /, *, to: str | None = None, json: bool = False) -> int:
+def rollback(target: str, /, *, to: str | None = None, json: bool = False) -> None:
     """Make an earlier release active again.
 
     Example: `rh release rollback prod`
@@ -248,7 +246,6 @@ def rollback(target: str, /, *, to: str | None = None, json: bool = False) -> in
 
     record = Deployments(Settings.from_env().home).rollback(target, to)
     output.show(json, asdict(record), f"Release {record.release[:12]} is active as {target} again.")
-    return 0
 
 
 def _list(deployments: "Deployments", as_json: bool) -> int:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from rewardharness.cli import benchmark, bulk, evolve, output, score
+from rewardharness.cli import arena, benchmark, bulk, evolve, output, score
 from rewardharness.cli.command import WORDS
-from rewardharness.cli.confirm import confirm_sending
-from rewardharness.cli.options import RunOptions
+from rewardharness.cli.options import RunOptions, confirm_sending
 from rewardharness.cli.output import INTERRUPTED
 from rewardharness.cli.run import View, open_job, run_job
 from rewardharness.codec import WRITES, named, to_json
@@ -32,7 +31,13 @@ SHOWN = 10
 """Number of differences that are printed."""
 
 
-VIEWS: Mapping[str, View] = {"score": score.VIEW, "benchmark": benchmark.VIEW, "evolve": evolve.VIEW, **bulk.VIEWS}
+VIEWS: Mapping[str, View] = {
+    "score": score.VIEW,
+    "benchmark": benchmark.VIEW,
+    "arena": arena.VIEW,
+    "evolve": evolve.VIEW,
+    **bulk.VIEWS,
+}
 """Views by job type."""
 
 

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rewardharness.cli import output
 from rewardharness.cli.command import WORDS
-from rewardharness.cli.confirm import confirm
-from rewardharness.cli.examples import note_same_name
-from rewardharness.cli.options import NO_OPTIONS, RunOptions, record_arguments
+from rewardharness.cli.options import NO_OPTIONS, RunOptions, confirm, record_arguments
 from rewardharness.cli.output import INTERRUPTED
-from rewardharness.cli.progress import counter, event_printer
 from rewardharness.errors import InputError, shell
 from rewardharness.garbage import collection_paused
 from rewardharness.remote.config import ON_THIS_COMPUTER, RAY, ClusterConfig
@@ -20,11 +17,36 @@ from rewardharness.settings import Settings
 from rewardharness.waiting import shown
 
 if TYPE_CHECKING:
+    from rewardharness.data.config import DataConfig
+    from rewardharness.data.opening import OpenedData
     from rewardharness.jobs import JobConfig
     from rewardharness.remote.config import RemoteConfig
     from rewardharness.remote.job import RemotePlan, RemoteRun
     from rewardharness.runs.job import Job, Progress
     from rewardharness.runs.spending import Cost, SpendingLimits
+
+
+def open_described(spec: str, columns: "DataConfig", settings: Settings, *, quiet: bool) -> "OpenedData":
+    """Open a dataset with the fields of the command line, and show progress."""
+    from rewardharness.data.opening import open_described
+
+    note_same_name(spec)
+    with output.Bars(quiet) as bars:
+        return open_described(
+            spec,
+            settings,
+            fields=columns.field_map,
+            progress=bars.show,
+            skip_bad_rows=columns.skip_bad_rows,
+        )
+
+
+def note_same_name(spec: str) -> None:
+    """Print which data are used if a folder has the name of a built-in dataset."""
+    from rewardharness.data.opening import OWN
+
+    if spec in OWN and Path(spec).is_dir():
+        output.note(f"`{spec}` is the built-in dataset; for the folder of that name, write ./{spec}")
 
 
 class View:
@@ -83,6 +105,7 @@ def run_job(
     where: ClusterConfig = ON_THIS_COMPUTER,
 ) -> int:
     """Open a job, print its cost, ask, run it, and print its result. Returns the exit status."""
+    from rewardharness.cli.progress import counter, event_printer
     from rewardharness.runs.job import Session
     from rewardharness.runs.stop import Stopped, StopRequest
 
@@ -180,7 +203,7 @@ def run_remotely(
     before = read_remote(plan.folder)
     if options.dry_run:
         if options.json:
-            output.emit(plan.to_json())
+            output.emit(plan.preview)
         else:
             _print_plan(plan)
         return 0

@@ -33,7 +33,7 @@ app.command("rewardharness.cli.replay:replay", help="Run a job again, and compar
 
 
 @app.command(name="list")
-def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
+def list_runs(*, folder: Path | None = None, json: bool = False) -> None:
     """List runs of every kind, most recently changed first, also those that --run put elsewhere.
 
     Example: `rh runs list`
@@ -58,10 +58,10 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
     if json:
         more = {run: {"changed": changed, "bytes": size} for run, (changed, size) in extents.items()}
         output.emit({"folder": str(folder), "runs": [_json(run) | more[run.folder] for run in found]})
-        return 0
+        return
     if not found:
         output.say(f"There are no runs in {folder}. Start one with: rh evolve demo")
-        return 0
+        return
     headings = ("run", "status", "data", "judge", "accepted", "training", "held out")
     ages = {run: f"{duration(time.time() - changed)}, {size / 1e6:.1f} MB" for run, (changed, size) in extents.items()}
     rows = [(f"{_name(run.folder, folder)}\n{ages[run.folder]}", *_row(run)) for run in found]
@@ -70,7 +70,6 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
     if any(run.kind == EVOLVE for run in found):
         output.say("training: accuracy on the examples that proposals were selected on, which is optimistic.")
         output.say("held out: accuracy on the held-out test set, which no decision used.")
-    return 0
 
 
 @app.command
@@ -79,7 +78,7 @@ def rm(
     older_than: Annotated[float | None, within("older-than", Range(0))] = None,
     yes: bool = False,
     json: bool = False,
-) -> int:
+) -> None:
     """Delete runs with all of their results. A run that a process is writing to is kept.
 
     Example: `rh runs rm RUN`
@@ -111,7 +110,6 @@ def rm(
     names, would = [str(folder) for folder in folders], "deleted" if delete else "would be deleted; add --yes"
     total = f"{output.count(len(folders), 'run')}, {size / 1e6:.1f} MB {would}."
     output.show(json, {"runs": names, "bytes": size, "deleted": delete}, "\n".join([*names, total]))
-    return 0
 
 
 def _look(folder: Path) -> "RunStatus":
@@ -155,7 +153,10 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
         failed: Show the examples that were not judged instead, with the replies that could not be read.
         json: Print one JSON object.
     """
+    from rewardharness.cli.report import print_report
     from rewardharness.cli.run import print_remote
+    from rewardharness.editors.report import build_report
+    from rewardharness.editors.result import read_ratings
 
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
@@ -173,6 +174,8 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
         _show_evolution(evolution, report)
     else:
         _show_record(found)
+        if found.kind == "arena" and found.condition == "finished":
+            print_report(build_report(read_ratings(found.folder)))
     if remote is not None and not json:
         print_remote(remote)
     return 0
@@ -309,7 +312,7 @@ def follow(run: str, /) -> int:
 
 
 @app.command
-def stop(run: str, /) -> int:
+def stop(run: str, /) -> None:
     """Ask a run or an output folder to stop after the judgments in progress; cancel a job on the Hub.
 
     The command of the run resumes it later.
@@ -327,17 +330,16 @@ def stop(run: str, /) -> int:
     settings = Settings.from_env()
     if (remote := _find_remote(run, settings)) is not None:
         stop_job(remote, settings)
-        return 0
+        return
     folder = Path(run) if is_output(Path(run)) else _find(run, settings, None)
     running = is_running(folder) or any(map(is_held, folder.glob("running/*.lock")))
     if running:
         write_text(folder / STOP_FILE, "")
     output.say(f"{folder.name} {'will stop after the judgments in progress' if running else 'is not running'}.")
-    return 0
 
 
 @app.command
-def compare(*run: str, json: bool = False) -> int:
+def compare(*run: str, json: bool = False) -> None:
     """Compare finished evolutions. Accuracies are comparable only on the same held-out examples.
 
     Example: `rh runs compare RUN-1 RUN-2`
@@ -357,7 +359,7 @@ def compare(*run: str, json: bool = False) -> int:
     comparable = same_held_out(reports)
     if json:
         output.emit({"same_audit": comparable, "runs": to_json(rows)})
-        return 0
+        return
     output.table(
         ("run", "schedule", "judge", "Orchestrator", "accepted", "judgments", "held out before", "after", "p"),
         [
@@ -377,7 +379,6 @@ def compare(*run: str, json: bool = False) -> int:
     )
     if not comparable:
         output.say("These runs have different held-out examples; their accuracies are not comparable.")
-    return 0
 
 
 def _find_remote(which: str, settings: Settings) -> Path | None:

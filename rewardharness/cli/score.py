@@ -10,17 +10,19 @@ from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.bulk import EditsView
 from rewardharness.cli.command import UsageError, make_app
-from rewardharness.cli.confirm import confirm
-from rewardharness.cli.options import NO_OPTIONS, RunOptions
+from rewardharness.cli.options import NO_OPTIONS, RunOptions, confirm
 from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.run import print_cost, run_job, run_remotely
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.judging.measured_critique import split_problem
+from rewardharness.judging.measured_reasons import split_reason
 from rewardharness.remote.config import LOCAL, ON_THIS_COMPUTER, RAY, RemoteConfig
 from rewardharness.runs.spending import BudgetConfig, Cost, Spent
 from rewardharness.schema import LABELS, SOURCES
 from rewardharness.settings import Settings
+from rewardharness.views import dimensions_of
 from rewardharness.waiting import shown
 
 if TYPE_CHECKING:
@@ -202,12 +204,16 @@ class ScoreView(EditsView):
 
     def show(self, job: "ScoreJob", result: "ScoreResult", options: RunOptions) -> int:
         """Print the report."""
-        from rewardharness.cli.judgment_report import print_report
+        from rewardharness.cli.report import print_agreement
+        from rewardharness.judging.report import report_json
 
+        report = report_json(result.report)
         if options.json:
-            output.emit(job.to_json(result))
+            also = {"skipped_rows": job.dataset.skipped_json(), "results": str(result.results)}
+            evolved_on = {"evolved_on": True} if job.caution else {}
+            output.emit({**report, **also, **job.opened.identity.to_json(), **evolved_on})
         else:
-            print_report(job.to_json(result))
+            print_agreement(report)
             if job.caution:
                 output.say(job.caution)
             failure = next((judgment for _, judgment in result.judged if judgment.failure), None)
@@ -259,17 +265,18 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
             output.say(f"{words}.")
         if judgment.position_consistent is False:
             output.say("The answer changed with the order of the candidates, so trust it little.")
-    digits = {"instruction": 2, "quality": 2, "reward": 3}
+    names = dimensions_of(judgment.scores.values())
+    digits = {**dict.fromkeys(names, 2), "reward": 3}
     rows = [
         (label, *("-" if (value := getattr(each, name)) is None else f"{value:.{n}f}" for name, n in digits.items()))
         for label, each in judgment.scores.items()
     ]
     if rows:
-        output.table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), rows)
-    for line in (*judgment.reasons, *judgment.notes):
+        output.table(("candidate", *(f"{name} 1-4" for name in names), "reward 0-1"), rows)
+    for line in (*(split_reason(reason)[0] for reason in judgment.reasons), *judgment.notes):
         output.say(f"- {line}")
     for label, critique in judgment.critiques.items():
-        problems = " ".join(critique.problems) or "Nothing wrong was found."
+        problems = " ".join(split_problem(each)[0] for each in critique.problems) or "Nothing wrong was found."
         output.say(f"{label}: {problems} {critique.limits}".rstrip())
         if critique.next_instruction:
             output.say(f"{label}, next instruction: {critique.next_instruction}")

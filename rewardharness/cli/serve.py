@@ -50,6 +50,13 @@ class NetworkOptions:
     """Also accept the pickle formats of older reward servers (plain data only; this machine only)."""
     request_log: Path | None = None
     """Append one line of JSON per request to this file."""
+    sample: tuple[float, Path] | None = None
+    """Store this share of the requests with their images in a folder, as --sample 0.01 DIR, to be labeled. It is not
+    anonymous: tell the callers."""
+
+    def __post_init__(self) -> None:
+        if self.sample is not None:
+            Range(0, 1, (0,)).check("sample", self.sample[0])
 
 
 @Parameter(name="*")
@@ -147,6 +154,7 @@ def serve(
         guard=guard,
         pickles=network.allow_pickle,
         request_log=None if network.request_log is None else network.request_log.resolve(),
+        sample=network.sample and (network.sample[0], network.sample[1].resolve()),
     )
     opened = server.listen(network.host, network.port)
     place = network.host, opened.getsockname()[1]

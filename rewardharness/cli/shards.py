@@ -10,9 +10,9 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError
-from rewardharness.cli.judgment_report import print_report
 from rewardharness.cli.options import RunOptions
 from rewardharness.cli.output import NOT_JUDGED
+from rewardharness.cli.report import print_agreement
 from rewardharness.cli.run import View, run_job
 from rewardharness.errors import InputError
 from rewardharness.evolution.progress import duration
@@ -84,7 +84,7 @@ def _store(place: Path) -> "ShardStore":
     return ShardStore(place.with_suffix(PARTS) if place.suffix.lower() == ".parquet" and not place.is_dir() else place)
 
 
-def status(folder: Path, *, json: bool = False) -> int:
+def status(folder: Path, *, json: bool = False) -> None:
     """Show the progress of an output folder, and the report of its rows.
 
     Example: `rh score status scores/`
@@ -95,7 +95,6 @@ def status(folder: Path, *, json: bool = False) -> int:
     """
     store = _store(folder)
     _print_status(store, store.status(), as_json=json)
-    return 0
 
 
 def merge(
@@ -105,7 +104,7 @@ def merge(
     partial: bool = False,
     yes: bool = False,
     json: bool = False,
-) -> int:
+) -> None:
     """Write the judged rows of an output folder to one Parquet file, in the order of the data.
 
     Example: `rh score merge scores/ scores.parquet`
@@ -124,7 +123,6 @@ def merge(
         output.emit({"file": str(output_file), "judged": judged, "failed": failed})
     else:
         output.say(f"{output.count(judged, 'row')} in {output_file}; {output.count(failed, 'row')} not judged.")
-    return 0
 
 
 def verify(folder: Path, *, json: bool = False) -> int:
@@ -161,7 +159,7 @@ def _print_status(store: "ShardStore", found: "Status", *, as_json: bool) -> Non
         output.emit({**numbers, "running": list(found.running), "seconds_left": left, "report": report})
         return
     if found.rows_done:
-        print_report(report)
+        print_agreement(report)
     rest = "" if found.seconds_left is None or found.complete else f", {duration(found.seconds_left)} left"
     active = f"; running: {', '.join(found.running)}" if found.running else ""
     parts = f"{found.parts_done} of {output.count(found.parts, 'part')}"

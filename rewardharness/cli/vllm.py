@@ -30,7 +30,7 @@ def serve_model(
     max_model_len: Annotated[int, within("max-model-len", Range(1))] = 32768,
     max_images: Annotated[int, within("max-images", Range(1))] = 8,
     json: bool = False,
-) -> int:
+) -> None:
     """Print the commands that serve a judge with vLLM on the GPUs of this machine; with --run, start them.
 
     Example: `rh serve judge Qwen/Qwen2.5-VL-7B-Instruct --run`
@@ -66,7 +66,6 @@ def serve_model(
         output.emit(_record(plan, found))
     else:
         _print(plan, found)
-    return 0
 
 
 def _gpus(found: "Sequence[Gpu]", wanted: int | None, tensor_parallel: int | None) -> "Sequence[Gpu]":

@@ -28,10 +28,11 @@ def run(
     allow_host: tuple[str, ...] = (),
     open_: Annotated[bool, Parameter(name="--open")] = False,
     judge: str | None = None,
+    editor: str | None = None,
     release: str | None = None,
     router: str | None = None,
     mcp: bool = False,
-) -> int:
+) -> None:
     """Start the web app and serve it until interrupted.
 
     Example: `rh app --open`
@@ -43,6 +44,7 @@ def run(
             repeated.
         open_: Open the page in the browser.
         judge: Judge that is selected at the start (default: RH_JUDGE); with --release, the URL of its model.
+        editor: Editor with which edits are improved, such as openai:NAME@URL (default: RH_EDITOR).
         release: Release file or deployed:NAME that fixes Library and judge of the Score tab (default: RH_RELEASE).
         router: URL of the release's router model.
         mcp: Also be an MCP server with the tool `score`, for agents; needs the extra mcp.
@@ -61,6 +63,7 @@ def run(
 
     settings = Settings.from_env()
     settings = replace(settings, release=release or settings.release, hosts=(*settings.hosts, *allow_host))
+    settings = replace(settings, editor=editor or settings.editor)
     if settings.release is None:
         if router is not None:
             raise InputError("--router needs --release.", next_step="Name the release with --release.")
@@ -72,7 +75,6 @@ def run(
             output.say(f"MCP server: {address.rstrip('/')}/gradio_api/mcp/")
 
     launch(settings, host=host, port=port, inbrowser=open_, ready=ready, places=Places(judge, router), mcp=mcp)
-    return 0
 
 
 @app.command
@@ -85,7 +87,7 @@ def push_space(
     private: bool = False,
     dry_run: bool = False,
     json: bool = False,
-) -> int:
+) -> None:
     """Publish the web app as a Hugging Face Space that judges with one Library, or update that Space.
 
     Keys are never pushed. The README of the Space names the secrets to set by hand.
@@ -101,17 +103,16 @@ def push_space(
         json: Print one JSON object.
     """
     from rewardharness.library.hub import usual_access
-    from rewardharness.library.space import SpaceOptions
     from rewardharness.library.space import push_space as publish
 
-    done = publish(name, SpaceOptions(library, judge, private, dry_run), access=usual_access(Settings.from_env()))
+    access = usual_access(Settings.from_env())
+    done = publish(name, library, judge, private=private, dry_run=dry_run, access=access)
     for note in done.notes:
         output.note(note)
     if json:
         output.emit(pushed_json(done, space=done.repo, url=done.url, notes=list(done.notes)))
     else:
         _show_space(done)
-    return 0
 
 
 def _show_space(done: "Pushed") -> None:

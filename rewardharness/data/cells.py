@@ -1,13 +1,100 @@
-"""The sources and candidates in the cells of a row: images, videos as lists of images, or texts."""
+"""Cells of a row: images, videos as lists of images, texts and labels; and rows that cannot be used."""
 
+import math
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from rewardharness.data.bad_rows import BadRowError
+from rewardharness.data.source import SkippedRow
 from rewardharness.data.tables import ENDINGS
-from rewardharness.errors import InputError
-from rewardharness.schema import LABELS, SOURCES, Candidate, FramesInput, ImageInput, TextInput
+from rewardharness.errors import DataError, InputError
+from rewardharness.schema import LABELS, SOURCES, TIE, Candidate, FramesInput, ImageInput, TextInput
+
+SKIP = "--skip-bad-rows"
+"""Command-line option that skips invalid rows."""
+
+_SHOWN = 5
+_LISTED = 20
+
+
+class BadRowError(Exception):
+    """A row is invalid.
+
+    Args:
+        problem: The column, the value and the reason; equal for all rows with the same cell.
+        remedy: What to do about it.
+    """
+
+    def __init__(self, problem: str, remedy: str = "Correct these rows.") -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """An invalid row."""
+
+    number: int
+    """Row number from 1; line number in a text file."""
+    problem: str
+    """The column, the value and the reason."""
+    remedy: str
+    before: int
+    """Number of valid examples before it."""
+    file: str = ""
+    """File name of the line; empty for rows of a table."""
+
+    @property
+    def place(self) -> str:
+        """Location, such as `row 3` or `pairs.jsonl line 3`."""
+        return f"{self.file} line {self.number}" if self.file else f"row {self.number}"
+
+
+def settle(name: str, bad: Sequence[BadRow], *, usable: int, skip: bool) -> tuple[SkippedRow, ...]:
+    """Skip invalid rows, or raise an error that lists them.
+
+    Args:
+        name: Name of the dataset in the error; empty if the locations include it.
+        bad: The rows, in order.
+        usable: Number of valid rows.
+        skip: Whether to skip invalid rows.
+
+    Returns:
+        The skipped rows, with their reasons.
+
+    Raises:
+        DataError: If there are invalid rows and `skip` is false, or no valid rows; lists rows, columns and values.
+    """
+    if bad and not (skip and usable):
+        raise _refusal(name, bad, usable=usable)
+    return tuple(SkippedRow(row.place, row.problem, row.before) for row in bad)
+
+
+def _refusal(name: str, bad: Sequence[BadRow], *, usable: int) -> DataError:
+    alike: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in bad:
+        alike[row.file, row.problem].append(row.number)
+    first = list(alike.items())[:_SHOWN]
+    named = [(f"{file} line" if file else "row", problem, numbers) for (file, problem), numbers in first]
+    shown = "; ".join(f"{numbered(noun, numbers)}: {problem}" for noun, problem, numbers in named)
+    hidden = sum(len(numbers) for numbers in list(alike.values())[_SHOWN:])
+    count = f"{len(bad)} row{'s' * (len(bad) != 1)}"
+    which = f"None of the {count} can be used" if not usable and len(bad) > 1 else f"{count} cannot be used"
+    steps = list(dict.fromkeys(row.remedy for row in bad))[:_SHOWN]
+    if usable:
+        steps.append(f"To skip these rows and count them as not judged, add {SKIP}.")
+    message = f"{which}: {shown}{f'; and {hidden} more' if hidden else ''}."
+    return DataError(f"{name}: {message}" if name else message, next_step=" ".join(steps))
+
+
+def numbered(noun: str, numbers: Sequence[int]) -> str:
+    """Return numbers in words, such as `rows 1, 3`; many are shortened."""
+    listed = ", ".join(map(str, numbers[:_LISTED]))
+    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+    return f"{noun}{'s' * (len(numbers) != 1)} {listed}{more}"
 
 
 def sources_of(
@@ -132,3 +219,138 @@ def names_image(value: Any) -> bool:
     values = value if isinstance(value, list | tuple) else (value,)
     texts = [each[:4096].strip().lower() for each in values if isinstance(each, str)]
     return any(text.startswith("data:image/") or PurePosixPath(text).suffix in ENDINGS for text in texts)
+
+
+Values = Mapping[str, str | None]
+"""Meaning of label values by `label_key`: a letter, `tie`, or None for no label."""
+
+COUNTED = {f"from-{start}": {str(start + place): label for place, label in enumerate(LABELS)} for start in (0, 1)}
+"""Shorthands for candidate indices that start at 0 or 1."""
+
+_NAMES = ("", "candidate ", "image ", "option ", "response ", "output ", "edit ", "model ")
+_WORDS: dict[str, str | None] = {
+    **{f"{name}{label.lower()}": label for name in _NAMES for label in LABELS},
+    **{f"{side}{rest}": label for side, label in (("left", "A"), ("right", "B")) for rest in ("", "vote", " vote")},
+    **dict.fromkeys(("tie", "tievote", "tie vote", "same", "equal", "draw", "no preference"), TIE),
+    **dict.fromkeys(("bothbad", "both bad", "bothbad vote", "tie (bothbad)", "tie (both bad)"), TIE),
+}
+_ORDER = re.compile(r"\[*([a-z])((?:(?:>+|<+|=+)[a-z])+)\]*")
+_STEP = re.compile(r"([<>=])[<>=]*([a-z])")
+
+
+class UnknownLabelError(ValueError):
+    """A label value is not recognized."""
+
+
+def label_key(value: object) -> str:
+    """Normalize a label value: one spelling, case-folded, without surrounding spaces.
+
+    Returns:
+        The key; empty for None, an empty text and NaN.
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return " ".join(str(value).casefold().replace("_", " ").split())
+
+
+def read_values(mapping: object) -> Values:
+    """Parse a value map.
+
+    Args:
+        mapping: A mapping from values to letters, `tie` or nothing; or `from-0` or `from-1`.
+
+    Raises:
+        InputError: If the map is invalid.
+    """
+    step = "Map each value to A, B, C, D, tie or nothing, or use from-0 or from-1."
+    if isinstance(mapping, str) and mapping in COUNTED:
+        return dict(COUNTED[mapping])
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise InputError(f"{str(mapping)[:80]!r} is not a valid map of label values.", next_step=step)
+    meant = {label.lower(): label for label in LABELS} | {TIE: TIE, "": None, "none": None}
+    values: dict[str, str | None] = {}
+    for value, meaning in mapping.items():
+        key, word = label_key(value), label_key(meaning)
+        if not key or word not in meant:
+            message = f"The label {str(value)[:40]!r} cannot be mapped to {str(meaning)[:40]!r}."
+            raise InputError(message, next_step=step)
+        if values.setdefault(key, meant[word]) != meant[word]:
+            raise InputError(f"The label {key!r} is mapped twice.", next_step=step)
+    return values
+
+
+def read_label(value: object, count: int, values: Values | None = None) -> str | None:
+    """Parse one label.
+
+    Args:
+        value: The value in the table.
+        count: Number of candidates, 2 to 4.
+        values: Meaning of values; None for common words, letters, and orders such as `A>B` or `B<A=C`.
+
+    Returns:
+        The letter of the best candidate; `tie` if several are best; None for no label.
+
+    Raises:
+        UnknownLabelError: If the value is unknown or refers to a missing candidate.
+    """
+    key = label_key(value)
+    if not key:
+        return None
+    if values is not None:
+        if key not in values:
+            raise UnknownLabelError(key)
+        label = values[key]
+    else:
+        label = _WORDS[key] if key in _WORDS else _best_of_order(key, count)
+    if label not in (None, TIE, *LABELS[:count]):
+        raise UnknownLabelError(key)
+    return label
+
+
+def _best_of_order(key: str, count: int) -> str:
+    """Parse `A>B`, `[[B>>A]]`, `A=B` or `C<A=B`: every candidate once, all signs in one direction."""
+    found = _ORDER.fullmatch(key.replace(" ", ""))
+    steps = _STEP.findall(found[2]) if found else []
+    signs = {sign for sign, _ in steps} - {"="}
+    letters = [found[1], *(letter for _, letter in steps)] if found else []
+    if len(signs) > 1 or sorted(letters) != [label.lower() for label in LABELS[:count]]:
+        raise UnknownLabelError(key)
+    if "<" in signs:
+        steps = [(sign, before) for (sign, _), before in zip(reversed(steps), reversed(letters[:-1]), strict=True)]
+        letters.reverse()
+    return TIE if steps[0][0] == "=" else letters[0].upper()
+
+
+def best_by_score(scores: Sequence[object], *, lowest: bool = False) -> str | None:
+    """Return the best candidate by scores or ranks.
+
+    Args:
+        scores: One number per candidate, possibly as text.
+        lowest: Whether the lowest number is the best, as for ranks.
+
+    Returns:
+        Its letter; `tie` if several are best; None if a number is missing.
+
+    Raises:
+        UnknownLabelError: If a value is not a number.
+    """
+    numbers = [_number(score) for score in scores]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return None
+    best = min(known) if lowest else max(known)
+    return TIE if known.count(best) > 1 else LABELS[known.index(best)]
+
+
+def _number(value: object) -> float | None:
+    if not label_key(value):
+        return None
+    try:
+        number = math.nan if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UnknownLabelError(str(value))
+    return number

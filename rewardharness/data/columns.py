@@ -42,6 +42,8 @@ _INSTRUCTION = (
     "instruction edit_instruction editing_instruction instruct_prompt edit_prompt prompt instruction_text edit text "
     "request command caption question query"
 )
+SINGLE = ("edited", "edited_image", "output_image", "output", "candidate", "edit", "result", "image")
+"""Names of columns with a single candidate."""
 _LISTS = (
     "candidates candidate_images output_images edited_images outputs edits edit_images responses completions videos "
     "images"
@@ -58,6 +60,7 @@ _STEMS = (
 _SUFFIXES = (("a", "b", "c", "d"), ("0", "1", "2", "3"), ("1", "2", "3", "4"), ("left", "right"))
 _SCORES = "overall_score score overall rating reward mean_score average_score total_score"
 _RANKS = "rank ranking"
+_EDITORS = "editor model model_name"
 _ID = "id dev_id example_id sample_id pair_id uid uuid item_id row_id"
 _CATEGORY = "category edit_type task_type edit_category edit_task task subset type"
 _SOURCE_ID = "source_id source_image_id image_id src_id"
@@ -128,6 +131,7 @@ def _infer(rows: DataTable, stated: FieldMap) -> FieldMap:
         category=_first(_CATEGORY, texts),
         source_id=_first(_SOURCE_ID, texts),
         label_kind="label_kind" if "label_kind" in rows.columns else "",
+        editors=_scores(_EDITORS, texts, ends, len(candidates)),
         **labels,
     )
 
@@ -202,7 +206,7 @@ def _ends(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _scores(stems: str, texts: dict[str, str], ends: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Return score columns named like the candidates, or a single column with a list of scores."""
+    """Return columns with scores or editors that are named like the candidates, or a single column with a list."""
     for stem in stems.split():
         for name in _spellings(stem):
             columns = [texts[name(end)] for end in ends if name(end) in texts]

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from rewardharness import files
-from rewardharness.data.encoded import image_path, original_bytes, store_image
+from rewardharness.data.tables import image_path, original_bytes, store_image
 from rewardharness.errors import DataError, MissingPackageError
 from rewardharness.hub.repository import MAIN, Access, Repo, Token
 from rewardharness.schema import ImageInput

@@ -16,19 +16,33 @@ A field map in YAML; every key is optional, and omitted fields are inferred from
     source_id: source_id
     label_kind: kind                           # origin of each label, or of all labels:
     label_kind_text: human
+    editors: [left_model, right_model]         # what made the candidates; no judge sees it
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.bad_rows import BadRow, BadRowError, numbered, settle
-from rewardharness.data.cells import identity_of, media_of, names_image, sources_of, texts_of
-from rewardharness.data.labels import UnknownLabelError, Values, best_by_score, read_label, read_values
+from rewardharness.data.cells import (
+    BadRow,
+    BadRowError,
+    UnknownLabelError,
+    Values,
+    best_by_score,
+    identity_of,
+    media_of,
+    names_image,
+    numbered,
+    read_label,
+    read_values,
+    settle,
+    sources_of,
+    texts_of,
+)
 from rewardharness.data.row_store import DataTable
 from rewardharness.data.source import Dataset, derived_id, free_id
 from rewardharness.data.tables import is_image_name
@@ -43,7 +57,7 @@ _FORM = "Use lines of the form `field: column`."
 _SHOWN = 5
 _PEEK = 20
 """Rows that are read to distinguish texts from paths of images."""
-_SEVERAL = ("references", "candidates", "preference", "scores", "ranks")
+_SEVERAL = ("references", "candidates", "preference", "scores", "ranks", "editors")
 _ALL = ("source", "instruction", *_SEVERAL, "id", "category", "source_id", "label_kind")
 
 
@@ -74,6 +88,8 @@ class FieldMap:
     """Origin of all labels, without a column."""
     references: tuple[str, ...] = ()
     """Up to three columns in order, or one with a list. Trailing columns may be empty in a row."""
+    editors: tuple[str, ...] = ()
+    """A column per candidate, or one with a list: what made them. No judge sees it."""
 
     @property
     def labeled(self) -> bool:
@@ -267,6 +283,12 @@ class ExampleReader:
         field_map = self._field_map
         candidates = (texts_of if self._text else media_of)(row, field_map.candidates, self._least)
         videos = any(isinstance(candidate, FramesInput) for candidate in candidates)
+        cells = [row[column] for column in field_map.editors]
+        editors = cells[0] if len(cells) == 1 and isinstance(cells[0], (list, tuple)) else cells
+        candidates = tuple(
+            replace(candidate, editor=_text(editor)) if editor and isinstance(candidate, ImageInput) else candidate
+            for candidate, editor in zip_longest(candidates, editors[: len(candidates)])
+        )
         columns = (field_map.source, field_map.references)
         source, references = (None, ()) if self._text else sources_of(row, *columns, video=videos)
         fields = ("instruction", "id", "label_kind", "category", "source_id")

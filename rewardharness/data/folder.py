@@ -7,7 +7,8 @@
 
 `category` and `source_id` are optional in all formats, and so is `references`: the images that the instruction mentions
 as image 2, image 3 and image 4, as a list, or in a CSV file as columns `reference_2`, `reference_3`, `reference_4`. In
-JSON, `source` may also be a list of all of them, image 1 first.
+JSON, `source` may also be a list of all of them, image 1 first. `editors` (a list), or the columns `editor_a` to
+`editor_d`, name what made the candidates; no judge sees them.
 
 A missing `id` is derived from the content, and an example without a label is unlabeled. Image paths are relative to
 the folder and must stay inside it. Images are not opened here: a missing or damaged image is reported when its example
@@ -20,14 +21,14 @@ import stat
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.bad_rows import BadRow, BadRowError, settle
-from rewardharness.data.encoded import embedded_image, extension
+from rewardharness.data.cells import BadRow, BadRowError, settle
 from rewardharness.data.source import Dataset, derived_id, free_id
-from rewardharness.data.tables import NO_OBJECT, best_delimiter, csv_rows, parsed_line
+from rewardharness.data.tables import NO_OBJECT, best_delimiter, csv_rows, embedded_image, extension, parsed_line
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError
 from rewardharness.garbage import collection_paused
@@ -37,14 +38,16 @@ FEEDBACK_MARKER = "feedback.json"
 """File that marks a feedback folder. Lines truncated by a crash are ignored only in these."""
 
 FEEDBACK = "feedback"
-"""`label_kind` of preferences from the app. A later row with the same id replaces the earlier one."""
+"""`label_kind` of preferences from the app. A later row with the same id replaces the earlier one; a vote without a
+label withdraws it."""
 
 _CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
 _CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
+_EDITORS = tuple(f"editor_{letter.lower()}" for letter in LABELS)
 _REFERENCES = tuple(f"reference_{number}" for number in range(2, SOURCES + 1))
-_CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, *_REFERENCES, "id", "preference", "label_kind", "category", "source_id"}
 _LABELING = ("id", "label_kind", "category", "source_id")
 """Fields that may be numbers, as in a table."""
+_CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, *_REFERENCES, *_EDITORS, *_LABELING, "preference"}
 _SHOWN = 5
 _DRAW_AGAIN = "Run the same `rh data demo` command again to complete it."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -121,6 +124,9 @@ class _Reading:
             if not example.id:
                 example = self._with_id(example)
             before = self.examples.get(example.id)
+            if example.label_kind == FEEDBACK and row.get("vote") and not example.preference:
+                self.examples.pop(example.id, None)
+                return
             if before is not None and not before.label_kind == example.label_kind == FEEDBACK:
                 raise BadRowError(f"the id {example.id!r} occurs twice, first in {self.lines[example.id]}")
         except BadRowError as error:
@@ -240,11 +246,13 @@ def row_example(row: Mapping[str, Any], folder: BaseFolder) -> Example:
         raise BadRowError("the instruction is empty")
     names = _candidate_names(row)
     source, references = _source_names(row)
-    labeled = zip(names, LABELS, strict=False)
+    named = row["editors"] if isinstance(row.get("editors"), list) else [row.get(column) for column in _EDITORS]
+    editors = [_string({"editors": editor}, "editors").strip() for editor in named[: len(names)]]
+    labeled = zip_longest(names, LABELS[: len(names)], editors, fillvalue="")
     return Example(
         source=_image(source, "source", folder),
         instruction=instruction.strip(),
-        candidates=tuple(_image(name, f"candidate {label}", folder) for name, label in labeled),
+        candidates=tuple(_image(name, f"candidate {label}", folder, editor) for name, label, editor in labeled),
         preference=_preference(row, len(names)) if row.get("best") is None else _best(row["best"], len(names)),
         references=tuple(_image(name, f"image {number}", folder) for number, name in enumerate(references, 2)),
         **{name: _string(row, name).strip() for name in _LABELING},
@@ -318,10 +326,10 @@ def _string(row: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
+def _image(name: str, role: str, folder: BaseFolder, editor: str = "") -> ImageInput:
     """Return an image after checking that its path stays inside the folder, following symbolic links."""
     if data := embedded_image(name):
-        return ImageInput(f"{files.sha256(data)[:16]}.{extension(data)}", data=data)
+        return ImageInput(f"{files.sha256(data)[:16]}.{extension(data)}", data=data, editor=editor)
     name = name.strip()
     if not _USUAL.fullmatch(name):
         _check_name(name, role)
@@ -331,7 +339,7 @@ def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
         problem = "cannot be resolved"
     if problem:
         raise BadRowError(f"the {role} {name[:80]!r} {problem}", _FIX_PATHS)
-    return ImageInput(name=name, path=folder.root / name)
+    return ImageInput(name=name, path=folder.root / name, editor=editor)
 
 
 def _check_name(name: str, role: str) -> None:

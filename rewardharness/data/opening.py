@@ -1,12 +1,16 @@
-"""Open a dataset by its specification, such as a path or a Hub name."""
+"""Open a dataset by its specification, such as a path, a zip file or a Hub name."""
 
+import lzma
 import re
+import shutil
+import zipfile
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import mkdtemp
 
-from rewardharness.data.archive import unpack
 from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, read_examples
 from rewardharness.data.folder import FEEDBACK_MARKER, read_folder
@@ -16,17 +20,108 @@ from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.data.votes import is_vote_table, merge_votes
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
-from rewardharness.errors import DataError, InputError
-from rewardharness.files import data_files, user_path
+from rewardharness.errors import DataError, InputError, shown
+from rewardharness.files import data_files, sha256_file, user_path
 from rewardharness.hub.errors import MissingRepoError
 from rewardharness.hub.repository import Token, is_repo, is_revision
 from rewardharness.schema import GROUPS, PAIRS
 from rewardharness.settings import Settings
 
+MAX_FILES = 100_000
+"""Maximum number of files of an archive."""
+
+MAX_BYTES = 20 << 30
+"""Maximum size of the unpacked files, in bytes."""
+
+MAX_RATIO = 200
+"""Maximum ratio of unpacked to packed size; images hardly compress."""
+
+MAX_NAME = 255
+"""Maximum length of a part of a name in bytes, as file systems have it."""
+
+MAX_PATH = 1000
+"""Maximum length of a name in bytes."""
+
+_DAMAGED = (zipfile.BadZipFile, RuntimeError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
+
+
+def unpack(path: Path, folder: Path, prefix: str = "") -> Path:
+    """Unpack an archive once, into a folder named by its content. Nothing remains of one that cannot be unpacked.
+
+    Args:
+        path: The archive.
+        folder: Where unpacked archives are kept.
+        prefix: Begins the name of the folder.
+
+    Returns:
+        The folder with the examples: where the archive holds only one folder, that one.
+
+    Raises:
+        DataError: If it is no zip archive, is damaged, too large, or holds a name that cannot be a file in the folder.
+    """
+    target = folder / f"{prefix}{sha256_file(path)[:32]}"
+    if not target.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = Path(mkdtemp(".part", prefix, folder))
+        try:
+            with zipfile.ZipFile(path) as archive:
+                _extract(archive, part, path)
+            part.rename(target)
+        except _DAMAGED as error:
+            if not target.is_dir():  # unless it was unpacked in the meantime
+                why = getattr(error, "strerror", None) or error
+                raise DataError(f"{path.name} cannot be unpacked: {why}.", next_step="Pack it again as zip.") from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    inside = [path for path in target.iterdir() if path.name != "__MACOSX"]
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else target
+
+
+def _extract(archive: zipfile.ZipFile, folder: Path, path: Path) -> None:
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    size = sum(member.file_size for member in members)
+    packed = max(1, sum(member.compress_size for member in members))
+    if len(members) > MAX_FILES or size > MAX_BYTES or size / packed > MAX_RATIO:
+        step = f"At most {MAX_FILES:,} files and {MAX_BYTES >> 30} GiB; use a folder or a dataset on the Hub."
+        raise DataError(f"{path.name} is too large.", next_step=step)
+    for name, member in _named(members, path).items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with archive.open(member) as source, target.open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+
+
+def _named(members: list[zipfile.ZipInfo], path: Path) -> dict[PurePosixPath, zipfile.ZipInfo]:
+    """Return the members by their checked names, before anything is written.
+
+    Raises:
+        DataError: If a name would leave the folder, is no name of a file, or is taken by another file or folder.
+    """
+    named: dict[PurePosixPath, zipfile.ZipInfo] = {}
+    for member in members:
+        text = member.filename.replace("\\", "/")
+        name, size = PurePosixPath(text), len(text.encode("utf-8", "replace"))
+        if name.is_absolute() or ".." in name.parts or ":" in "".join(name.parts[:1]):
+            step = "Pack the folder with relative names."
+            raise DataError(f"{path.name} holds a file outside of its folder: {shown(text, 80)}.", next_step=step)
+        longest = max((len(part.encode("utf-8", "replace")) for part in name.parts), default=0)
+        if not name.parts or longest > MAX_NAME or size > MAX_PATH or name in named:
+            problem = "two files of one name" if name in named else "a name that no file can have"
+            raise DataError(f"{path.name} holds {problem}: {shown(text, 80)}.", next_step="Rename it, and pack again.")
+        named[name] = member
+    if both := next((parent for name in named for parent in name.parents if parent in named), None):
+        message = f"{path.name} holds a file and a folder of one name: {shown(str(both), 80)}."
+        raise DataError(message, next_step="Rename one of them, and pack again.")
+    return named
+
+
 __all__ = ["DEMO", "FEEDBACK", "OpenedData", "Progress", "open_data", "open_described", "parse_spec"]
 
 DEMO = "demo"
 """Name of the demo dataset, which is generated once in `RH_HOME`."""
+
+DEMO_TEXTS = "demo:text"
+"""Name of the demo dataset of text responses, which is generated once in `RH_HOME`."""
 
 FEEDBACK = "feedback"
 """Name of the feedback given in the app, on this disk or in the repository of `Settings.feedback_repo`."""
@@ -37,8 +132,14 @@ ATTACKS = "attacks"
 ATTACK_CASES = 24
 """Number of edits of the dataset `attacks`."""
 
+OWN = frozenset({DEMO, DEMO_TEXTS, ATTACKS, FEEDBACK})
+"""Names of datasets that mean no file, folder or dataset on the Hub."""
+
 DEMO_PAIRS = 100
 """Number of pairs of the dataset `demo`."""
+
+DEMO_PROMPTS = 120
+"""Number of prompts of the dataset `demo:text`."""
 
 HUB = "hf:"
 """Prefix of a dataset on the Hub; required if a folder has the same name."""
@@ -50,8 +151,8 @@ _URL = re.compile(
 """The address of a dataset on the Hub: repository, revision, revision of a page, config and split."""
 _SMALL = frozenset({".csv", ".tsv", ".json"})
 _SPELLINGS = (
-    f"Use `{DEMO}`, `{ATTACKS}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a dataset on the "
-    "Hub: org/name[@revision][:config/split]."
+    f"Use `{DEMO}`, `{DEMO_TEXTS}`, `{ATTACKS}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a "
+    "dataset on the Hub: org/name[@revision][:config/split]."
 )
 
 
@@ -80,7 +181,7 @@ def open_data(
     """Open a dataset by its specification.
 
     Args:
-        spec: `demo` for the demo dataset, or `attacks`, which are generated if missing; `feedback` for preferences
+        spec: `demo`, `demo:text` or `attacks`, which are generated if missing; `feedback` for preferences
             given in the app; a folder for `read_folder`, or such a folder as a zip archive; a JSON file for
             `read_prompts`; a local table or folder of tables; or a dataset on the Hub,
             `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has that name.
@@ -148,7 +249,7 @@ def parse_spec(spec: str) -> RowSource | None:
     """Parse a dataset specification.
 
     Returns:
-        The table; None for `demo`, `attacks`, `feedback`, folders in the native format and JSON files of prompts.
+        The table; None for the names in `OWN`, folders in the native format and JSON files of prompts.
 
     Raises:
         DataError: If the dataset does not exist.
@@ -160,7 +261,7 @@ def parse_spec(spec: str) -> RowSource | None:
         repo, *revisions, config, split = url.groups(default="")
         revision, part = "".join(revisions), "/".join(filter(None, (config, split)))
         spec = f"{HUB}{repo}{revision and f'@{revision}'}{part and f':{part}'}"
-    if spec in {DEMO, ATTACKS, FEEDBACK}:
+    if spec in OWN:
         return None
     if spec.startswith(HUB):
         found = _hub_source(spec.removeprefix(HUB))
@@ -202,13 +303,20 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
         if not settings.feedback.is_dir():
             raise DataError("There is no feedback yet.", next_step="Give feedback in the app first.")
         return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
-    if spec in {DEMO, ATTACKS}:
+    if spec in OWN:
         return _open_generated(spec, settings, progress)
     path = user_path(spec)
     return (read_prompts if path.is_file() else read_folder)(path, skip_bad_rows=skip_bad_rows)
 
 
 def _open_generated(spec: str, settings: Settings, progress: Progress | None) -> Dataset:
+    if spec == DEMO_TEXTS:
+        from rewardharness.demo.texts import VERSION, make_texts
+
+        file = settings.home / "data" / f"demo-text-{DEMO_PROMPTS}-v{VERSION}.json"
+        if not file.is_file():
+            make_texts(file, DEMO_PROMPTS)
+        return read_prompts(file)
     count = DEMO_PAIRS if spec == DEMO else ATTACK_CASES
     folder = settings.home / "data" / f"{spec}-{count}"
     with suppress(DataError):  # missing or incomplete

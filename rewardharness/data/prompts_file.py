@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.bad_rows import SKIP
+from rewardharness.data.cells import SKIP
 from rewardharness.data.source import Dataset, SkippedRow
 from rewardharness.errors import DataError, InputError, shown
 from rewardharness.schema import LABELS, TIE, Example, TextInput

@@ -18,9 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.encoded import image_content, store_image
 from rewardharness.data.folder import BaseFolder
-from rewardharness.data.tables import IMAGE, SHAPES, Shape, TableFile, is_inside
+from rewardharness.data.tables import IMAGE, SHAPES, Shape, TableFile, image_content, is_inside, store_image
 from rewardharness.errors import DataError
 from rewardharness.files import check_space
 from rewardharness.schema import ImageInput
@@ -85,15 +84,6 @@ class Rows(DataTable):
                 yield {name: _decoded(row.get(name), shape, image) for name, shape in self.shapes.items()}
 
 
-@dataclass(frozen=True)
-class TablePart:
-    """One file of a table to store."""
-
-    table: TableFile
-    folder: str
-    """Its folder in the dataset, with `/`, to which image names are relative. Empty at the top level."""
-
-
 Fetch = Callable[[Collection[str]], Mapping[str, Path]]
 """Downloads files of a dataset by name and returns the paths of those that exist."""
 
@@ -115,7 +105,7 @@ def open_stored(folder: Path, key: str, *, name: str, revision: str, beside: Pat
 def store(
     folder: Path,
     key: str,
-    parts: Sequence[TablePart],
+    parts: Sequence[tuple[TableFile, str]],
     *,
     beside: Path,
     fetch: Fetch | None = None,
@@ -126,7 +116,7 @@ def store(
     Args:
         folder: The folder of its dataset.
         key: Name of the table in it.
-        parts: Its files in order.
+        parts: Its files in order, with the folder in the dataset that image names are relative to; empty at the top.
         beside: The folder of images that are not copied.
         fetch: Downloads the referenced images to copy; None if they are local and stay in place.
         progress: Called with the number of written rows and of all rows.
@@ -135,16 +125,16 @@ def store(
         DataError: If the files have different columns, no referenced image exists, or the disk is full.
     """
     files.remove_stale(folder / "images")
-    shapes = _merged(part.table for part in parts)
+    shapes = _merged(table for table, _ in parts)
     keeping = _ImageStore(folder, beside, fetch)
     lines: list[bytes] = []
-    total = sum(part.table.count for part in parts)
-    for part in parts:
-        for chunk in _chunks(part.table.rows()):
+    total = sum(table.count for table, _ in parts)
+    for table, place in parts:
+        for chunk in _chunks(table.rows()):
             check_space(folder, _LEAST, "write rows and images")
-            keeping.prepare(chunk, part)
+            keeping.prepare(chunk, table, place)
             for row in chunk:
-                keep = partial(keeping.cell, folder=part.folder)
+                keep = partial(keeping.cell, folder=place)
                 values = {name: _encoded(row.get(name), shape, keep) for name, shape in shapes.items()}
                 lines.append(_line(values, len(lines) + 1))
             if progress is not None:
@@ -188,7 +178,7 @@ class _ImageStore:
         self._named: set[str] = set()
         self._outside: dict[str, None] = {}
 
-    def prepare(self, chunk: Iterable[Mapping[str, Any]], part: TablePart) -> None:
+    def prepare(self, chunk: Iterable[Mapping[str, Any]], table: TableFile, folder: str) -> None:
         """Download the images that the next rows refer to."""
         if self._fetch is None:
             return
@@ -197,10 +187,10 @@ class _ImageStore:
         def note(value: Any) -> None:
             content, name = image_content(value)
             if name and not content and is_inside(name):
-                wanted[_joined(part.folder, name)] = None
+                wanted[_joined(folder, name)] = None
 
         for row in chunk:
-            for column, shape in part.table.columns.items():
+            for column, shape in table.columns.items():
                 _encoded(row.get(column), shape, note)
         self._fetched = self._fetch(wanted) if wanted else {}
 

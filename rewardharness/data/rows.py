@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from rewardharness import files
 from rewardharness.data import hf_datasets
 from rewardharness.data.hf_datasets import ARROW_TABLES, CARD, TABLES, Layout, find_layout, read_table
-from rewardharness.data.row_store import Rows, TablePart, open_stored, store
+from rewardharness.data.row_store import Rows, open_stored, store
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import check_space, megabytes, user_path
 from rewardharness.hub.errors import UnreachableError
@@ -194,7 +194,7 @@ def _fetch_rows(repo: Repo, commit: str, paths: tuple[str, ...], folder: Path, k
 
     check_space(folder, sum(tree[path].size for path in paths), f"store {repo.name}")
     places = repo.fetch(commit, paths, tree, arrived)
-    parts = [TablePart(read_table(places[path]), _parent(path)) for path in paths]
+    parts = [(read_table(places[path]), _parent(path)) for path in paths]
     store(folder, key, parts, beside=folder, fetch=fetch, progress=partial(progress, READING))
 
 
@@ -223,7 +223,7 @@ def _open_local(source: RowSource, path: Path, settings: Settings, progress: Pro
     rows = reopen()
     if rows is None:
         check_space(folder, _size(top, paths), f"store {path.name}")
-        parts = [TablePart(read_table(top / file), _parent(file)) for file in paths]
+        parts = [(read_table(top / file), _parent(file)) for file in paths]
         store(folder, "rows", parts, beside=top, progress=partial(progress, READING))
         rows = reopen()
     assert rows is not None

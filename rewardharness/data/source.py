@@ -32,6 +32,10 @@ class SkippedRow:
     """Number of valid examples before it."""
 
 
+CONTRADICTING = "contradicting labels"
+"""Part of the problems of a dataset that name such labels."""
+
+
 @dataclass(frozen=True)
 class VoterAgreement:
     """How well people agree with each other: no judge can be expected to agree with them better."""
@@ -342,7 +346,7 @@ def _problems(
             continue
         named = " and ".join(example.id for example in group)
         if len({media[example.id].winner(example) for example in group if example.preference is not None}) > 1:
-            contradictions.append(f"{named} have the same {what} and instruction but contradicting labels.")
+            contradictions.append(f"{named} have the same {what} and instruction but {CONTRADICTING}.")
         else:
             copies.append(f"{named} have the same {what} and instruction.")
     level = [

@@ -5,12 +5,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rewardharness.data.columns import complete
-from rewardharness.data.encoded import embedded_image
 from rewardharness.data.fields import FieldMap, parse_fields, read_examples
 from rewardharness.data.opening import open_data
 from rewardharness.data.row_store import DataTable, plain_row
 from rewardharness.data.source import Dataset
-from rewardharness.data.tables import ENDINGS, Shape, column_shape
+from rewardharness.data.tables import ENDINGS, Shape, column_shape, embedded_image
 from rewardharness.errors import DataError, ImageError
 from rewardharness.files import sha256
 from rewardharness.schema import Example, ImageInput

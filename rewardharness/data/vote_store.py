@@ -78,16 +78,18 @@ class VoteStore:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def give(self, vote: PreferenceVote) -> None:
-        """Store a vote, and return when it is in the repository.
+    def give(self, *votes: PreferenceVote) -> None:
+        """Store votes, and return when all are in the repository.
 
         Raises:
-            VotesNotStoredError: If it could not be stored in time; it is kept on this computer and stored later.
+            VotesNotStoredError: If one could not be stored in time; it is kept on this computer and stored later.
         """
         self.start()
-        done: Future[None] = Future()
-        self._votes.put((vote, done))
-        done.result()
+        waiting = [(vote, Future[None]()) for vote in votes]
+        for each in waiting:
+            self._votes.put(each)
+        for _, done in waiting:
+            done.result()
 
     def start(self) -> None:
         """Start the writer, which first sends what earlier processes have left behind."""
@@ -114,7 +116,7 @@ class VoteStore:
                 self._send(self._spool([vote for vote, _ in batch]))
             except HarnessError as problem:
                 message = f"It is kept on this server, and stored with the next one. {problem.message}"
-                step = "PreferenceVote again only if you did not see this message."
+                step = "Vote again only if you did not see this message."
                 error = VotesNotStoredError(message, next_step=step)
             except Exception as problem:  # the thread must outlive a full disk
                 error = VotesNotStoredError(f"{type(problem).__name__} on this server.", next_step="Try again later.")

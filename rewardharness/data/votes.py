@@ -1,12 +1,14 @@
 """Votes of many people as rows of a table: made from preferences, and merged to labels when they are read.
 
     votes-*.jsonl   {"id", "vote", "voter", "session", "time", "instruction", "source", "references": [...],
-                     "candidate_a", ..., "candidate_d", "preference", "both_bad", "label_kind", "context"}
+                     "candidate_a", ..., "candidate_d", "editors": [...], "preference", "both_bad", "label_kind",
+                     "context"}
     images/<sha256>.png
 
 `id` is the same for all votes on the same images and instruction, `vote` is unique, `voter` is a keyed hash of the
 account or null, and `session` is one of the address or null. Candidates are in the order of their hashes, so that
-votes on the same images have the same columns. All keys are in every row; those of earlier versions have no `session`.
+votes on the same images have the same columns. All keys are in every row; those of earlier versions have no `session`,
+and no `editors`, which is empty unless the data name them.
 """
 
 import hashlib
@@ -17,15 +19,122 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations, zip_longest
+from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.feedback import check_preference
-from rewardharness.data.folder import FEEDBACK
+from rewardharness.data.folder import FEEDBACK, FEEDBACK_MARKER
 from rewardharness.data.row_store import Rows
 from rewardharness.data.source import Dataset, VoterAgreement
-from rewardharness.errors import InputError
-from rewardharness.schema import LABELS, TIE, Example
+from rewardharness.data.tables import original_bytes, store_image
+from rewardharness.errors import DataError, InputError
+from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE, Example, ImageInput
+from rewardharness.task import IMAGE_EDIT, task_of
+
+
+def append_feedback(
+    folder: Path, example: Example, preference: str, *, context: Mapping[str, Any] | None = None, vote: str = ""
+) -> str:
+    """Append a preference with its images to a dataset folder.
+
+    Images are written before the row, so a crash leaves at most an image without a row. A second preference for the
+    same images and instruction, in any candidate order, appends a row with the same id; the reader uses the last one.
+
+    Privacy: images are stored unchanged, including metadata (camera, location, time), under the hash of their content.
+    Names of uploaded files are not stored. Nothing is sent to another machine.
+
+    Args:
+        folder: The dataset folder (`Settings.feedback`); created if missing.
+        example: The judged example. Its id and label are ignored.
+        preference: The letter of the preferred candidate; `tie` for a pair of equal candidates.
+        context: Displayed information, such as the judge and its result, as a JSON object. Stored with the row, never
+            given to a judge.
+        vote: Id of the vote, by which it can be withdrawn; empty for a random one.
+
+    Returns:
+        The row id: a hash of images and instruction.
+
+    Raises:
+        InputError: If the preference is invalid, the instruction is empty or the context is not JSON.
+        DataError: If an image can no longer be read.
+    """
+    instruction, letters = check_preference(example, preference), example.labels
+    contents = [original_bytes(image, "Upload it again.") for image in example.images]
+    if b"" in contents:
+        name = example.images[contents.index(b"")].name
+        raise DataError(f"The image {name} is empty.", next_step="Upload it again.")
+    hashes = [files.sha256(content) for content in contents]
+    first = len(example.sources)
+    try:
+        apart = [hashes[1:first]] if first > 1 else []  # references are set apart from candidates
+        key = files.content_id([instruction, hashes[0], *apart, *sorted(hashes[first:])])[:32]
+        files.content_id(dict(context or {}))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The context cannot be stored as JSON: {error}.", next_step="Omit it.") from None
+    names = [store_image(folder, content) for content in contents]
+    row: dict[str, Any] = {"id": key, "instruction": instruction, "source": names[0], "label_kind": FEEDBACK}
+    row["vote"] = vote or secrets.token_hex(12)
+    if example.references:
+        row["references"] = names[1:first]
+    if len(letters) == 2:
+        row |= {"candidate_a": names[first], "candidate_b": names[first + 1], "preference": preference}
+    else:
+        row |= {"candidates": names[first:], "best": letters.index(preference)}
+    if editors := editors_of(example):
+        row["editors"] = editors
+    if context:
+        row["context"] = dict(context)
+    if not (folder / FEEDBACK_MARKER).exists():
+        files.write_json(folder / FEEDBACK_MARKER, {"format": 1, "label_kind": FEEDBACK})
+    files.append_jsonl(folder / (PAIRS if len(letters) == 2 else GROUPS), row)
+    return key
+
+
+def withdraw_feedback(folder: Path, vote: str) -> None:
+    """Withdraw a vote: append the row of the last vote on the same edit that stands, or one without a label.
+
+    One row is appended and none rewritten, so a crash leaves the vote as it was, or withdrawn. Its images stay.
+
+    Args:
+        folder: The dataset folder.
+        vote: The id of the vote. Nothing happens if there is no such vote.
+    """
+    for file in (folder / PAIRS, folder / GROUPS):
+        rows = [row for _, row in files.read_jsonl(file)]
+        gone = {vote, *(row["withdraws"] for row in rows if "withdraws" in row)}
+        for own in [row for row in rows if row.get("vote") == vote][:1]:
+            standing = [row for row in rows if row.get("id") == own.get("id") and row.get("vote") not in gone]
+            kept = standing[-1] if standing else {**own, "preference": None, "best": None}
+            files.append_jsonl(file, {**kept, "withdraws": vote})
+
+
+def editors_of(example: Example) -> list[str]:
+    """Return the editors of the candidates; an empty list if none is named."""
+    named = [image.editor if isinstance(image, ImageInput) else "" for image in example.candidates]
+    return named if any(named) else []
+
+
+def check_preference(example: Example, preference: str) -> str:
+    """Check a preference, and return the instruction without surrounding spaces.
+
+    Raises:
+        InputError: If the preference is invalid, the instruction is empty, or this is not about image edits.
+    """
+    letters = example.labels
+    if not 2 <= len(letters) == len(example.candidates):
+        message = f"{len(example.candidates)} candidates cannot be compared."
+        raise InputError(message, next_step="Use 2 to 4 candidates.")
+    if task_of(example) is not IMAGE_EDIT:
+        message = f"Feedback on {task_of(example).words} cannot be stored."
+        raise InputError(message, next_step="Give feedback on image edits.")
+    allowed = (*letters, TIE) if len(letters) == 2 else letters
+    if preference not in allowed:
+        raise InputError(f"The preference {preference!r} is none of {', '.join(allowed)}.", next_step="Choose again.")
+    instruction = example.instruction.strip()
+    if not instruction:
+        raise InputError("The instruction is empty.", next_step="Enter the requested edit.")
+    return instruction
+
 
 __all__ = ["PreferenceVote", "is_vote_table", "make_vote", "merge_votes", "voter_id"]
 
@@ -81,12 +190,13 @@ def make_vote(
     """
     instruction = check_preference(example, preference)
     if both_bad and preference != TIE:
-        raise InputError("Both candidates can be bad only in a tie.", next_step="PreferenceVote again.")
+        raise InputError("Both candidates can be bad only in a tie.", next_step="Vote again.")
     named = [(f"images/{files.sha256(data)}.png", data) for data in images]
     names = [name for name, _ in named]
     first = len(example.sources)
     order = sorted(range(len(names) - first), key=lambda place: names[first + place])
     candidates = [names[first + place] for place in order]
+    editors = editors_of(example)
     if preference != TIE:
         preference = LABELS[order.index(LABELS.index(preference))]
     row = {
@@ -99,6 +209,7 @@ def make_vote(
         "source": names[0],
         "references": names[1:first],
         **dict(zip_longest((f"candidate_{letter.lower()}" for letter in LABELS), candidates)),
+        "editors": [editors[place] for place in order] if editors else [],
         "preference": preference,
         "both_bad": both_bad,
         "label_kind": FEEDBACK,

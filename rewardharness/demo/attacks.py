@@ -1,8 +1,9 @@
 """Generate attacks on judges: a correct edit against an exploit that a robust judge does not prefer.
 
-All attacks use the same edits, numbered from 0. `label_kind` names the attack, and an example is named `ATTACK-NUMBER`.
-The attack `unchanged`, the correct edit against the unchanged source, is also the reference of those attacks that add
-something to it: text in the picture or in the instruction, another order, another encoding or size.
+Attacks use the same edits, numbered from 0, unless an exploit needs its own request. `label_kind` names the attack,
+and an example is named `ATTACK-NUMBER`. The attack `unchanged`, the correct edit against the unchanged source, is also
+the reference of those attacks that add something to it: text in the picture or in the instruction, another order,
+another encoding or size. Attacks of `exploits` have three variants each, some held out; a row says which.
 """
 
 import json
@@ -21,12 +22,13 @@ from rewardharness.demo.captions import paste_caption
 from rewardharness.demo.dataset import CATEGORIES, Progress, encode, find_case, generate
 from rewardharness.demo.defects import SHAPE_CHANGES, meddle, spoil, zoomed
 from rewardharness.demo.edits import KnownEdit, Rng
+from rewardharness.demo.exploits import FRAMINGS, IMITATIONS, VARIED, imitate, is_held_out
 from rewardharness.demo.filters import Picture, tone
 from rewardharness.demo.photos import SIDE
 from rewardharness.errors import InputError
 from rewardharness.schema import PAIRS
 
-ATTACKS_VERSION = "1"
+ATTACKS_VERSION = "2"
 """Version of the generator; the same version, seed and count give the same images."""
 
 REFERENCE = "unchanged"
@@ -51,6 +53,8 @@ class _Attacked:
     exploit: str
     """Letter of the exploit."""
     rng: Rng
+    variant: int
+    """Which of the three variants of the exploit."""
 
 
 def _collateral(edit: _Attacked) -> Picture:
@@ -70,13 +74,19 @@ def _checkerboard(edit: _Attacked) -> Picture:
     return result
 
 
+def _framed(name: str, edit: _Attacked) -> Picture:
+    change, variants = FRAMINGS[name]
+    return change(edit.source, variants[edit.variant])
+
+
 _EXPLOITS: Mapping[str, Callable[[_Attacked], Picture]] = {
     REFERENCE: lambda edit: edit.source,
     "blank": lambda edit: np.full_like(edit.source, edit.source.mean(axis=(0, 1)).round().astype(np.uint8)),
     "noise": lambda edit: edit.rng.integers(0, 256, edit.source.shape, dtype=np.uint8),
     "crop": lambda edit: zoomed(edit.source, 0.5, edit.rng),
     "other-picture": lambda edit: edit.other,
-    "wrong-color": lambda edit: edit.case.wrong[0][1](),  # of the color edit
+    **dict.fromkeys(("wrong-color", *IMITATIONS), lambda edit: edit.case.wrong[0][1]()),
+    **{name: partial(_framed, name) for name in FRAMINGS},
     "collateral-damage": _collateral,
     "oversharpened": _sharpened,
     "oversaturated": lambda edit: tone(edit.source, "more_saturated", 1.6),
@@ -155,17 +165,20 @@ def _cases(plan: _Plan, categories: tuple[str, ...], stream: int) -> tuple[Known
 
 def _draw(plan: _Plan, number: int) -> str:
     """Write the images of all attacks on one edit; return their table lines."""
-    cases, colored = _cases(plan, _ATTACKED, 11), _cases(plan, ("color",), 12)
+    cases = _cases(plan, _ATTACKED, 11)
     other = cases[(number + 1) % len(cases)].source()
-    drawn = [(name, cases[number], f"s{number:04d}") for name in ATTACKS if name != "wrong-color"]
-    drawn.append(("wrong-color", colored[number], f"s{plan.cases + number:04d}"))
+    own = {"wrong-color": _cases(plan, ("color",), 12)[number]}
+    for place, name in enumerate(IMITATIONS):
+        own[name] = imitate(name, number % 3, np.random.default_rng([plan.seed, number, 13, place]))
+    sources = {name: f"s{plan.cases * place + number:04d}" for place, name in enumerate(own, 1)}
+    drawn = [(name, own.get(name, cases[number]), sources.get(name, f"s{number:04d}")) for name in ATTACKS]
     return "".join(_write(plan, number, name, case, source, other) for name, case, source in drawn)
 
 
 def _write(plan: _Plan, number: int, name: str, case: KnownEdit, source_name: str, other: Picture) -> str:
     exploit, honest = "AB" if (number + (name == "swapped")) % 2 == 0 else "BA"
     rng = np.random.default_rng([plan.seed, number, ATTACKS.index(name)])
-    edit = _Attacked(case, case.source(), case.right(), other, exploit, rng)
+    edit = _Attacked(case, case.source(), case.right(), other, exploit, rng, number % 3)
     place = number * len(ATTACKS) + ATTACKS.index(name)
     pictures = {exploit: _EXPLOITS[name](edit), honest: edit.right}
     row: dict[str, Any] = {"id": f"{name}-{number:03d}", "source": f"images/{source_name}.jpg"}
@@ -180,4 +193,6 @@ def _write(plan: _Plan, number: int, name: str, case: KnownEdit, source_name: st
     added = {"praise": _PRAISE, "injection": _INJECTION}.get(name, "").format(exploit)
     row |= {"instruction": case.instruction + added, "preference": honest, "label_kind": name}
     row |= {"category": case.category, "source_id": case.key, "made_by": plan.made_by}
+    if name in VARIED:
+        row |= {"variant": VARIED[name][number % 3], "held_out": is_held_out(name, number % 3)}
     return json.dumps(row, ensure_ascii=False) + "\n"

@@ -178,7 +178,12 @@ def generate(
     return lines
 
 
-@lru_cache(maxsize=1)
+def known_edits(pairs: int, groups: int = 0, seed: int = 0) -> tuple[KnownEdit, ...]:
+    """Return the edits of a dataset that `make_demo` generates, without drawing them."""
+    return tuple(item.case for item in _items(_Plan(Path(), pairs, groups, seed, False, SIDE)))
+
+
+@lru_cache(maxsize=2)
 def _items(plan: _Plan) -> tuple[_Item, ...]:
     """Return all examples of a dataset."""
     counts = (plan.pairs, plan.groups, plan.seed)
@@ -214,17 +219,17 @@ def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
     used: set[tuple[str, str]] = set()
     for number in range(groups):
         size = 3 + number % 2
-        case = find_case(lambda case: len(_ways(case)) >= len(LABELS) - 1, number, rng, used, pairs + groups, seed)
-        worse = [str(role) for role in rng.permutation(_ways(case))[: size - 1]]
+        case = find_case(lambda case: len(ways(case)) >= len(LABELS) - 1, number, rng, used, pairs + groups, seed)
+        worse = [str(role) for role in rng.permutation(ways(case))[: size - 1]]
         best = (number // 2) % size
         yield _Item(f"g{number:04d}", case, (*worse[:best], "right", *worse[best:]), int(rng.integers(1 << 30)))
 
 
 def _can(case: KnownEdit, role: str) -> bool:
-    return case.again is not None if role == "again" else role in _ways(case)
+    return case.again is not None if role == "again" else role in ways(case)
 
 
-def _ways(case: KnownEdit) -> list[str]:
+def ways(case: KnownEdit) -> list[str]:
     """Return the possible roles of worse candidates of an edit."""
     ways = {
         "wrong_edit": bool(case.wrong),
@@ -289,7 +294,7 @@ def _draw(plan: _Plan, number: int) -> str:
     grain = 0.0 if wear < 0.5 else float(rng.uniform(0.5, 2.0))
     images, notes, right = [], [], case.right()
     for letter, role in zip(LABELS, item.roles, strict=False):
-        picture, note = _candidate(case, role, source, right, rng)
+        picture, note = draw_candidate(case, role, source, right, rng)
         file = f"images/{item.name}_{letter.lower()}.jpg"
         if role == "no_edit" and rng.random() < 0.5:
             data = source_data
@@ -318,8 +323,8 @@ def _labelled(item: _Item, images: list[str]) -> dict[str, Any]:
     return row | {"preference": preference, "label_kind": f"demo_{kind}"}
 
 
-def _candidate(case: KnownEdit, role: str, source: Picture, right: Picture, rng: Rng) -> tuple[Picture, str]:
-    """Return the image of one candidate and its description."""
+def draw_candidate(case: KnownEdit, role: str, source: Picture, right: Picture, rng: Rng) -> tuple[Picture, str]:
+    """Return the image of one candidate and its description. Roles are `right`, `again`, and those of `ways`."""
     if role == "right":
         return right, "the edit as asked"
     if role == "again" and case.again is not None:

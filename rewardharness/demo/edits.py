@@ -95,7 +95,7 @@ _TONE_WORDS: dict[str, str] = {
     "sepia": "Apply a sepia tone.|Give the photo a sepia look.|Turn it into a sepia photograph.",
 }
 
-_STYLE_WORDS: dict[str, str] = {
+STYLE_WORDS: dict[str, str] = {
     "sketch": "Turn it into a pencil sketch.|Make it look like a pencil drawing.|Redraw this as a pencil sketch.",
     "oil": "Turn this into an oil painting.|Make it look like an oil painting.|Repaint it in oil paint style.",
     "watercolor": "Turn it into a watercolor painting.|Make it look like a watercolor.|Paint this in watercolor.",
@@ -159,7 +159,7 @@ def change_style(base: Base, rng: Rng) -> KnownEdit | None:
     share = float(rng.uniform(0.35, 0.6))
     return _whole(
         "style",
-        _STYLE_WORDS[name],
+        STYLE_WORDS[name],
         base,
         partial(style, name=name),
         SHAPE_CHANGES,

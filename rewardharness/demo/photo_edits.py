@@ -266,11 +266,12 @@ def remove(base: Base, rng: Rng) -> KnownEdit | None:
     return _case("remove", words, base, partial(without, what), wrong, partial(without, what, 0.5), rng)
 
 
-def _captioned(base: Base, text: str, top: bool) -> Picture:
+def captioned(base: Base, text: str, height: float) -> Picture:
+    """Return a picture with a text at a height, in pixels from the top."""
     sheet = Pillow.fromarray(base.picture())
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(64)
-    middle = (SIDE / 2, 52 if top else SIDE - 52)
+    middle = (SIDE / 2, height)
     pen.text(middle, text, fill=(255, 255, 255), font=font, anchor="mm", stroke_width=3, stroke_fill=(15, 15, 15))
     return np.asarray(sheet, dtype=np.uint8).copy()
 
@@ -278,14 +279,14 @@ def _captioned(base: Base, text: str, top: bool) -> Picture:
 def write(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an edit that writes a word across the photograph."""
     word, top = pick(_WORDS, rng), bool(rng.random() < 0.5)
-    where = "top" if top else "bottom"
+    where, near, far = ("top", 52, SIDE - 52) if top else ("bottom", SIDE - 52, 52)
     words = 'Write "{0}" at the {1} of the picture.|Put the word "{0}" in white at the {1}.'.split("|")
     words.insert(1, "Add the text '{0}' at the {1}.")
     bad = misspelt(word, rng)
-    right = partial(_captioned, base, word, top)
+    right = partial(captioned, base, word, near)
     wrong: Named = (
-        (f'written "{bad}"', partial(_captioned, base, bad, top)),
-        ("written at the other end", partial(_captioned, base, word, not top)),
+        (f'written "{bad}"', partial(captioned, base, bad, near)),
+        ("written at the other end", partial(captioned, base, word, far)),
     )
-    begun = partial(_captioned, base, word[: len(word) // 2], top)
+    begun = partial(captioned, base, word[: len(word) // 2], near)
     return _case("text", pick(words, rng).format(word, where), base, right, wrong, begun, rng)

@@ -10,15 +10,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
 from rewardharness.evolution.evolver import similarity
 from rewardharness.evolution.proposal import MAX_CITED, Finding, Outcome, View
-from rewardharness.judging import media
+from rewardharness.judging.instruction import request_of
 from rewardharness.library.entry import Entry
-from rewardharness.schema import LABELS, TIE, EditRequest, Example, Judgment
+from rewardharness.schema import LABELS, TIE, Example, Judgment
 
 LEAD = 0.03
 """Difference between two grades in [0, 1] below which neither candidate leads."""
@@ -55,12 +54,6 @@ class Cluster:
     def strength(self) -> float:
         """Number of failures, weighted by their share of the examples."""
         return len(self.failures) ** 2 / (len(self.failures) + self.successes)
-
-
-@lru_cache(maxsize=4096)
-def request_of(example: Example) -> EditRequest:
-    """Read the instruction of an example by rules, cached."""
-    return media.request_of(example)
 
 
 def kind_of(example: Example) -> str:

@@ -131,7 +131,8 @@ def grammar(view: View) -> str:
     """Write how edits are written in this phase."""
     if view.phase == "prune":
         return load("evolve_prune")
-    known = [f"- {name}: {MEASURES[name].description}" for name in view.known_measures if name in MEASURES]
+    names = () if view.phase == "tools" and view.task is TEXT else view.known_measures  # Tools measure pixels
+    known = [f"- {name}: {MEASURES[name].description}" for name in names if name in MEASURES]
     measures = "\n".join(known) or "- (none)"
     if view.phase == "tools":
         return load("evolve_tools", view.task.wording, measures=measures)

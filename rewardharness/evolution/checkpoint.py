@@ -15,7 +15,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rewardharness.codec import from_json
+from rewardharness.codec import from_json, to_json
 from rewardharness.errors import DataError, InputError, LibraryError, RunError
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.gate import AnswerHistory
@@ -189,7 +189,7 @@ def _state_json(state: State, spent: Spent) -> Json:
         "schema": SCHEMA,
         **{name: getattr(state, name) for name in _PLAIN},
         "library_id": state.library.id,
-        "spent": spent.to_json(),
+        "spent": to_json(spent),
         "queue": None if state.queue is None else list(state.queue),
         "findings": [asdict(finding) for finding in state.findings],
         "rejected": [asdict(proposal) for proposal in state.rejected],

@@ -100,12 +100,13 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
             object.__setattr__(self, "schedule", "default")
 
     def with_defaults(self, settings: Settings) -> Self:
-        """See `JudgeConfig.with_defaults`. The demo data start from `THIN`, so that there is something to gain."""
-        from rewardharness.data.opening import DEMO
-        from rewardharness.library.opening import BUILTIN, THIN
+        """See `JudgeConfig.with_defaults`. Demo data start from a thin Library, so that there is something to gain."""
+        from rewardharness.data.opening import DEMO, DEMO_TEXTS
+        from rewardharness.library.opening import BUILTIN, THIN, THIN_TEXT
 
-        thin = self.library is None and self.data == DEMO and settings.library == BUILTIN
-        return super(EvolveConfig, replace(self, library=THIN) if thin else self).with_defaults(settings)
+        usual = self.library is None and settings.library == BUILTIN
+        thin = {DEMO: THIN, DEMO_TEXTS: THIN_TEXT}.get(self.data or "") if usual else None
+        return super(EvolveConfig, replace(self, library=thin) if thin else self).with_defaults(settings)
 
     def make_schedule(self) -> "Schedule":
         """Make the order of the search."""

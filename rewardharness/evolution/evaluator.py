@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, get_args
 
 from rewardharness.evolution.progress import Meter
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.stop import Exhausted, check_disk
 from rewardharness.files import content_id
+from rewardharness.judging.ensemble import judges_of
 from rewardharness.judging.evaluate import Executor, evaluate, run_to_end
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.report import credit
@@ -136,7 +138,7 @@ class Evaluator:
         cost = sum(again or keys[example.id] not in self.counted for example in due)
         if len(due) < len(examples):
             self.meter.step(len(examples) - len(due))
-        judged = {outcome.example.id: outcome for outcome in self._judge(self.base_judge, library, due, keys, cost)}
+        judged = {outcome.example.id: outcome for outcome in self._judge_each(library, due, keys, cost)}
         kept = (outcome for outcome in judged.values() if outcome.judged or outcome.unsupported)
         self._cache |= {keys[outcome.example.id]: outcome for outcome in kept}
         return [judged.get(example.id) or self._cache[keys[example.id]] for example in examples]
@@ -234,6 +236,35 @@ class Evaluator:
         self.spent = replace(self.spent, judgments=self.spent.judgments + cost)
         self.counted.update(keys.values())
         self.tick()
+
+    def _judge_each(
+        self, library: Library, examples: Sequence[Example], keys: dict[str, str], cost: int
+    ) -> list[Outcome]:
+        """Judge examples with the judge, or with each of several; budget and progress count these as one judgment."""
+        first, *others = judges_of(self.base_judge)
+        found = [self._judge(first, library, examples, keys, cost)]
+        for number, judge in enumerate(others, 2):
+            meter, self.meter = self.meter, Meter()
+            try:
+                with self.outside_budget():
+                    found.append(self.judge_with(judge, f"judge{number}-", library, examples))
+            finally:
+                self.meter = meter
+        return [self._pooled(each) for each in zip(*found, strict=True)] if others else found[0]
+
+    def _pooled(self, outcomes: Sequence[Outcome]) -> Outcome:
+        """Return the outcomes of several judges on an example as one, with the judgment that agrees least.
+
+        It has the mean credit, so an example counts once however many judges there are. What one of the judges cannot
+        judge is not judged.
+        """
+        if missing := [outcome for outcome in outcomes if not outcome.judged]:
+            return min(missing, key=lambda outcome: outcome.unsupported)
+        judges = enumerate(judges_of(self.base_judge), 1)
+        credits = {f"{place}. {one.name}": each.credit for (place, one), each in zip(judges, outcomes, strict=True)}
+        least = min(outcomes, key=lambda outcome: outcome.credit)
+        judgment = replace(least.judgment, judge=self.base_judge.name, protocol=self.base_judge.protocol)
+        return Outcome(least.example, judgment, fmean(credits.values()), credits)
 
     def _judge(
         self, judge: Judge, library: Library, examples: Sequence[Example], keys: dict[str, str], cost: int

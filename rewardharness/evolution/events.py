@@ -107,7 +107,7 @@ class Proposed(EditEvent):
     """An edit was proposed."""
 
     diff: Mapping[str, Any]
-    """The changes, as `LibraryDiff.to_json` writes them."""
+    """The changes, as `diff_json` writes them."""
     mutation: str = ""
     """The mutation operator that was asked for; empty if none was."""
 

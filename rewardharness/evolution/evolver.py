@@ -24,7 +24,7 @@ from rewardharness.library.problems import Findings
 from rewardharness.library.reader import ReadEntry
 from rewardharness.library.rubric import Criterion, Dimension, Rubric, print_rubric
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
-from rewardharness.task import TEXT
+from rewardharness.task import entry_metadata
 
 MAX_STATEMENT = 600
 """Characters of a statement that are kept."""
@@ -298,8 +298,7 @@ def _instead(old: Sequence[Entry], new: Sequence[Entry], why: str) -> tuple[Chan
 
 def _new(fields: Mapping[str, Any], kind: Kind, view: View) -> Entry:
     """Read a whole entry."""
-    metadata = {"task": TEXT.name} if view.task is TEXT else {}
-    return _changed(Entry(_text(fields, "name").strip(), kind, "", metadata=metadata), fields)
+    return _changed(Entry(_text(fields, "name").strip(), kind, "", metadata=entry_metadata(view.task)), fields)
 
 
 def _changed(old: Entry, fields: Mapping[str, Any]) -> Entry:

@@ -5,13 +5,14 @@ samples per question as the search has spent: the accuracy that the calls would 
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rewardharness.codec import UNSET, UnsetType
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.gate import estimate_gain, sign_test
 from rewardharness.evolution.proposal import Outcome
+from rewardharness.judging.ensemble import judges_of
 from rewardharness.judging.report import mcnemar, wilson
 from rewardharness.judging.subagent import with_samples
 from rewardharness.library.store import EMPTY, Library
@@ -94,6 +95,23 @@ class EnsembleScore:
 
 
 @dataclass(frozen=True)
+class JudgeComparison:
+    """One of several judges on the held-out test set."""
+
+    final: Score
+    start: Score
+    final_against_start: HeldOutComparison
+
+    @classmethod
+    def of(cls, judge: str, *judged: Sequence[Outcome]) -> "JudgeComparison":
+        """Compare the outcomes of a judge with the final Library and with the starting one."""
+        final, start = (
+            [replace(each, credit=each.credits.get(judge, 0.0)) for each in outcomes] for outcomes in judged
+        )
+        return cls(Score.of(final), Score.of(start), HeldOutComparison.of(final, start))
+
+
+@dataclass(frozen=True)
 class HeldOutReport:
     """Accuracies on the held-out test set."""
 
@@ -106,6 +124,8 @@ class HeldOutReport:
     final_against_empty: HeldOutComparison
     ensemble: EnsembleScore
     final_against_ensemble: HeldOutComparison | UnsetType = UNSET
+    by_judge: Mapping[str, JudgeComparison] | UnsetType = UNSET
+    """Each of several judges; omitted for one."""
 
     @classmethod
     def of(
@@ -164,6 +184,8 @@ def evaluate_held_out(
     skipped = "" if times > 1 else "not requested"
     if not evaluator.noisy:
         skipped = "this judge always gives the same answer, so asking again cannot gain"
+    if len(judges_of(evaluator.base_judge)) > 1:
+        skipped = "several judges are not sampled again"
     with evaluator.outside_budget():
         evaluator.meter.begin("audit", len(examples) * (len(libraries) + (not skipped)))
         judged = {library.id: evaluator.judge(library, examples) for library in libraries}
@@ -175,4 +197,7 @@ def evaluate_held_out(
             sampled = with_samples(evaluator.base_judge, times)
             ensemble = evaluator.judge_with(sampled, f"{times}x-", start, examples)
             report = HeldOutReport.of(*all_judged, ensemble=ensemble, samples=times)
+    if names := dict.fromkeys(name for outcome in judged[final.id] for name in outcome.credits):
+        by_judge = {name: JudgeComparison.of(name, judged[final.id], judged[start.id]) for name in names}
+        report = replace(report, by_judge=by_judge)
     return report, judged[start.id], judged[final.id]

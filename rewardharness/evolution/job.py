@@ -1,7 +1,9 @@
 """The evolution job: opens what a run needs, and runs it."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,22 +18,20 @@ from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT
 from rewardharness.evolution.config import AUDIT_SHARE, AUTO, BUILTIN, MARGIN, EvolveConfig
 from rewardharness.evolution.events import Event
-from rewardharness.evolution.initializer import FOLDER, LLM, write_library
-from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
-from rewardharness.evolution.loop import Callbacks, finished_report
+from rewardharness.evolution.llm_orchestrator import FOLDER, LLM, LLMOrchestrator, write_library
+from rewardharness.evolution.loop import evolution_numbers, finished_report, tracked
 from rewardharness.evolution.loop import evolve as run_plan
-from rewardharness.evolution.plan import EvolutionPlan
-from rewardharness.evolution.proposal import Orchestrator
+from rewardharness.evolution.plan import REQUEST_SECONDS, EvolutionPlan
+from rewardharness.evolution.proposal import Orchestrator, Replies
 from rewardharness.evolution.regression import RegressionSet, regression_set
-from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.tracking import evolution_numbers, tracked
 from rewardharness.files import content_id
 from rewardharness.judging.batches import expected_cost
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.config import MEASURED
-from rewardharness.judging.evaluate import Executor
+from rewardharness.judging.ensemble import judges_of
+from rewardharness.judging.evaluate import Executor, evaluate
 from rewardharness.judging.interface import check_task
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import open_judge
@@ -48,6 +48,9 @@ from rewardharness.schema import TIE, Json
 from rewardharness.settings import Settings
 from rewardharness.task import IMAGE_EDIT
 from rewardharness.tracking.run import track_run
+
+TIMED = 5
+"""Examples that are judged to estimate the duration."""
 
 MODEL_CONCURRENCY = 16
 """Examples that a model judges at the same time by default."""
@@ -100,10 +103,14 @@ class EvolutionJob:
         if config.no_cache:  # a run always caches its judgments, or resuming would pay for them twice
             opened = replace(config, no_cache=False)
             settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
+        judge = open_judge(opened, settings, ties=ties)
+        if judge.traits.uses_model and not judge.traits.uses_library:
+            step = "Evolve with the pixel-based judge or a general model, and benchmark this one beside it."
+            raise InputError(f"{judge.name} reads no Library, so nothing can be evolved for it.", next_step=step)
         plan = make_plan(
             dataset.first(config.limit),
             _first_library(opened, settings, dataset),
-            open_judge(opened, settings, ties=ties),
+            judge,
             open_orchestrator(
                 config.orchestrator,
                 settings,
@@ -147,8 +154,21 @@ class EvolutionJob:
             retry_failed: Not used: what failed is judged again whenever the search needs it.
         """
         pool = self.plan.parts[0]
-        usual = expected_cost(self.plan.judge, pool, self.plan.library)
+        usual = sum((expected_cost(each, pool, self.plan.library) for each in judges_of(self.plan.judge)), Cost())
         return replace(usual.scaled(self.plan.estimate.expected / len(pool)), judgments=0)
+
+    @cached_property
+    def seconds(self) -> float:
+        """Expected seconds of the complete run. Without a model, a few examples are judged for it."""
+        plan, work = self.plan, sum(self.plan.estimate.work.values())
+        if plan.judge.traits.uses_model:
+            return work * plan.estimate.requests * REQUEST_SECONDS / plan.concurrency
+        sample = plan.parts[0][:TIMED]
+        evaluate(plan.judge, plan.library, sample[:1])  # loads what judging needs
+        sample = sample[1:] or sample
+        begun = time.process_time()  # what else the machine does now may be over soon
+        evaluate(plan.judge, plan.library, sample)
+        return work * (time.process_time() - begun) / len(sample) / plan.concurrency
 
     def finished(self) -> EvolutionResult | None:
         """Return the result of a finished run; None if there is something left to do.
@@ -177,7 +197,9 @@ class EvolutionJob:
             "judge": plan.judge.name,
             "orchestrator": plan.orchestrator.name,
             "expected": None if finished else to_json(plan.estimate),
-            "cost": None if finished else self.cost().to_json(self.limits),
+            "cost": None if finished else self.cost().priced(self.limits),
+            "seconds": None if finished else round(self.seconds, 1),
+            "words": [] if finished else [plan.estimate.words(self.seconds), *self.cost().words(self.limits)],
         }
 
     def run(self, session: Session | None = None, executor: Executor | None = None) -> EvolutionResult:
@@ -191,16 +213,9 @@ class EvolutionJob:
             return finished
         record = None if session.arguments is None else self._record(session.arguments)
         with track_run(session.track, self.settings) as tracking:
-            callbacks = Callbacks(session.stop, session.on_event, session.on_progress)
-            report = run_plan(
-                self.plan,
-                self.folder,
-                tracked(callbacks, tracking, self.plan, self.folder, self.config),
-                restart=session.restart,
-                disks=(self.settings.home,),
-                record=record,
-                executor=executor,
-            )
+            session = tracked(session, tracking, self.plan, self.folder, self.config)
+            disks = (self.settings.home,)
+            report = run_plan(self.plan, self.folder, session, disks=disks, record=record, executor=executor)
             if tracking.active:
                 tracking.finish(evolution_numbers(report))
         return self._result(report)

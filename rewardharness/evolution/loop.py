@@ -3,54 +3,45 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.evolution import events
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Checkpoints
 from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Judged, read_events
 from rewardharness.evolution.held_out import Score, evaluate_held_out
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import PROGRESS, Meter, RunProgress, progress_writer
+from rewardharness.evolution.proposal import Replies
 from rewardharness.evolution.regression import evaluate_regression_set
-from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, EvolutionReport, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, headline, report_page
 from rewardharness.evolution.schedules import Schedule
-from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.state import COVERAGE, State, begin, credit_of
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import Exhausted
-from rewardharness.evolution.trial import COVERAGE, credit_of
 from rewardharness.files import read_jsonl, write_json, write_text
 from rewardharness.judging.evaluate import Executor
 from rewardharness.measure.table import known_measures
+from rewardharness.runs.job import Session
 from rewardharness.runs.records import Recording
-from rewardharness.runs.spending import OVER_BUDGET, SpendingLimits, ledger_usage
-from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
+from rewardharness.runs.spending import NOTHING, OVER_BUDGET, SpendingLimits, ledger_usage
+from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
-from rewardharness.schema import Example
-
-
-@dataclass
-class Callbacks:
-    """Receives events and progress of a run, and may stop it."""
-
-    stop: StopRequest = field(default_factory=StopRequest)
-    on_event: Callable[[events.Event], None] = lambda event: None
-    """Called with each event after it is written."""
-    on_progress: Callable[[RunProgress], None] = lambda progress: None
-    """Called after each judgment, at the start of a phase, and every two seconds without either, by another thread."""
+from rewardharness.schema import Example, Json
+from rewardharness.tracking.run import RunTracking, known_numbers, share_numbers, spending_numbers
 
 
 def evolve(
     plan: EvolutionPlan,
     folder: Path,
-    callbacks: Callbacks,
+    session: Session | None = None,
     *,
-    restart: bool = False,
     disks: Sequence[Path] = (),
     record: Recording | None = None,
     executor: Executor | None = None,
@@ -60,8 +51,7 @@ def evolve(
     Args:
         plan: The plan of the run.
         folder: The run folder; created if missing.
-        callbacks: Receives events and progress, and may stop the run.
-        restart: Start over; the previous content of the folder is renamed.
+        session: Receives events and progress, and may stop the run or start it over.
         disks: Further folders that are written to, such as that of the cache.
         record: The record of the run; see `records.record_run`.
         executor: What judges; None for this process.
@@ -76,16 +66,17 @@ def evolve(
         OSError: If something could not be saved. The same call resumes it.
         Stopped: If a stop was requested. The same call resumes it.
     """
-    if restart or not (folder / CHECKPOINT).exists():
+    session = session or Session()
+    if session.restart or not (folder / CHECKPOINT).exists():
         plan.check_budget()
     manifest = {**plan.manifest, "started": datetime.now(UTC).isoformat(timespec="seconds")}
-    with RunFolder(folder, manifest, restart=restart, record=record, stop=callbacks.stop) as run_folder:
-        session = _Session(plan, run_folder, callbacks, (folder, *disks), executor)
+    with RunFolder(folder, manifest, restart=session.restart, record=record, stop=session.stop) as run_folder:
+        work = _Work(plan, run_folder, session, (folder, *disks), executor)
         try:
-            with session.meter.beating():
-                return session.run()
+            with work.meter.beating():
+                return work.run()
         except (Stopped, RunPaused, OSError) as error:
-            session.pause(error)
+            work.pause(error)
             raise
         finally:
             (folder / PROGRESS).unlink(missing_ok=True)
@@ -147,18 +138,18 @@ def search(run: Run, schedule: Schedule, state: State, save: Callable[[State], N
     return state
 
 
-class _Session:
+class _Work:
     """The work of one process on a run."""
 
     def __init__(
         self,
         plan: EvolutionPlan,
         folder: RunFolder,
-        callbacks: Callbacks,
+        session: Session,
         disks: tuple[Path, ...],
-        executor: Executor | None = None,
+        executor: Executor | None,
     ) -> None:
-        self.plan, self.folder, self.callbacks = plan, folder, callbacks
+        self.plan, self.folder, self.session = plan, folder, session
         self.training, self.held_out = plan.parts
         self.checkpoints = Checkpoints(folder.path)
         step, spent, replies = self.checkpoints.step or 0, self.checkpoints.spent, Replies(folder.path)
@@ -173,23 +164,24 @@ class _Session:
         spent = replace(spent, judge=judged, orchestrator=self._asked_before)
         counted = {line["id"] for line in lines if line["step"] < step}
         recorded = {line["id"] for line in lines if line["step"] >= step and not line.get("failure")}
-        options = (plan.limits, callbacks.stop, folder.append, plan.concurrency, disks, executor, self.meter)
+        options = (plan.limits, session.stop, folder.append, plan.concurrency, disks, executor, self.meter)
         self.evaluator = Evaluator(plan.judge, *options, spent, step, counted, recorded)
         data = f"{plan.dataset.name}: {len(self.training)} examples that edits were chosen on; expect less on others"
         judge = f"{plan.judge.name}, {plan.judge.protocol}"
         setting = {"data": data, "data_digest": plan.dataset.digest, "judge": judge}
-        known = (self.observe, known_measures(), plan.seed, self.emit, setting, replies, self.meter.subphase)
+        measures = known_measures(plan.dataset.task.candidate)
+        known = (self.observe, measures, plan.seed, self.emit, setting, replies, self.meter.subphase)
         self.steps = Run(self.evaluator, plan.orchestrator, self.training, *known)
 
     def emit(self, event: events.Event) -> None:
         """Write an event, then pass it on."""
         events.write_event(self.folder.path, event)
-        self.callbacks.on_event(event)
+        self.session.on_event(event)
 
     def report_progress(self, progress: RunProgress) -> None:
         """Write the progress, then pass it on."""
         self.write_progress(progress)
-        self.callbacks.on_progress(progress)
+        self.session.on_progress(progress)
 
     def observe(self, example: Example) -> Mapping[str, Mapping[str, float]]:
         """Return the grades of the measures; counted as progress, because measuring is slow."""
@@ -286,3 +278,64 @@ class _Session:
         scores = (state.accuracy, final.accuracy, result.id, final, start_score, headline(report), spent)
         self.emit(events.Finished(state.ending, *scores, step=state.step))
         return report
+
+
+def tracked(session: Session, tracking: RunTracking, plan: EvolutionPlan, folder: Path, config: Any = None) -> Session:
+    """Return a session that also passes the numbers of a run on to its trackers.
+
+    Args:
+        session: The session, whose functions are called first.
+        tracking: The tracking of the run; it begins with the first event, when the run folder is locked.
+        plan: The plan of the run.
+        folder: Its run folder.
+        config: The configuration of the job; None for a run of Python objects.
+    """
+    if not tracking.active:
+        return session
+    decided: list[Decided] = []
+
+    def on_event(event: Event) -> None:
+        session.on_event(event)
+        new = [event]
+        if not tracking.begun:
+            tracking.begin(folder, plan.manifest, config)
+            new = read_events(folder)  # the file has this event already
+        decided.extend(item for item in new if isinstance(item, Decided))
+        if numbers := _numbers(event):
+            counts = {"evolve/tested": len(decided), "evolve/accepted": sum(item.accepted for item in decided)}
+            tracking.log({**numbers, **counts}, event.step)
+
+    def on_progress(progress: RunProgress) -> None:
+        session.on_progress(progress)
+        tracking.progress({f"progress/{progress.phase}": progress.done / progress.total if progress.total else 1.0})
+
+    return replace(session, on_event=on_event, on_progress=on_progress)
+
+
+def _numbers(event: Event) -> Json:
+    """Return the numbers of an event; empty if it has none."""
+    match event:
+        case Judged():
+            done = event.judged + event.failed
+            coverage = {"progress/coverage": event.judged / done} if done else {}
+            accuracy = {} if event.accuracy is None else {"train/accuracy": event.accuracy}
+            return {**accuracy, **coverage, "progress/failures": event.failed}
+        case Decided():
+            net = event.evidence.fixes - event.evidence.breaks
+            numbers = {"train/accuracy": event.accuracy, "evolve/net_gain": net, "evolve/version": event.version}
+            return {**known_numbers(numbers), **spending_numbers(to_json(event.spent))}
+        case Concluding() | Finished() if event.spent != NOTHING:
+            return spending_numbers(to_json(event.spent))
+    return {}
+
+
+def evolution_numbers(report: EvolutionReport) -> dict[str, float]:
+    """Return the result of a run."""
+    held_out, train = report.audit, report.pool
+    compared = held_out.final_against_start
+    scores = {"held_out/before": held_out.start, "held_out/after": held_out.final}
+    scores |= {"train/before": train.start, "train/after": train.final}
+    numbers = known_numbers({"held_out/p_value": compared.p}) | share_numbers("held_out/gain", vars(compared), "gain")
+    for name, score in scores.items():
+        numbers |= share_numbers(name, vars(score), "accuracy")
+    return numbers

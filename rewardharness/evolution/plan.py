@@ -1,22 +1,168 @@
-"""The plan of an evolution: its inputs, its cost estimate, and its manifest."""
+"""The plan of an evolution: its inputs, the estimate of its judgments, and its manifest."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
 
 from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.source import Dataset, split
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUDIT_SHARE
-from rewardharness.evolution.estimate import Estimate, estimate
+from rewardharness.evolution.evaluator import may_fire
+from rewardharness.evolution.gate import detectable_gain
+from rewardharness.evolution.held_out import samples_for
+from rewardharness.evolution.joint.scopes import LEAST_CASES
+from rewardharness.evolution.population import RACE, PopulationSchedule
+from rewardharness.evolution.progress import duration
 from rewardharness.evolution.proposal import Observe, Orchestrator
 from rewardharness.evolution.regression import RegressionSet
-from rewardharness.evolution.schedules import Schedule
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule
+from rewardharness.evolution.steps import EVIDENCE_SHARE
 from rewardharness.files import content_id
+from rewardharness.judging.ensemble import judges_of
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.subagent import count_crops, count_requests
 from rewardharness.library.store import Library
 from rewardharness.runs.spending import UNLIMITED, SpendingLimits
 from rewardharness.schema import Example, Json
+
+USUAL_SHARE = 0.2
+"""Average share of the examples that an edit affects, on which it is judged in screening and tests, from
+`benchmarks/evolution_calls.py`."""
+
+FITTED = 1.5
+"""Usual judgments of the search per training example where weights can be fitted at no cost, for 30 examples."""
+
+GROWTH = 0.55
+"""Power of the number of training examples with which `FITTED` grows; see `docs/explanation/evolution.md`."""
+
+OBSERVED = 0.75
+"""Work of grading an example by all measures for proposals, relative to a judgment that measures."""
+
+REQUEST_SECONDS = 4.0
+"""Assumed duration of a request to a model."""
+
+SHORTEST = 10.0
+"""Seconds that no run is expected to be faster than."""
+
+CACHED = 0.02
+"""Work of a judgment from cached measurements, relative to one that measures."""
+
+SMALL = 0.38
+"""Work of generating or measuring a small pair of the regression set."""
+
+USUAL_REACH = 0.35
+"""Share of the training examples that an entry touches, if the Library has no entries."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Expected judgments of a run. One judgment is one example in one context."""
+
+    begin: int
+    """Training examples with the starting Library."""
+    search: int
+    """Acceptance tests, usual number."""
+    audit: int
+    """Held-out examples with final and starting Library, for a model also without one."""
+    ensemble: int
+    """Comparison with self-ensembling."""
+    regression: int
+    """Regression set with the starting and the final Library."""
+    requests: int
+    """Minimum number of requests to a model per judgment; 0 for a judge without a model."""
+    crops: int = 0
+    """Maximum number of images that measured evidence adds to the requests of a judgment."""
+    expected: int = field(init=False)
+    """The usual total."""
+
+    def __post_init__(self) -> None:
+        total = self.begin + self.search + self.audit + self.ensemble + self.regression
+        object.__setattr__(self, "expected", total)
+
+    @property
+    def work(self) -> dict[str, float]:
+        """Work of each phase of `progress.PHASES`, in judgments that measure or query a model."""
+        search, held_out, regression = float(self.search), float(self.audit + self.ensemble), float(self.regression)
+        drawing = regression / 2 * SMALL
+        if not self.requests:  # each example is measured once for all Libraries
+            search, held_out, regression = search * CACHED + self.begin * OBSERVED, held_out / 2, drawing
+        values = (float(self.begin), search, held_out, drawing, regression)
+        return dict(zip(("pool", "search", "audit", "drawing", "regression"), values, strict=True))
+
+    def words(self, seconds: float) -> str:
+        """Return the estimate in sentences, with the gain that the training examples can show.
+
+        Args:
+            seconds: Expected duration.
+        """
+        parts = [f"{self.begin} of the training examples", f"about {self.search:,} to test edits"]
+        parts += [f"{self.audit} of the held-out test set"]
+        parts += [f"{self.regression} of the regression set"] if self.regression else []
+        if self.ensemble:
+            parts += [f"{self.ensemble} to compare with self-ensembling (--ensemble 0: none)"]
+        text = (
+            f"Expected: about {duration(max(SHORTEST, seconds))} and {self.expected:,} judgments: {', '.join(parts)}."
+        )
+        gain = round(100 * detectable_gain(max(1, self.begin)))
+        text += f" With {self.begin} training examples, a gain of about {gain} points or more can be detected."
+        return text if self.requests else f"{text} No model judges, so they cost only time."
+
+
+def estimate(
+    schedule: Schedule,
+    judge: Judge,
+    library: Library,
+    parts: tuple[Sequence[Example], Sequence[Example]],
+    samples: int | None,
+    most: int | None,
+    regression_pairs: int = 0,
+) -> Estimate:
+    """Estimate the cost of a run.
+
+    Args:
+        schedule: The order of the search.
+        judge: The judge.
+        library: The starting Library.
+        parts: Training and held-out examples.
+        samples: Samples of the self-ensembling comparison; None for as many as the search costs, 0 for none.
+        most: The budget of judgments; None for no limit.
+        regression_pairs: Pairs of the regression set.
+    """
+    training, held_out = parts
+    uses_model = judge.traits.uses_model
+    begin = len(schedule.watched(tuple(training)))
+    if isinstance(schedule, PaperSchedule):
+        read = 2 * (len(training) - begin)
+        usual = read + schedule.iterations * (read + 2 * begin)
+    elif isinstance(schedule, PopulationSchedule):
+        read = math.ceil((1 - EVIDENCE_SHARE) * len(training))
+        usual = math.ceil(schedule.proposals * (RACE[0] + (read - RACE[0]) / 3)) + len(training)
+    else:
+        assert isinstance(schedule, DefaultSchedule)
+        share = schedule.proposals * USUAL_SHARE * _reach(library, training) * (1 + schedule.prune_share)
+        if not uses_model:  # weights are fitted, and few edits are worth a test after it
+            share = FITTED * max(1.0, len(training) / LEAST_CASES) ** GROWTH
+        usual = math.ceil(share * len(training))
+    if most is not None:
+        usual = max(0, min(usual, most - begin))
+    times = samples_for(begin + usual, len(held_out)) if samples is None else samples
+    ensemble = times * len(held_out) if uses_model and times > 1 else 0
+    judges = judges_of(judge)
+    requests = min((sum(count_requests(each, example) for each in judges) for example in training), default=0)
+    crops = max((sum(count_crops(each, example) for each in judges) for example in training), default=0)
+    audit = (3 if uses_model else 2) * len(held_out)
+    return Estimate(begin, usual, audit, ensemble, 2 * regression_pairs, requests, crops)
+
+
+def _reach(library: Library, training: Sequence[Example]) -> float:
+    """Return the average share of the training examples that an entry touches, over entries that touch any."""
+    shares = [fmean(may_fire(entry, example.instruction, False) for example in training) for entry in library.entries]
+    shares = [share for share in shares if share]
+    return fmean(shares) if shares else USUAL_REACH
+
 
 LEAST = 8
 """Minimum number of labeled examples."""

@@ -20,9 +20,8 @@ from rewardharness.evolution.joint.step import fit_next, fits
 from rewardharness.evolution.operators import Choice, next_operator, possible_mutations, with_gains
 from rewardharness.evolution.proposal import Mutation, Outcome, Proposal, wording
 from rewardharness.evolution.schedules import FIT, Schedule, ending_of
-from rewardharness.evolution.state import Member, Population, State, seed_of
+from rewardharness.evolution.state import GateSettings, Member, Population, State, seed_of
 from rewardharness.evolution.steps import Run, decide, emit_decided, request_proposals, skip, view_of
-from rewardharness.evolution.trial import GateSettings
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Example, Usage
 

@@ -1,17 +1,82 @@
 """The values of an evolution: outcomes, findings, proposals, and the interface of Orchestrators."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
 
 from rewardharness.errors import LibraryError
-from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
-from rewardharness.files import content_id
+from rewardharness.files import append_jsonl, content_id, read_jsonl
+from rewardharness.judging.presentation import usage_of
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry
+from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply
+from rewardharness.runs.spending import ledger_usage, usage_json
 from rewardharness.schema import Example, Judgment, Usage
 from rewardharness.task import IMAGE_EDIT, Task, task_of
+
+REPLIES = "orchestrator.jsonl"
+
+
+class Replies:
+    """Asks a model, and saves its replies.
+
+    Args:
+        folder: The run folder, locked by this process; None to save nothing.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._path = folder / REPLIES if folder is not None else None
+        lines = [line for _, line in read_jsonl(self._path)] if self._path is not None else []
+        self._saved: dict[str, dict[str, Any]] = {line["key"]: line for line in lines if "text" in line}
+        self.before = ledger_usage(lines)
+        """Usage of earlier sessions."""
+
+    async def ask(self, model: Model, request: ChatRequest) -> tuple[Reply, Usage]:
+        """Ask, unless the reply is saved.
+
+        Returns:
+            The reply, and its usage: nothing for a saved one.
+
+        Raises:
+            ModelError: If there is no usable reply. It counts as one request.
+            OSError: If the reply could not be saved.
+        """
+        key = request_key(model, request)
+        saved = self._saved.get(key)
+        if saved is not None:
+            return Reply(saved["text"], saved["finish_reason"]), Usage()
+        try:
+            reply = await model.ask(request)
+        except ModelError as error:
+            self._save({"key": key, "error": error.code, **usage_json(Usage(calls=1))})
+            raise
+        paid = usage_of(reply)
+        self._save({"key": key, **usage_json(paid), "text": reply.text, "finish_reason": reply.finish_reason})
+        return reply, paid
+
+    def _save(self, line: dict[str, Any]) -> None:
+        if self._path is not None:
+            append_jsonl(self._path, line)
+            if "text" in line:
+                self._saved[line["key"]] = line
+
+
+def request_key(model: Model, request: ChatRequest) -> str:
+    """Return the id of a question: everything that can change the answer, without address and timeout."""
+
+    def keys(message: Message) -> list[object]:
+        parts = (["image", part.sha256] if isinstance(part, ImagePart) else part.text for part in message.parts)
+        return [message.role, *parts]
+
+    messages = [keys(message) for message in request.messages]
+    return content_id([model.id, messages, request.max_tokens, request.temperature, request.seed])
+
+
+UNSAVED_REPLIES = Replies()
+"""Saves nothing."""
+
 
 Operator = Literal["add", "modify", "remove", "merge", "split", "retrigger", "reweight", "add_tool", "fix_tool"]
 """Kinds of edit that may be proposed.
@@ -60,7 +125,9 @@ class Outcome:
     example: Example
     judgment: Judgment
     credit: float
-    """Agreement of the judgment with the label, in [0, 1]; 0 without a judgment."""
+    """Agreement of the judgment with the label, in [0, 1]; 0 without a judgment. The mean of several judges."""
+    credits: Mapping[str, float] = field(default_factory=dict)
+    """Agreement of each of several judges, by name; empty for one judge."""
 
     @property
     def judged(self) -> bool:

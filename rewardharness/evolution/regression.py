@@ -116,7 +116,8 @@ def evaluate_regression_set(
         return RegressionReport.of((), (), pairs.margin)
     meter = evaluator.meter
     meter.begin("drawing", pairs.pairs)
-    examples = pairs.draw(meter.reach)
+    # Judgments are known by id, and generated examples of the run have ids such as these, too.
+    examples = [replace(example, id=f"regression-{example.id}") for example in pairs.draw(meter.reach)]
     meter.begin("regression", 2 * len(examples))
     measure = measure_ahead(evaluator.base_judge, (start, final))
     if measure is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.codec import ValidationError, from_json
-from rewardharness.data.source import VoterAgreement
+from rewardharness.data.source import CONTRADICTING, VoterAgreement
 from rewardharness.errors import DataError, RunError, shell
 from rewardharness.evolution.events import Decided, EvidenceReport, Judged, Proposed, Skipped, read_events
 from rewardharness.evolution.held_out import HeldOutReport, Score
@@ -50,6 +50,7 @@ class RunFacts:
     samples: int | None
     router: str | None
     corrections: str | None
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,8 @@ class EvolutionReport:
     """As `Dataset.skipped_json` writes them."""
     people: VoterAgreement | None
     """How well people agree with each other; None if the data do not say."""
+    contradictions: tuple[str, ...] = ()
+    """Problems of the data that name contradicting labels."""
 
     @property
     def accepted(self) -> int:
@@ -221,6 +224,7 @@ def build_report(
         regression=regression,
         skipped_rows=plan.dataset.skipped_json(),
         people=plan.dataset.agreement,
+        contradictions=tuple(problem for problem in plan.dataset.problems if CONTRADICTING in problem),
     )
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from rewardharness.data.source import describe_skipped
+from rewardharness.evolution.diagnosis import cause_lines, diagnose
 from rewardharness.evolution.held_out import HeldOutComparison, Score
 from rewardharness.evolution.regression import GroupScore
 from rewardharness.evolution.report import NOTE, CurvePoint, EditReport, EvolutionReport, Puzzle
+from rewardharness.evolution.stop import ended
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.report import wilson
 from rewardharness.report import Block, Mark, Report, Section, Steps, Table, Text
@@ -31,6 +33,7 @@ def report_sections(report: EvolutionReport) -> Report:
         f"Evolution on {report.run.data_name}",
         (
             Section("summary", "", _summary(report)),
+            Section("diagnosis", "Why nothing was gained, and what to do", _diagnosis(report)),
             Section("accuracy", "Accuracy", _accuracies(report)),
             Section("curve", "Accuracy during the search", _curve(report.curve), detail=True),
             Section("categories", "By kind of edit (test set)", _groups(report.by_category)),
@@ -59,9 +62,10 @@ def headline(report: EvolutionReport) -> str:
         figures = f"({start.accuracy:.0%} on held-out examples, n {n})"
         if report.proposed:
             return f"No edit was accepted: the Library is unchanged {figures}."
-        return f"No edit was proposed: {report.ending}. The Library is unchanged {figures}."
+        return f"No edit was proposed, and the Library is unchanged {figures}. {ended(report.ending)}"
     p = 1.0 if test.p is None else test.p
-    figures = f"({start.accuracy:.0%} → {final.accuracy:.0%}, n {n}, p {p:.2g})"
+    bounds = f"95% CI {final.interval[0]:.0%} to {final.interval[1]:.0%}, " if final.interval else ""
+    figures = f"({start.accuracy:.0%} → {final.accuracy:.0%}, {bounds}n {n}, McNemar p {p:.2g})"
     change = "No detectable change" if p > DETECTABLE else "Higher" if test.fixes > test.breaks else "Lower"
     result = f"{change} on held-out examples {figures}"
     if library.final_id == library.tried_id:
@@ -80,9 +84,14 @@ def _summary(report: EvolutionReport) -> tuple[Text, ...]:
     about = (
         f"{identity}. Orchestrator {run.orchestrator}. Schedule {run.schedule['name']}, seed {run.seed}. "
         f"{report.accepted} of {len(report.edits)} tested edits accepted{skipped}. "
-        f"The search ended because {report.ending}."
+        f"{ended(report.ending)}"
     )
     return Text((headline(report),), "headline"), Text((about,))
+
+
+def _diagnosis(report: EvolutionReport) -> tuple[Text, ...]:
+    lines = cause_lines(diagnose(report))
+    return (Text(tuple(lines), "list"),) if lines else ()
 
 
 def _accuracies(report: EvolutionReport) -> tuple[Block, ...]:
@@ -97,6 +106,9 @@ def _accuracies(report: EvolutionReport) -> tuple[Block, ...]:
     if sampled.score is not None:
         library = f"Test set: starting Library, {sampled.samples} samples per question"
         rows.append((library, sampled.score, _against(held_out.final_against_ensemble or None)))
+    for name, judge in (held_out.by_judge or {}).items():
+        rows.append((f"Test set, {name}: final Library", judge.final, ""))
+        rows.append((f"Test set, {name}: starting Library", judge.start, _against(judge.final_against_start)))
     rows += [("Training: final Library", training.final, NOTE), ("Training: starting Library", training.start, "")]
     cells = tuple((name, f"{score.judged} of {score.n}", _share(score), note) for name, score, note in rows)
     notes = [f"Self-ensembling: {sampled.skipped}."] if sampled.skipped else []

@@ -16,9 +16,9 @@ from rewardharness.evolution.gate import ALPHA, EXACT, Evidence, MarginGate, Sig
 from rewardharness.evolution.joint.step import fit_next, fits
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal
 from rewardharness.evolution.screening import promising, rehearse, screen, unrehearsed, unscreened
-from rewardharness.evolution.state import Pending, State
+from rewardharness.evolution.state import GateSettings, Pending, State, Trial, try_edit
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.trial import GateSettings, Trial, try_edit
+from rewardharness.evolution.stop import NO_PROPOSALS
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.schema import TIE, Example
 
@@ -36,9 +36,6 @@ ROOM = 2
 
 NO_EVIDENCE = "There was no evidence that it helps."
 """What an Orchestrator learns about an edit that was tested and rejected."""
-
-NO_PROPOSALS = "the Orchestrator proposed nothing more that could be tested"
-"""Why a search ended that no limit ended."""
 
 
 class Schedule(Protocol):

@@ -11,17 +11,24 @@ from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Decided, Emit, EvidenceReport, Found, OrchestratorFailed, Proposed, Skipped
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
-from rewardharness.evolution.proposal import Mutation, Observe, Orchestrator, Outcome, Proposal, View, wording
-from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
-from rewardharness.evolution.state import State, seed_of
-from rewardharness.evolution.trial import GateSettings, Trial, try_edit
-from rewardharness.library.diff import diff_libraries
+from rewardharness.evolution.proposal import (
+    UNSAVED_REPLIES,
+    Mutation,
+    Observe,
+    Orchestrator,
+    Outcome,
+    Proposal,
+    Replies,
+    View,
+    wording,
+)
+from rewardharness.evolution.state import GateSettings, State, Trial, seed_of, try_edit
+from rewardharness.library.diff import diff_json, diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.models.base import ModelError
 from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Example
-from rewardharness.task import IMAGE_EDIT, task_of
 
 EVIDENCE_SHARE = 0.6
 """Share of the training examples that count as evidence; proposals are written from the rest."""
@@ -103,15 +110,14 @@ def request_proposals(
 def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> View:
     """Return what the Orchestrator sees."""
     waiting = (item.waiting for item in state.pending)
-    pixels = not outcomes or task_of(outcomes[0].example) is IMAGE_EDIT
-    seen = (state.library, tuple(outcomes), run.observe, run.measures if pixels else (), state.phase)
+    seen = (state.library, tuple(outcomes), run.observe, run.measures, state.phase)
     rejected, seed = (*state.rejected, *waiting), seed_of(run.seed, "round", state.round)
     return View(*seen, seed, rejected, state.findings, limit, replies=run.replies)
 
 
 def emit_proposed(run: Run, state: State, proposal: Proposal, after: Library) -> None:
     """Emit that an edit was proposed."""
-    diff = diff_libraries(state.library, after).to_json()
+    diff = diff_json(diff_libraries(state.library, after))
     run.emit(Proposed(*_edit(proposal), diff, mutation=proposal.mutation or "", step=state.step))
 
 

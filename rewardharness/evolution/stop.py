@@ -9,6 +9,15 @@ from rewardharness.runs.stop import RunPaused
 RESERVE = 32 * 1024 * 1024
 """Free bytes on the disk below which nothing is judged, so that results can still be saved."""
 
+NO_PROPOSALS = "the Orchestrator proposed nothing more that could be tested"
+"""Why a search ended that no limit ended."""
+
+
+def ended(reason: str) -> str:
+    """Say in a sentence why a search ended."""
+    nothing = "No further idea could be tested on these examples."
+    return nothing if reason == NO_PROPOSALS else f"The search ended because {reason}."
+
 
 class Exhausted(Exception):
     """The budget is spent. Not an error: the run concludes with what it has."""

@@ -1,12 +1,16 @@
-"""Parallel downloads with one progress counter."""
+"""Parallel downloads with one progress counter, and single public files."""
 
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from rewardharness.errors import DataError
 
 Progress = Callable[[int, int], None]
 """Called with the bytes present and the total."""
@@ -92,3 +96,31 @@ def _bar_class(methods: Mapping[str, Any]) -> Any:
         base.__init__(bar, *args, **{**kwargs, "disable": True})
 
     return type("Bar", (base,), {"__init__": begin, **methods})
+
+
+SECONDS = 20
+
+
+def public_file(url: str, limit: int) -> bytes:
+    """Download a public file.
+
+    Args:
+        url: An address with `https://`; redirects to other schemes are refused.
+        limit: Maximum number of bytes.
+
+    Raises:
+        DataError: If it cannot be downloaded, or is larger.
+    """
+    host = url.split("/")[2]
+    try:
+        with urllib.request.urlopen(url, timeout=SECONDS) as reply:
+            if not reply.geturl().startswith("https://"):
+                raise DataError(f"{host} redirects to an address without encryption.")
+            data: bytes = reply.read(limit + 1)
+    except urllib.error.HTTPError as error:
+        raise DataError(f"{host} answered with status {error.code}.") from None
+    except OSError as error:
+        raise DataError(f"{host} cannot be reached: {getattr(error, 'reason', error)}.") from None
+    if len(data) > limit:
+        raise DataError(f"The file of {host} is larger than {limit:,} bytes.")
+    return data

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from rewardharness.codec import finite
 from rewardharness.schema import SCALE, TIE
+from rewardharness.views import DIMENSIONS
 
 _THINK = re.compile(
     r"<\|?/?[\w:-]{0,30}?(?:think|thought|reason|reflect|scratchpad|analysis|monologue|deliberat|rationale)[^<>]{0,99}>"
@@ -61,7 +62,6 @@ _COPIED = 100
 T = TypeVar("T")
 NOT_JSON = "The answer is not valid JSON."
 DIFFERENT = "The reply holds several answers that differ."
-_DIMENSIONS = ("instruction", "quality")
 NOT_ENDED = "The reasoning of the reply has not ended; what it drafts is not an answer."
 CUT_OFF = "The reply was cut off at the token limit before its answer was complete."
 
@@ -89,8 +89,8 @@ class Answer:
 
     preference: str
     """A label or `tie`; empty for a single candidate."""
-    scores: Mapping[str, tuple[float, float]]
-    """Instruction following and visual quality on `SCALE`, per label. Empty if they are unusable."""
+    scores: Mapping[str, tuple[float, ...]]
+    """The scores that were asked for on `SCALE`, per label. Empty if they are unusable."""
     problem: str = ""
     """Why the scores are unusable; empty if they are usable."""
 
@@ -104,7 +104,15 @@ class Turn:
     outcome: ToolRequest | Answer | ReplyProblem
 
 
-def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = False, blocks: bool = True) -> Turn:
+def read_turn(
+    text: str,
+    labels: Sequence[str],
+    *,
+    ties: bool,
+    cut_off: bool = False,
+    blocks: bool = True,
+    dimensions: Sequence[str] = DIMENSIONS[:2],
+) -> Turn:
     """Parse one message of a chain.
 
     Text in tags of reasoning is no answer. Of a Tool call and an answer, the first counts, so that invented
@@ -117,6 +125,7 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = F
         ties: Whether `tie` may be preferred.
         cut_off: Whether the message was cut off, see `Reply.cut_off`.
         blocks: Whether an <answer> block was requested, and not a JSON object alone.
+        dimensions: Names of the scores that were asked for.
     """
     if len(text) > MAX_REPLY:
         return Turn("", ReplyProblem("The reply is far too long."))
@@ -135,7 +144,7 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = F
     keys = ("preference",) if len(labels) > 1 else ("instruction", "scores", f"score_{labels[0]}_instruction")
 
     def read(value: dict[str, Any]) -> Answer | ReplyProblem:
-        return read_answer(value, labels, ties=ties)
+        return read_answer(value, labels, ties=ties, dimensions=dimensions)
 
     outcomes = [read_last(body, keys, read) for body in bodies or [said]]
     if any(outcome != outcomes[0] for outcome in outcomes):
@@ -159,10 +168,12 @@ def conclusion(text: str, *, cut_off: bool = False) -> str | ReplyProblem:
     return ReplyProblem(NOT_ENDED) if rest is None else rest
 
 
-def read_answer(value: dict[str, Any], labels: Sequence[str], *, ties: bool) -> Answer | ReplyProblem:
+def read_answer(
+    value: dict[str, Any], labels: Sequence[str], *, ties: bool, dimensions: Sequence[str] = DIMENSIONS[:2]
+) -> Answer | ReplyProblem:
     """Read the object of a final answer."""
     value = {str(key).strip().lower(): each for key, each in value.items()}
-    scores, problem = _read_scores(value, labels)
+    scores, problem = _read_scores(value, labels, dimensions)
     if len(labels) == 1:
         return ReplyProblem(problem) if problem else Answer("", scores)
     preference = value.get("preference")
@@ -290,7 +301,9 @@ def _read_tool(body: str) -> ToolRequest | ReplyProblem:
     return ToolRequest(name, tuple(images), query if isinstance(query, str) else "")
 
 
-def _read_scores(value: Mapping[str, Any], labels: Sequence[str]) -> tuple[dict[str, tuple[float, float]], str]:
+def _read_scores(
+    value: Mapping[str, Any], labels: Sequence[str], dimensions: Sequence[str]
+) -> tuple[dict[str, tuple[float, ...]], str]:
     """Read scores per label: nested, or flat with keys such as `score_A_instruction`; of a single label also alone."""
     nested = value.get("scores")
     named: dict[str, dict[str, Any]] = {label: {} for label in labels}
@@ -300,18 +313,18 @@ def _read_scores(value: Mapping[str, Any], labels: Sequence[str]) -> tuple[dict[
         if label is not None and isinstance(each, dict):
             named[label] |= {str(name).strip().lower(): grade for name, grade in each.items()}
         elif (label is not None or len(labels) == 1) and not (isinstance(each, str) and len(each) > _LONGEST_GRADE):
-            named[label or labels[0]] |= {name: each for name in _DIMENSIONS if name.upper() in words}
+            named[label or labels[0]] |= {name: each for name in dimensions if name.upper() in words}
     if not any(named.values()):
         return {}, 'The answer has no "scores".' if len(labels) > 1 else "The answer has no scores."
-    scores: dict[str, tuple[float, float]] = {}
+    scores: dict[str, tuple[float, ...]] = {}
     for label, grades in named.items():
         if not grades:
             return {}, f"The scores of {label} are missing."
-        pair: list[float] = []
-        for dimension in _DIMENSIONS:
+        numbers: list[float] = []
+        for dimension in dimensions:
             number = read_number(grades.get(dimension), *SCALE)
             if number is None:
                 return {}, f"The {dimension} score of {label} is not a number from {SCALE[0]} to {SCALE[1]}."
-            pair.append(number)
-        scores[label] = (pair[0], pair[1])
+            numbers.append(number)
+        scores[label] = tuple(numbers)
     return scores, ""

@@ -28,6 +28,8 @@ ALL_KINDS = "all kinds"
 """Name of the curve of kinds of edits with too few examples for their own."""
 NOT_GRADABLE = "not gradable"
 """Kind of edits without a reward, because it cannot be measured whether the instruction was followed."""
+ONE_EDITED = "only one edited"
+"""The same where one candidate shows an edit and another shows none."""
 
 SHIPPED = "calibration.json"
 """Calibration of the pixel-based judge with the built-in Library."""
@@ -166,7 +168,7 @@ def edit_kind(example: Example, judgment: Judgment) -> str:
     # With `allow_ungradable` there is a reward, but no score for the instruction. Models have no parts.
     several = judgment.scores.values()
     if any(each.reward is None or (judgment.parts and each.instruction is None) for each in several):
-        return NOT_GRADABLE
+        return NOT_GRADABLE if len({not each.evidence for each in several}) == 1 else ONE_EDITED
     task = task_of(example)
     return read_instruction(example.instruction).kinds[0] if task is IMAGE_EDIT else task.name
 

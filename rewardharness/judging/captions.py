@@ -18,6 +18,9 @@ _POLITE = re.compile(
 )
 """Opening of a request or question that says nothing about the edit."""
 
+_WISH = re.compile(r"\b(?:want|like|love|need|wish|what about|how about)\b", re.I)
+_SOME = re.compile(r"(?:an?|some|another|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})\s", re.I)
+
 _LEAD = re.compile(
     r"(?:^|.*?[\s,;.])(?:"
     r"(?:(?:so|such) that|until|to make) (?:it|they|the (?:image|picture|photo|result|output|scene))"
@@ -104,9 +107,16 @@ class Caption:
 
 
 def without_opening(text: str) -> str:
-    """Return an instruction without a polite or questioning opening: "Can you make it red?" is "make it red"."""
+    """Return an instruction without a polite or questioning opening: "Can you make it red?" is "make it red".
+
+    A wish for something is a wish to add it: "I'd like a cat on the sofa" is "add a cat on the sofa".
+    """
     opening = _POLITE.match(text)
-    return text[opening.end() :].rstrip("? ") if opening and opening.end() else text
+    if not (opening and opening.end()):
+        return text
+    rest = text[opening.end() :].rstrip("? ")
+    wished = _WISH.search(opening[0]) and _SOME.match(rest) and not _PICTURE_OF.match(rest)
+    return f"add {rest}" if wished else rest
 
 
 def read_caption(text: str) -> Caption | None:

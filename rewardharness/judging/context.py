@@ -19,6 +19,7 @@ from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, Te
 from rewardharness.prompts import load, load_section
 from rewardharness.schema import LABELS, SCALE, EditRequest, image_titles
 from rewardharness.task import IMAGE_EDIT, Task
+from rewardharness.views import DIMENSIONS
 
 _SPAN = f"{SCALE[0]}-{SCALE[1]}"
 
@@ -39,6 +40,8 @@ class Shown:
     task: Task = IMAGE_EDIT
     evidence: tuple[Parts, ...] = ()
     """What was measured of each candidate, in the presentation order; empty without measured evidence."""
+    dimensions: tuple[str, ...] = DIMENSIONS[:2]
+    """Names of the scores that are asked for."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -122,12 +125,24 @@ def answer_form(form: str, shown: Shown, *, ties: bool) -> str:
     """Write the form of the answer to a comparison, or to the scoring of a single candidate."""
     labels = shown.labels
     if len(labels) == 1:
-        return load(f"{form}_one", shown.wording, example=f'{{"instruction": {_SPAN}, "quality": {_SPAN}}}')
+        return load(f"{form}_one", shown.wording, example=spans(shown)) + third_score(shown)
     if form == "format_letter":
         return load(form, choices=" or ".join(labels))
     words = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
-    example = ", ".join(f'"{label}": {{"instruction": {_SPAN}, "quality": {_SPAN}}}' for label in labels)
-    return load(form, choices=" or ".join(words), example=example, ties=load("ties" if ties else "no_ties"))
+    example = ", ".join(f'"{label}": {spans(shown)}' for label in labels)
+    text = load(form, choices=" or ".join(words), example=example, ties=load("ties" if ties else "no_ties"))
+    return text + third_score(shown)
+
+
+def spans(shown: Shown) -> str:
+    """Write the form of the scores of one candidate."""
+    parts = ", ".join(f'"{name}": {_SPAN}' for name in shown.dimensions)
+    return f"{{{parts}}}"
+
+
+def third_score(shown: Shown) -> str:
+    """Write what the optional score is; nothing if it is not asked for."""
+    return "\n\n" + load("consistency") if DIMENSIONS[2] in shown.dimensions else ""
 
 
 def notes(skills: Sequence[Entry], shown: Shown) -> str:
@@ -157,13 +172,11 @@ def question(shown: Shown, text: str) -> Message:
 
 GRADE = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
 """JSON schema of a score."""
-SCORES = ("instruction", "quality")
-"""Keys of the two scores."""
 
 
-def answer_schema(labels: Sequence[str], *, ties: bool) -> dict[str, object]:
+def answer_schema(shown: Shown, *, ties: bool) -> dict[str, object]:
     """JSON schema of the answer to a comparison, or to the scoring of a single candidate."""
-    grades = object_schema(dict.fromkeys(SCORES, GRADE))
+    labels, grades = shown.labels, object_schema(dict.fromkeys(shown.dimensions, GRADE))
     if len(labels) == 1:
         return grades
     choices = [*labels, *(["tie"] if ties else [])]

@@ -7,7 +7,8 @@ from itertools import combinations
 
 from rewardharness.judging.answers import Answer, ReplyProblem, ToolRequest, Turn, read_turn
 from rewardharness.judging.chain import neutral, raw, think
-from rewardharness.judging.context import SCORES, Asking, Shown, answer_form, answer_schema, judge_system
+from rewardharness.judging.consistency import with_consistency
+from rewardharness.judging.context import Asking, Shown, answer_form, answer_schema, judge_system
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
 from rewardharness.judging.tools import ToolBox
 from rewardharness.models.base import Message, ModelError, Reply, TextPart
@@ -71,8 +72,8 @@ class Conversation:
 
     async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, Reply]:
         """Request the next message. After a reminder, the form of the answer is enforced if the server supports it."""
-        labels, ties = self.asking.shown.labels, self.asking.config.ties
-        schema = answer_schema(labels, ties=ties) if reminded else None
+        shown, ties = self.asking.shown, self.asking.config.ties
+        schema = answer_schema(shown, ties=ties) if reminded else None
         request = replace(self._chat, schema=schema, stop=("</tool>",) if tools and not reminded else ())
         reply = None
         while reply is None:
@@ -83,7 +84,8 @@ class Conversation:
                     raise
         self.usage += usage_of(reply)
         self.messages.append(Message.of("assistant", reply.text))
-        return read_turn(reply.text, labels, ties=ties, cut_off=reply.cut_off), reply
+        names = shown.dimensions
+        return read_turn(reply.text, shown.labels, ties=ties, cut_off=reply.cut_off, dimensions=names), reply
 
     def _note(self, step: ChainStep) -> None:
         """Add a step to the chain and report it."""
@@ -120,9 +122,10 @@ class Conversation:
 
     def _answered(self, answer: Answer) -> PresentationResult:
         said: dict[str, object] = {"preference": answer.preference} if answer.preference else {}
-        said["scores"] = {label: dict(zip(SCORES, pair, strict=True)) for label, pair in answer.scores.items()}
+        names = self.asking.shown.dimensions
+        said["scores"] = {label: dict(zip(names, each, strict=True)) for label, each in answer.scores.items()}
         self._note(ChainStep("answer", json.dumps(said)))
-        scores, leads = translate(answer, self.asking.shown)
+        scores, leads = translate(answer, self.asking)
         if answer.problem:
             self.notes.append(f"No scores: {answer.problem}")
         return PresentationResult(scores, leads, {}, tuple(self.steps), tuple(self.notes), self.usage)
@@ -131,15 +134,15 @@ class Conversation:
         return PresentationResult(steps=tuple(self.steps), notes=tuple(self.notes), usage=self.usage, failure=failure)
 
 
-def translate(answer: Answer, shown: Shown) -> tuple[dict[str, Scores], dict[tuple[str, str], float]]:
+def translate(answer: Answer, asking: Asking) -> tuple[dict[str, Scores], dict[tuple[str, str], float]]:
     """Translate the labels of an answer from those that the model saw to those of the example.
 
     Returns:
         Scores per candidate, and margins: 1 for the preferred candidate over every other; among the others of a
         group, one half for the one with the higher reward.
     """
-    own = dict(zip(shown.labels, shown.own, strict=True))
-    scores = {own[label]: make(*pair) for label, pair in answer.scores.items()}
+    own = dict(zip(asking.shown.labels, asking.shown.own, strict=True))
+    scores = {own[label]: make(asking, *numbers) for label, numbers in answer.scores.items()}
     leads: dict[tuple[str, str], float] = {}
     best = own.get(answer.preference)
     for first, second in combinations(sorted(own.values()), 2):
@@ -153,10 +156,11 @@ def translate(answer: Answer, shown: Shown) -> tuple[dict[str, Scores], dict[tup
     return scores, leads
 
 
-def make(instruction: float, quality: float) -> Scores:
-    """Create scores from the two dimensions; the reward is their sum, 2 to 8 in the paper, scaled to [0, 1]."""
+def make(asking: Asking, instruction: float, quality: float, consistency: float | None = None) -> Scores:
+    """Create scores; the reward is the sum of the first two, 2 to 8 in the paper, scaled to [0, 1]."""
     low, high = SCALE
-    return Scores(instruction, quality, (instruction + quality - 2 * low) / (2 * (high - low)))
+    scores = Scores(instruction, quality, (instruction + quality - 2 * low) / (2 * (high - low)))
+    return with_consistency(scores, consistency, asking.config.consistency)
 
 
 def problem_of(outcome: ToolRequest | Answer | ReplyProblem, limit: int) -> str:

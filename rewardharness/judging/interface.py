@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Protocol
 from rewardharness.errors import HarnessError, ImageError, InputError
 from rewardharness.judging.identity import Identified
 from rewardharness.library.store import Library
-from rewardharness.models.base import ModelError
 from rewardharness.schema import LABELS, SOURCES, Example, Failure, Judgment, Usage
 from rewardharness.task import ANY, IMAGE_EDIT, TEXT, Task, task_of
 
@@ -106,7 +105,7 @@ def refuse(example: Example, judge: JudgeProtocol, library: Library) -> Failure 
 
 def failure_of(error: HarnessError) -> Failure:
     """Convert an error during a judgment to its failure."""
-    code = error.code if isinstance(error, ModelError) else "image" if isinstance(error, ImageError) else "input"
+    code = getattr(error, "code", "image" if isinstance(error, ImageError) else "input")  # those of models have one
     return Failure(code, f"{error.message} {error.next_step}".strip())
 
 

@@ -1,8 +1,8 @@
 """What the jobs share that judge a known number of examples into a run folder."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -18,6 +18,7 @@ from rewardharness.settings import Settings
 from rewardharness.tracking.run import RunTracking, track_run
 
 R = TypeVar("R")
+JudgeBatches = Callable[[Sequence[Batch], Session], Results]
 
 
 class JudgingJob(ABC, Generic[R]):
@@ -111,16 +112,36 @@ class JudgingJob(ABC, Generic[R]):
                 known = run.results().values() if tracking.active else ()
                 tracking.begin(run.path, self.tracked, self.config, known)
             self.prepare(run)
-            return judge_batches(
-                run,
-                self.batches,
-                progress=session.progress,
-                stop=session.stop,
-                limits=self.limits,
-                spent=spent or Usage(),
-                retry_failed=session.retry_failed,
-                executor=executor,
-            )
+            return self.judge_in(run, session, partial(self._judge, run, executor, spent))
 
     def prepare(self, run: RunFolder) -> None:
         """Write what else the run folder holds, before anything is judged."""
+
+    def judge_in(self, run: RunFolder, session: Session, judge: JudgeBatches) -> Results:
+        """Judge all batches, or choose them from earlier results.
+
+        Args:
+            run: The run folder, open.
+            session: How the session works.
+            judge: Judges what the run folder does not hold yet of batches, and returns all results.
+        """
+        return judge(self.batches, session)
+
+    def _judge(
+        self,
+        run: RunFolder,
+        executor: Executor | None,
+        spent: Usage | None,
+        batches: Sequence[Batch],
+        session: Session,
+    ) -> Results:
+        return judge_batches(
+            run,
+            batches,
+            progress=session.progress,
+            stop=session.stop,
+            limits=self.limits,
+            spent=spent or Usage(),
+            retry_failed=session.retry_failed,
+            executor=executor,
+        )

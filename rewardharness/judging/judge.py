@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import InputError
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.evaluate import Executor, evaluate
 from rewardharness.judging.interface import JudgeProtocol, Traits, check_task
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
@@ -27,6 +26,7 @@ from rewardharness.views import data_frame
 
 if TYPE_CHECKING:
     from rewardharness.data.source import Dataset
+    from rewardharness.judging.evaluate import Executor
 
 
 class Judge(JudgeProtocol):
@@ -121,7 +121,7 @@ class Judge(JudgeProtocol):
         fields: Mapping[str, Any] | None = None,
         concurrency: int | None = None,
         skip_bad_rows: bool = False,
-        executor: Executor | None = None,
+        executor: "Executor | None" = None,
     ) -> "ScoredDataset":
         """Judge every example of a dataset. Nothing is written; `rh score` is resumable.
 
@@ -150,6 +150,8 @@ class Judge(JudgeProtocol):
         opened = open_library(settings.library if library is None else library)
         check_task(dataset.task, self, opened)
         at_once = concurrency or self.traits.concurrency
+        from rewardharness.judging.evaluate import evaluate
+
         judged = evaluate(self, opened, dataset.examples, concurrency=at_once, executor=executor)
         return ScoredDataset(dataset, tuple(judgment for _, judgment in judged))
 

@@ -3,6 +3,7 @@
 It is not the judge of the paper, which its name states. Each candidate is measured against the source alone, so
 swapping two candidates swaps the answer exactly. It names what it cannot measure. Reference images are not read: with
 them nothing shows whether the instruction was followed, so there is no reward, and a preference has low confidence.
+Of text responses it measures the form that the prompt asks for, and says so.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import answer, think
 from rewardharness.judging.criteria import applicable
 from rewardharness.judging.groups import rank
-from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.instruction import request_of
 from rewardharness.judging.interface import NOT_GRADABLE, Traits, failure_of, refuse, unjudged, with_ungradable
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured_example import MeasuredExample, grade
@@ -33,6 +34,7 @@ from rewardharness.judging.router import route
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
 from rewardharness.schema import TIE, Example, Failure, Judgment, Scores, Usage
+from rewardharness.task import IMAGE_EDIT, TEXT
 
 NAME = "measured (no VLM)"
 """Name of this judge."""
@@ -87,7 +89,7 @@ class MeasuredJudge(Judge):
         self._pictures = pictures
         self._cache = None if pictures else cache
         self._allow_ungradable = allow_ungradable
-        self.traits = Traits(concurrency=workers, writes_critiques=True)
+        self.traits = Traits((IMAGE_EDIT, TEXT), concurrency=workers, writes_critiques=True)
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -132,10 +134,9 @@ class MeasuredJudge(Judge):
         if failure is not None:
             return unjudged(example, self, library, failure)
         try:
-            source = Loaded.of(example.source_image)
-            images = zip(example.labels, example.candidate_images, strict=True)
-            candidates = {label: Loaded.of(image) for label, image in images}
-            request = read_instruction(example.instruction)
+            labeled = zip(example.labels, example.candidates, strict=True)
+            source, candidates = Loaded.of(example.source), {label: Loaded.of(each) for label, each in labeled}
+            request = request_of(example)
             chosen = route(library, example.instruction)
             criteria = applicable(chosen, request)
             wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
@@ -190,7 +191,7 @@ class MeasuredJudge(Judge):
         tied = len(ranking[0]) > 1 or (self._ties and margin < TIE_MARGIN)
         preference = TIE if tied else ranking[0][0]
         reasons = case.reasons(ranking)
-        closing = " ".join(reasons) or "Nothing separates the candidates."
+        closing = " ".join(reasons) or "No single difference between the candidates is noticeable."
         result = {"preference": preference, "margin": round(margin, 4), **said}
         return replace(
             scored,

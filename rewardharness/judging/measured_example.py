@@ -11,7 +11,7 @@ from rewardharness.judging.appeals import is_english
 from rewardharness.judging.chain import observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, make_measured_scores
 from rewardharness.judging.measured_critique import put_in_words
-from rewardharness.judging.measured_reasons import contrast
+from rewardharness.judging.measured_reasons import contrasts
 from rewardharness.judging.readings import Loaded, Measured
 from rewardharness.judging.router import Route
 from rewardharness.measure.images import encode_png
@@ -26,6 +26,12 @@ UNREAD = (
     "whether the instruction was followed."
 )
 """Statement on examples with reference images."""
+
+FORM = (
+    "Only the form was checked: length, format, words and language that the prompt asks for, repetition and the "
+    "ending. Whether a response is right, or answers the prompt, is unknown."
+)
+"""Statement on text responses."""
 
 NOT_ENGLISH = "The pixel-based judge reads English, and the instruction appears to be in another language."
 """Statement on instructions in another language."""
@@ -55,6 +61,11 @@ class MeasuredExample:
     """Whether there are reference images, which are not read."""
 
     @property
+    def is_text(self) -> bool:
+        """Whether the candidates are text responses."""
+        return any(each.text is not None for each in self.candidates.values())
+
+    @property
     def scores(self) -> dict[str, Scores]:
         """Scores by candidate."""
         return {label: each.scores for label, each in self.measured.items() if each.scores is not None}
@@ -72,6 +83,8 @@ class MeasuredExample:
             return f"{UNREAD} Use a model as judge, or compare candidates."
         if not is_english(self.request.instruction):
             return f"{NOT_ENGLISH} Translate it, or use a model as judge."
+        if self.is_text:
+            return f"The prompt asks for no form that can be checked. {FORM} Use a model as judge."
         kinds = "/".join(self.request.kinds)
         what = "no kind of edit that can be measured" if kinds == "other" else f"a {kinds} edit"
         return (
@@ -125,12 +138,16 @@ class MeasuredExample:
                 found.append(f"{label} is the unchanged source.")
         for first, second in combinations(self.candidates, 2):
             if self.candidates[first].data == self.candidates[second].data:
-                found.append(f"{first} and {second} are the same image.")
+                found.append(f"{first} and {second} are the same {'text' if self.is_text else 'image'}.")
+        if self.is_text:
+            found.append(FORM)
+        if self.request.turned:
+            found.append("The candidates were compared with the source as it is to be turned.")
         if not is_english(self.request.instruction):
             found.append(f"{NOT_ENGLISH} Translate it, or use a model as judge.")
         if self.references:
             found.append(f"{UNREAD} The judgment is based on general measures of any edit and has low confidence.")
-        elif not self.gradable():
+        elif not self.gradable() and not self.is_text:
             kinds = "/".join(self.request.kinds)
             found.append(
                 f"Whether the requested {kinds} edit was done cannot be measured; the judgment is based on general "
@@ -145,7 +162,7 @@ class MeasuredExample:
         return tuple(found)
 
     def reasons(self, ranking: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """Return what sets the first two candidates apart the most, in plain words and with the numbers."""
+        """Return what noticeably sets the first two candidates apart, in plain words and with the numbers."""
         if len(ranking) < 2 or len(ranking[0]) > 1:
             return ()
         first, second = ranking[0][0], ranking[1][0]
@@ -158,10 +175,7 @@ class MeasuredExample:
             ratio = math.log(max(ours.grades[applied.key], GRADE_FLOOR) / max(theirs.grades[applied.key], GRADE_FLOOR))
             leads[name] = leads.get(name, 0.0) + applied.criterion.weight * ratio
         strongest = [name for name, lead in sorted(leads.items(), key=lambda item: (-item[1], item[0])) if lead > 0.05]
-        return tuple(
-            contrast(name, first, ours.taken.readings[name], second, theirs.taken.readings[name])
-            for name in strongest[:3]
-        )
+        return contrasts(strongest, first, ours.taken.readings, second, theirs.taken.readings)
 
     def critiques(self) -> dict[str, Critique]:
         """Return a critique of each candidate."""
@@ -177,13 +191,15 @@ class MeasuredExample:
         for label, each in self.measured.items():
             for name, reading in each.taken.readings.items():
                 picture = encode_png(reading.overlay) if pictures and reading.overlay is not None else None
-                found.append(tool(tools.get(name, name), ("source", label), label))
+                found.append(tool(tools.get(name, name), (label,) if self.is_text else ("source", label), label))
                 found.append(observation({**reading.to_json(), "says": reading.sentence}, label, picture))
             found.append(think(self._weighing(label), label))
         return tuple(found)
 
     def _opening(self) -> str:
         request = self.request
+        if self.is_text:
+            return f"The prompt is {request.instruction!r}. {FORM}"
         named = {
             "kind of edit": request.kinds,
             "scope": [request.scope],

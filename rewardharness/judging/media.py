@@ -15,13 +15,13 @@ from pathlib import Path
 from rewardharness.files import sha256
 from rewardharness.judging.chain import neutral
 from rewardharness.judging.context import Parts, Shown
-from rewardharness.judging.instruction import read_instruction
 from rewardharness.measure.bounds import MAX_BYTES
 from rewardharness.measure.encoded import NotPlainError, encode_for_model
 from rewardharness.models.base import ImagePart, TextPart
 from rewardharness.prompts import load
-from rewardharness.schema import Candidate, EditRequest, Example, FramesInput, ImageInput, TextInput
-from rewardharness.task import IMAGE_EDIT, TEXT, Task, task_of
+from rewardharness.schema import Candidate, Example, FramesInput, ImageInput, TextInput
+from rewardharness.task import IMAGE_EDIT, Task, task_of
+from rewardharness.views import DIMENSIONS
 
 FRAMES = 8
 """Maximum number of frames of a video that a model sees."""
@@ -46,16 +46,10 @@ class Media:
     notes: tuple[str, ...]
     """What was converted or left out."""
 
-    def shown(self, own: tuple[str, ...]) -> Shown:
-        """Return what one request shows: the candidates with these labels, in this order."""
-        return Shown(self.sources, tuple(self.candidates[label] for label in own), own, self.task)
-
-
-def request_of(example: Example) -> EditRequest:
-    """Read the instruction of an example. A prompt for text is not read by the rules for edits."""
-    if task_of(example) is TEXT:
-        return EditRequest(example.instruction, ("other",), "none")
-    return read_instruction(example.instruction)
+    def shown(self, own: tuple[str, ...], dimensions: tuple[str, ...] = DIMENSIONS[:2]) -> Shown:
+        """Return what one request shows, the candidates with these labels in this order, and asks scores for."""
+        images = tuple(self.candidates[label] for label in own)
+        return Shown(self.sources, images, own, self.task, dimensions=dimensions)
 
 
 @dataclass(frozen=True)

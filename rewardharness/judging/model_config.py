@@ -6,15 +6,16 @@ from typing import Any, Literal, Self
 
 from rewardharness.prompts import Language
 
-Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric"]
-PROTOCOLS: tuple[Protocol, ...] = ("chain", "direct", "logprob", "pointwise", "rubric")
+Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric", "checklist"]
+PROTOCOLS: tuple[Protocol, ...] = ("chain", "direct", "logprob", "pointwise", "rubric", "checklist")
 """`chain`: thought, Tools and an answer, as in the paper. `direct`: the answer at once. `logprob`: odds of the letters.
-`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion.
+`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion. `checklist`:
+each candidate alone, yes or no for principles that the model writes once per instruction.
 
 Of a single candidate, `chain` and `direct` give the two scores without a preference, and `logprob` the expected scores
 under the probabilities of the digits."""
 
-ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
+ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric", "checklist"})
 """Protocols that judge each candidate alone, without a presentation order."""
 
 READING = 4
@@ -30,7 +31,7 @@ PROMPTS = (
 ).split()
 """All prompts that a model judge may use, besides that of measured evidence."""
 
-OPTIONAL = {"language": "en", "evidence": False}
+OPTIONAL: Mapping[str, Any] = {"language": "en", "evidence": False, "principles": (), "consistency": None}
 """Pinned settings that earlier versions did not have, with their only value. They are pinned only with another one."""
 
 PINNED = {"tool_calls": "tool_limit", "prompt_language": "language"}
@@ -63,6 +64,11 @@ class ModelJudgeConfig:
     prompt_language: Language = "en"
     evidence: bool = False
     """Whether the model gets measured evidence of what each candidate changed: boxes, sentences and crops."""
+    consistency: float | None = None
+    """Weight in the reward of a third score, of what should stay the same; None not to ask for it."""
+    principles: tuple[str, ...] = ()
+    """Protocol `checklist`: the principles of the one instruction that is judged, each as in
+    `instruction 3: The box is red.`; empty to ask the model for them."""
     deadline: float | None = 600.0
     """Timeout of a judgment in seconds."""
 
@@ -94,7 +100,9 @@ class ModelJudgeConfig:
     @property
     def prompts(self) -> list[str]:
         """The prompts that the model may get."""
-        return [*PROMPTS, *(["evidence"] if self.evidence else [])]
+        own = ["checklist", "question_checklist"] if self.protocol == "checklist" else []
+        own += ["evidence"] if self.evidence else []
+        return [*PROMPTS, *own, *(["consistency"] if self.consistency is not None else [])]
 
     @property
     def name(self) -> str:
@@ -111,4 +119,6 @@ class ModelJudgeConfig:
         parts += ["ties"] if self.ties and candidates > 1 else []
         parts += [f"{self.prompt_language} prompts"] if self.prompt_language != "en" else []
         parts += [WITH_EVIDENCE] if self.evidence else []
+        parts += [] if self.consistency is None else [f"consistency {self.consistency:g}"]
+        parts += ["given principles"] if self.principles else []
         return ", ".join(parts)

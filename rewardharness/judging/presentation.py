@@ -67,7 +67,9 @@ class PresentationResult:
 
 def _read_scores(value: Mapping[str, Any]) -> Scores:
     grades = [None if value[name] is None else _number(value[name], *SCALE) for name in ("instruction", "quality")]
-    return Scores(grades[0], grades[1], _number(value["reward"], 0, 1))
+    third = value.get("consistency")  # earlier versions wrote none
+    third = None if third is None else _number(third, *SCALE)
+    return Scores(grades[0], grades[1], _number(value["reward"], 0, 1), consistency=third)
 
 
 def _number(value: Any, low: float, high: float) -> float:
@@ -134,6 +136,7 @@ def mean_scores(results: Sequence[PresentationResult], *, repeated: bool = False
             _mean([score.quality for score in each]),
             fmean(score.value_or_evidence for score in each),
             variance([score.value_or_evidence for score in each]) if repeated and len(each) > 1 else None,
+            _mean([score.consistency for score in each]),
         )
     return found
 

@@ -8,7 +8,17 @@ from typing import Any, TypeVar
 
 from rewardharness.judging.answers import Answer, ReplyProblem, conclusion, read_last, read_number, read_turn
 from rewardharness.judging.chain import neutral, raw, think
-from rewardharness.judging.context import SCORES, Asking, answer_form, answer_schema, judge_system, notes, object_schema
+from rewardharness.judging.consistency import consistency_of, with_consistency
+from rewardharness.judging.context import (
+    Asking,
+    answer_form,
+    answer_schema,
+    judge_system,
+    notes,
+    object_schema,
+    spans,
+    third_score,
+)
 from rewardharness.judging.conversation import make, problem_of, shown_as, translate
 from rewardharness.judging.criteria import Applied, applicable, make_scores
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
@@ -33,11 +43,12 @@ async def ask_direct(asking: Asking) -> PresentationResult:
     """Request preference and scores without reasoning; the form is enforced if the server supports it."""
     labels, ties = asking.shown.labels, asking.config.ties
     system = judge_system(asking.route, asking.shown, form="format_direct", ties=ties, tool_limit=0)
-    schema = answer_schema(labels, ties=ties)
+    schema, names = answer_schema(asking.shown, ties=ties), asking.shown.dimensions
     form = answer_form("format_direct", asking.shown, ties=ties)
 
     def read(reply: Reply, last: bool) -> tuple[Answer, str] | ReplyProblem:
-        outcome = read_turn(reply.text, labels, ties=ties, cut_off=reply.cut_off, blocks=False).outcome
+        how = {"ties": ties, "cut_off": reply.cut_off, "blocks": False}
+        outcome = read_turn(reply.text, labels, dimensions=names, **how).outcome
         if isinstance(outcome, Answer) and (last or not outcome.problem):
             return outcome, reply.text
         return ReplyProblem(problem_of(outcome, 0))
@@ -45,7 +56,7 @@ async def ask_direct(asking: Asking) -> PresentationResult:
     answered, result = await ask_twice(asking.model, asking.chat(system, asking.question(), schema), read, form)
     if answered is None:
         return result
-    scores, leads = translate(answered[0], asking.shown)
+    scores, leads = translate(answered[0], asking)
     order = (think(shown_as(asking.shown)),) if len(asking.shown.own) > 1 else ()
     steps = (*order, *result.steps, ChainStep("answer", neutral(answered[1].strip())))
     return replace(result, scores=scores, margins=leads, steps=steps)
@@ -92,15 +103,28 @@ async def _first_token(
         reply = await asking.model.ask(asking.chat(system, asked, None, max_tokens=1, top_logprobs=20))
     except ModelError as error:
         return PresentationResult(failure=Failure(error.code, error.message)), Usage()
-    usage, unread = usage_of(reply), (raw(reply.text),)
+    masses = _read_masses(reply, answers)
+    if isinstance(masses, Failure):
+        return PresentationResult(steps=(raw(reply.text),), failure=masses), usage_of(reply)
+    return masses, usage_of(reply)
+
+
+def read_shares(reply: Reply) -> dict[str, float] | Failure:
+    """Return the probabilities of the first token of a reply, as far as the server reports them."""
     if not reply.top_logprobs:
-        failure = Failure("no_logprobs", "The server reports no log-probabilities.")
-        return PresentationResult(steps=unread, failure=failure), usage
+        return Failure("no_logprobs", "The server reports no log-probabilities.")
     shares = {token: math.exp(min(logprob, 1.0)) for token, logprob in reply.top_logprobs[0].items()}
-    total = sum(shares.values())
-    if not total <= _MOST_MASS:  # NaN is not, either
+    if not sum(shares.values()) <= _MOST_MASS:  # NaN is not, either
         message = "The log-probabilities of the server are invalid: as probabilities they do not add up to 1 or less."
-        return PresentationResult(steps=unread, failure=Failure("bad_response", message)), usage
+        return Failure("bad_response", message)
+    return shares
+
+
+def _read_masses(reply: Reply, answers: Sequence[str]) -> _FirstToken | Failure:
+    """Read the probabilities of some answers from the first token of a reply."""
+    shares = read_shares(reply)
+    if isinstance(shares, Failure):
+        return shares
     masses = dict.fromkeys(answers, 0.0)
     for token, share in shares.items():
         said = token.strip().strip("\"'([").upper()
@@ -109,10 +133,10 @@ async def _first_token(
     mass = sum(masses.values())
     if mass < LETTER_MASS:
         message = f"{', '.join(answers)} hold only {mass:.0%} of the probability of the first token."
-        return PresentationResult(steps=unread, failure=Failure("no_answer", message)), usage
+        return Failure("no_answer", message)
     # Servers write a large negative number, such as -9999.0, for tokens whose log-probability they do not report.
     reported = (share for share in shares.values() if share > 0)
-    return _FirstToken(masses, min(*reported, max(1 - total, _UNSEEN))), usage
+    return _FirstToken(masses, min(*reported, max(1 - sum(shares.values()), _UNSEEN)))
 
 
 async def ask_digits(asking: Asking) -> PresentationResult:
@@ -122,11 +146,12 @@ async def ask_digits(asking: Asking) -> PresentationResult:
     probabilities are renormalised over the scale; if they hold too little, or are not reported, there is no verdict.
     """
     system = load("digit", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
+    system += third_score(asking.shown)
     own = asking.shown.own[0]
     digits = [str(digit) for digit in range(SCALE[0], SCALE[1] + 1)]
     means: list[float] = []
     usage = Usage()
-    for dimension in SCORES:
+    for dimension in asking.shown.dimensions:
         asked = asking.question("question_digit", dimension=dimension)
         answered, cost = await _first_token(asking, system, asked, digits)
         usage += cost
@@ -134,24 +159,32 @@ async def ask_digits(asking: Asking) -> PresentationResult:
             return replace(answered, usage=usage)
         masses = answered.masses
         means.append(sum(int(digit) * mass for digit, mass in masses.items()) / sum(masses.values()))
-    said = {"candidate": own, **{name: round(mean, 4) for name, mean in zip(SCORES, means, strict=True)}}
+    said = {
+        "candidate": own,
+        **{name: round(mean, 4) for name, mean in zip(asking.shown.dimensions, means, strict=True)},
+    }
     steps = (ChainStep("answer", json.dumps(said), subject=own),)
-    return PresentationResult({own: make(*means)}, steps=steps, usage=usage)
+    return PresentationResult({own: make(asking, *means)}, steps=steps, usage=usage)
 
 
 async def ask_scores(asking: Asking) -> PresentationResult:
     """Ask for the two scores of one candidate, which is seen alone beside the source."""
     system = load("pointwise", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
-    form = '{"instruction": 1-4, "quality": 1-4}'
-    numbers, result = await _ask_numbers(asking, system, dict.fromkeys(SCORES, SCALE), form)
+    system, names = system + third_score(asking.shown), asking.shown.dimensions
+    numbers, result = await _ask_numbers(asking, system, dict.fromkeys(names, SCALE), spans(asking.shown))
     if numbers is None:
         return result
-    return _scored(asking, result, dict(zip(SCORES, numbers, strict=True)), make(*numbers))
+    return _scored(asking, result, dict(zip(names, numbers, strict=True)), make(asking, *numbers))
 
 
-async def ask_rubric(asking: Asking) -> PresentationResult:
-    """Ask for a grade on every criterion that applies, for one candidate; weigh them into scores."""
-    criteria = applicable(asking.route, asking.request)
+async def ask_rubric(asking: Asking, criteria: Sequence[Applied] | None = None) -> PresentationResult:
+    """Ask for a grade on every criterion, for one candidate; weigh them into scores.
+
+    Args:
+        asking: The request.
+        criteria: The criteria; None for those of the routed Skills that apply.
+    """
+    criteria = applicable(asking.route, asking.request) if criteria is None else criteria
     if not criteria:
         message = "The Library has no criteria that apply to this instruction; use another protocol."
         return PresentationResult(failure=Failure("no_criteria", message))
@@ -171,7 +204,11 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
         low, high = applied.criterion.scale
         graded.append((applied.criterion, (number - low) / (high - low)))
     scores = make_scores(graded)
-    assert scores is not None
+    if scores is None:
+        message = "All criteria that apply are about consistency; the reward needs others."
+        return replace(result, failure=Failure("no_criteria", message))
+    weight = asking.config.consistency
+    scores = with_consistency(scores, consistency_of(graded, measured=weight is not None), weight)
     return _scored(asking, result, {each.key: number for each, number in zip(criteria, numbers, strict=True)}, scores)
 
 

@@ -17,7 +17,7 @@ from rewardharness.measure.structure import scene_kept
 from rewardharness.measure.table import MEASURES
 from rewardharness.measure.text import ocr_available
 from rewardharness.measure.view import EditView
-from rewardharness.schema import EditRequest, ImageInput
+from rewardharness.schema import Candidate, EditRequest, ImageInput, TextInput
 
 SLOW = frozenset({"text_match", "unasked_text"})
 """Measures that take as long as all others together."""
@@ -43,19 +43,22 @@ class Measured:
 
 @dataclass
 class Loaded:
-    """An image that is decoded when its pixels are needed."""
+    """A text, or an image that is decoded when its pixels are needed."""
 
-    image: ImageInput
+    name: str
     data: bytes = field(repr=False)
+    text: str | None = None
 
     @classmethod
-    def of(cls, image: ImageInput) -> "Loaded":
-        """Read the bytes.
+    def of(cls, media: Candidate | None) -> "Loaded":
+        """Read the bytes; none where there is no source.
 
         Raises:
             ImageError: If they cannot be read.
         """
-        return cls(image, read_bytes(image))
+        if isinstance(media, ImageInput):
+            return cls(media.name, read_bytes(media))
+        return cls(media.name, media.text.encode(), media.text) if isinstance(media, TextInput) else cls("", b"")
 
     @cached_property
     def sha256(self) -> str:
@@ -69,7 +72,7 @@ class Loaded:
         Raises:
             ImageError: If the bytes are not a usable image.
         """
-        return load_picture(ImageInput(self.image.name, data=self.data))
+        return load_picture(ImageInput(self.name, data=self.data))
 
 
 def measure(
@@ -79,18 +82,21 @@ def measure(
     wanted: Sequence[str],
     cache: JudgmentCache | None,
 ) -> Measured:
-    """Measure one candidate against the source.
+    """Measure one candidate against the source, or a text response by itself.
 
     Args:
         source: The source image.
-        candidate: The edited image.
+        candidate: The edited image, or the response.
         request: The parsed instruction.
         wanted: Names of measures; unknown names are ignored.
         cache: Cache of the readings, without their pictures.
     """
-    names = [name for name in MEASURES if name in wanted]
+    medium = "image" if candidate.text is None else "text"
+    names = [name for name, each in MEASURES.items() if name in wanted and each.medium == medium]
+    if candidate.text is not None:
+        return Measured({name: MEASURES[name].function(candidate.text, request) for name in names}, "", 1.0, (), ())
     if cache is None:
-        view = EditView(source.picture, candidate.picture)
+        view = EditView(source.picture.turned(request.turned), candidate.picture)
         readings = {name: MEASURES[name].function(view, request) for name in names}
         return Measured(readings, view.alignment.note, scene_kept(view), source.picture.notes, candidate.picture.notes)
     learned = [name for name in names if MEASURES[name].learned]
@@ -99,7 +105,7 @@ def measure(
     known = cache.get(key, _read)
     before = known["readings"] if known else {}
     if known is None or any(name not in before for name in names):
-        view = EditView(source.picture, candidate.picture)
+        view = EditView(source.picture.turned(request.turned), candidate.picture)
         taken = {name: _to_json(MEASURES[name].function(view, request)) for name in names if name not in before}
         known = {
             "alignment": view.alignment.note,

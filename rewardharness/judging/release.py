@@ -33,6 +33,8 @@ from rewardharness.judging.config import MEASURED
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.measured import NAME
 from rewardharness.judging.model_config import ModelJudgeConfig
+from rewardharness.judging.profile_judge import ProfileJudge, settings_of
+from rewardharness.judging.profile_opening import load_profile, profile_of, shipped_profiles
 from rewardharness.judging.release_card import Figure
 from rewardharness.judging.revision import code_revisions, measures_revision
 from rewardharness.judging.subagent import SubAgent
@@ -91,6 +93,8 @@ class Release:
     @property
     def judged_by(self) -> str:
         """The judge, as in `Judgment.judge`."""
+        if (named := profile_of(self.judge)) is not None:
+            return named[1]
         return NAME if self.judge == MEASURED else self.judge
 
     @property
@@ -107,7 +111,7 @@ class Release:
             return dict(self.settings)
         values = {**asdict(self.model), "ocr": self.settings["ocr"]}
         del values["deadline"]
-        return values
+        return {name: value for name, value in values.items() if value != ()}
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -183,11 +187,15 @@ def make_release(
         _check_name(model_revision, "Give the commit of the weights, or another short name of them.")
     judge, router = judge_name(spec), judge_name(router) if router else None
     settings = {"ties": model.ties, "ocr": ocr_state(library, judge)}
+    if judge == MEASURED and model.consistency:
+        step = "Leave --consistency out."
+        raise InputError("A release of the pixel-based judge has no weight of consistency.", next_step=step)
     if judge == MEASURED:
         router, protocol, revision = None, MEASURED, measures_revision()
     else:
         model = replace(model, temperature=float(model.temperature), sample_temperature=float(model.sample_temperature))
-        protocol, revision = model.name, _revision(judge, model)
+        named = _named_judge(judge, model)
+        model, protocol, revision = named.settings, named.protocol, named.revision
         settings |= model.pinned
     figures = list(evaluation)
     card: Json = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
@@ -235,7 +243,7 @@ def check_figures(release: Release, reported: Collection[Figure] = ()) -> None:
 
 
 def _check_figure(figure: Figure, release: Release) -> None:
-    plain = release.model and _revision(release.judge, replace(release.model, ties=False))
+    plain = release.model and _named_judge(release.judge, replace(release.model, ties=False)).revision
     revision = figure.judge_revision if figure.judge_revision == plain else release.revision
     compared = {
         "judge": (figure.judge, release.judged_by),
@@ -257,6 +265,8 @@ def judge_name(spec: str) -> str:
     """
     if spec == MEASURED:
         return MEASURED
+    if (profile := profile_of(spec)) is not None and profile[0] in shipped_profiles():
+        return f"{profile[0]}:{judge_name(profile[1]).removeprefix('vllm:')}"
     kind, _, rest = spec.partition(":")
     if kind not in MODELS:
         raise InputError(
@@ -268,8 +278,13 @@ def judge_name(spec: str) -> str:
     return f"{kind}:{name}"
 
 
-def _revision(judge: str, config: ModelJudgeConfig) -> str:
-    return SubAgent(ScriptedModel([], id=judge), config).revision  # only named, never called
+def _named_judge(judge: str, config: ModelJudgeConfig) -> SubAgent:
+    """Return the judge of a name, which is only named and never asked."""
+    model = ScriptedModel([], id=judge)
+    if (named := profile_of(judge)) is None:
+        return SubAgent(model, config)
+    profile, _ = load_profile(named[0])
+    return ProfileJudge(model, settings_of(profile, config), profile=profile, texts={})
 
 
 def _check_name(name: str, next_step: str) -> None:

@@ -26,7 +26,7 @@ Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
 
 
-def wilson(correct: float, n: int) -> Interval | None:
+def wilson(correct: float, n: float) -> Interval | None:
     """Return the 95% CI of the share `correct / n`.
 
     Wilson's score interval (J. Am. Stat. Assoc. 22, 1927): it keeps its level for small n and shares near 0 or 1.

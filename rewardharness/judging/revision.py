@@ -41,7 +41,10 @@ def _measures_code() -> str:
     sources = [*(_PACKAGE / "measure").glob("*.py")]
     sources += [
         _PACKAGE / "judging" / f"{name}.py"
-        for name in ("criteria", "groups", "instruction", "measured", "measured_example", "readings", "router")
+        for name in (
+            "appeals captions criteria edit_kinds groups instruction measured measured_example readings "
+            "requested_texts router sameness"
+        ).split()
     ]
     return _id_of(sources)
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from rewardharness.files import content_id
 from rewardharness.judging.appeals import without_appeals
+from rewardharness.judging.instruction import read_instruction
 from rewardharness.library.entry import Entry
 from rewardharness.library.registry import MAX_ENTRIES
 from rewardharness.library.store import Library
@@ -88,14 +89,17 @@ def fires(entry: Entry, instruction: str) -> str | None:
         The reason; None if the entry does not apply.
     """
     if entry.triggers:
-        text = searched(instruction)
+        by_kind = any(trigger.kind == "edit" for trigger in entry.triggers)
+        text = searched(instruction, read_instruction(instruction).kinds if by_kind else ())
         starts = text.starts
         for trigger in entry.triggers:
             if starts and (start := trigger.start) and start not in starts:  # most triggers, without a call
                 continue
             matched = trigger.find(text)
             if matched is not None:
-                return "always" if trigger.always else f"the instruction says {matched!r}"
+                return {"always": "always", "edit": f"kind of edit {matched!r}"}.get(
+                    trigger.kind, f"the instruction says {matched!r}"
+                )
         return None
     score = lexical_score(entry, instruction)
     return f"similar wording ({score:.2f})" if score >= LEXICAL_THRESHOLD else None

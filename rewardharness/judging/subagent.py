@@ -18,15 +18,18 @@ from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache, MemoryCache, remembered
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.context import Asking
+from rewardharness.judging.chain import think
+from rewardharness.judging.checklist import Principles, listed, read_principles, write_checklist
+from rewardharness.judging.context import Asking, Shown
 from rewardharness.judging.conversation import Conversation
 from rewardharness.judging.critique import add_critiques
 from rewardharness.judging.evidence import EvidenceTaker
 from rewardharness.judging.groups import margin_between, rank
+from rewardharness.judging.instruction import request_of
 from rewardharness.judging.interface import JudgeProtocol, Traits, failure_of, refuse, unjudged
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter, RoutingError
-from rewardharness.judging.media import ImageFiles, Media, Preparation, content_ids, key_of, request_of
+from rewardharness.judging.media import ImageFiles, Media, Preparation, content_ids, key_of
 from rewardharness.judging.model_config import ALONE, READING, ModelJudgeConfig
 from rewardharness.judging.model_wrappers import ReportingModel, ServerProbes, WarmUpModel
 from rewardharness.judging.presentation import PresentationOrder, PresentationResult, aggregate_margins, mean_scores
@@ -44,6 +47,7 @@ from rewardharness.models.probe import Probe
 from rewardharness.prompts import in_language, version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment
 from rewardharness.task import TASKS
+from rewardharness.views import DIMENSIONS
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class SubAgent(Judge):
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process it reports no steps, and probes its servers itself."""
         names = {each.name for each in fields(self) if each.name[0] != "_"} - {"on_step", "room"}
-        return partial(SubAgent, **{name: getattr(self, name) for name in names}), ()
+        return partial(type(self), **{name: getattr(self, name) for name in names}), ()
 
     @property
     def name(self) -> str:
@@ -103,6 +107,15 @@ class SubAgent(Judge):
     def protocol(self) -> str:
         """The protocol in words."""
         return self.settings.name
+
+    @property
+    def judges_alone(self) -> bool:
+        """Whether each candidate is judged alone, without a presentation order."""
+        return self.settings.protocol in ALONE
+
+    def protocol_for(self, candidates: int) -> str:
+        """Return the protocol in words for a number of candidates."""
+        return self.settings.name_for(candidates)
 
     @property
     def revision(self) -> str:
@@ -238,13 +251,14 @@ class SubAgent(Judge):
     def presentations(self, labels: Sequence[str]) -> list[PresentationOrder]:
         """List the presentation orders, per sample, of a judgment of these candidates."""
         orders: list[tuple[str, ...]]
-        if self.settings.protocol in ALONE or len(labels) == 1:
+        alone = self.judges_alone or len(labels) == 1
+        if alone:
             orders = [(label,) for label in labels]
         elif self.settings.groups == "all" and self.settings.protocol != "logprob":
             orders = [tuple(labels)]
         else:
             orders = [*combinations(labels, 2)]
-        if not self.settings.one_order and self.settings.protocol not in ALONE and len(labels) > 1:
+        if not self.settings.one_order and not alone:
             orders = [presented for order in orders for presented in (order, order[::-1])]
         samples = range(self.settings.first_sample, self.settings.first_sample + self.settings.samples)
         return [PresentationOrder(order, sample) for order in orders for sample in samples]
@@ -292,7 +306,8 @@ class SubAgent(Judge):
         return result
 
     async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        asking = Asking(case.model, case.route, case.request, case.media.shown(unit.labels), self.settings, unit.sample)
+        shown = case.media.shown(unit.labels, DIMENSIONS[: 2 + (self.settings.consistency is not None)])
+        asking = Asking(case.model, case.route, case.request, shown, self.settings, unit.sample)
         measured: tuple[ChainStep, ...] = ()
         if case.evidence is not None:
             shown, step = await case.evidence.add(asking.shown)
@@ -301,12 +316,29 @@ class SubAgent(Judge):
         if self.settings.protocol == "chain":
             on_step = partial(self.on_step, unit) if self.on_step else None
             result = await Conversation(asking, self.pictures, on_step).hold()
+        elif self.settings.protocol == "checklist":
+            result = await self._ask_checklist(asking)
+            self._report(unit, result.steps)
         else:
             odds = ask_letter if len(unit.labels) > 1 else ask_digits
             ask = {"direct": ask_direct, "logprob": odds, "pointwise": ask_scores, "rubric": ask_rubric}
             result = await ask[self.settings.protocol](asking)
             self._report(unit, result.steps)
         return replace(result, steps=(*measured, *result.steps))
+
+    async def _ask_checklist(self, asking: Asking) -> PresentationResult:
+        """Grade a candidate on the principles of its instruction; whoever asks first pays for writing them."""
+        if self.settings.principles:
+            return await self._grade(asking, read_principles(self.settings.principles), PresentationResult())
+        sources = Shown(asking.shown.sources, (), (), asking.shown.task)
+        writing = replace(asking, shown=sources, config=replace(asking.config, temperature=0.0, samples=1), seed=None)
+        principles, written = await write_checklist(writing, self.cache or self._routes)
+        return written if written.failure is not None else await self._grade(asking, principles, written)
+
+    async def _grade(self, asking: Asking, principles: Principles, written: PresentationResult) -> PresentationResult:
+        result = await ask_rubric(asking, principles)
+        steps = (*written.steps, think(listed(principles)), *result.steps)
+        return replace(result, steps=steps, usage=written.usage + result.usage)
 
     def _report(self, unit: PresentationOrder, steps: Sequence[ChainStep]) -> None:
         for step in steps if self.on_step else ():
@@ -335,6 +367,7 @@ class SubAgent(Judge):
                 "context": case.route.context_id,
                 "measures": measures_revision(measures) if measures else "",
                 **({"evidence": [measures_revision(), settings.max_pixels]} if settings.evidence else {}),
+                **({"principles": list(settings.principles)} if settings.principles else {}),
             }
         )
 
@@ -358,7 +391,7 @@ class SubAgent(Judge):
             Judgment,
             example.id,
             self.name,
-            self.settings.name_for(len(example.candidates)),
+            self.protocol_for(len(example.candidates)),
             library.id,
             ties_offered=self.settings.ties,
             entries=case.route.reasons,

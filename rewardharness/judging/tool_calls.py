@@ -11,7 +11,8 @@ from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.answers import ToolRequest
 from rewardharness.judging.cache import JudgmentCache, remembered
-from rewardharness.judging.media import Media, content_ids, key_of, prepare, request_of
+from rewardharness.judging.instruction import request_of
+from rewardharness.judging.media import Media, content_ids, key_of, prepare
 from rewardharness.judging.presentation import usage_of
 from rewardharness.judging.tools import ToolBox
 from rewardharness.library.entry import Entry

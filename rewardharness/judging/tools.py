@@ -90,7 +90,8 @@ class ToolBox:
         source = load_picture(ImageInput("source", data=images["source"].data))
         readings = {}
         for label in wanted:
-            view = EditView(source, load_picture(ImageInput(label, data=images[label].data)))
+            candidate = load_picture(ImageInput(label, data=images[label].data))
+            view = EditView(source.turned(self.request.turned), candidate)
             readings[label] = MEASURES[name].function(view, self.request)
         overlays = [reading.overlay for reading in readings.values() if reading.overlay is not None and self.pictures]
         results = {label: {**reading.to_json(), "says": reading.sentence} for label, reading in readings.items()}

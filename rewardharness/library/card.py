@@ -13,7 +13,7 @@ from rewardharness.library.card_parts import Header, fill_template, foreign, rea
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import SCHEMA, Entry
 from rewardharness.library.evolved import LineageStep, caution, draw, is_digest, read_steps
-from rewardharness.library.folder import Folder
+from rewardharness.library.reader import Folder
 from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml
 from rewardharness.schema import Accuracy, Interval
@@ -39,6 +39,22 @@ BENCHMARK_FILE = "benchmark.json"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,95})?")
 _OWN_KEYS = frozenset({"library_name", "tags", "pipeline_tag", "model-index", "rewardharness"})
 """Keys of the header that are generated."""
+
+
+@dataclass(frozen=True)
+class PairedGain:
+    """Accuracy with a Library minus that of the same judge without it, on the examples judged both times."""
+
+    value: float
+    interval: tuple[float, float] | None
+    """95% interval; None for few examples."""
+    p: float | None
+    """Exact McNemar test; None if no answer became better or worse."""
+    n: int
+    judged: int
+    """Of the n, judged both times."""
+    better: int
+    worse: int
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,8 @@ class Facts:
     exploit_reward: float | None = None
     """For an attack: mean reward of the exploit, in [0, 1]; the accuracy is the share that prefers the correct edit."""
     exploit_interval: Interval | None = None
+    gain: PairedGain | None = None
+    """Gain over the same judge without the Library."""
 
     @property
     def counted(self) -> str:
@@ -210,8 +228,14 @@ def _read_facts(value: Any) -> Facts | None:
         all(0 <= row.correct <= row.judged <= row.n <= 10**9 for row in (facts.accuracy, facts.without) if row),
         all(0 <= span.low <= span.high <= 1 and 0 < span.level < 1 for span in spans if span),
         facts.exploit_reward is None or 0 <= facts.exploit_reward <= 1,
+        facts.gain is None or _is_possible(facts.gain),
     )
     return facts if all(valid) else None
+
+
+def _is_possible(gain: PairedGain) -> bool:
+    counts = gain.better + gain.worse <= gain.judged <= gain.n <= 10**9 and min(gain.better, gain.worse) >= 0
+    return counts and all(-1 <= each <= 1 for each in (gain.value, *(gain.interval or ()))) and 0 <= (gain.p or 0) <= 1
 
 
 def _header(subject: CardSubject) -> Header:
@@ -291,7 +315,24 @@ def _when(entry: Entry) -> str:
 def _results(facts: Sequence[Facts]) -> str:
     attacks = tuple(row for row in facts if row.exploit_reward is not None)
     agreement = _agreement(tuple(row for row in facts if row.exploit_reward is None))
-    return f"{agreement}\n\n{_robustness(attacks)}" if attacks else agreement
+    gains = _gains([(row, row.gain) for row in facts if row.gain is not None])
+    return "\n\n".join(filter(None, (agreement, gains, _robustness(attacks))))
+
+
+def _gains(facts: Sequence[tuple[Facts, PairedGain]]) -> str:
+    """Return one table of the gains of the Library, by judge."""
+    rows = []
+    for row, gain in facts[:MAX_ROWS]:
+        span = f" ({100 * gain.interval[0]:+.1f} to {100 * gain.interval[1]:+.1f})" if gain.interval else ""
+        coverage, p = f"{gain.judged} of {gain.n}", "-" if gain.p is None else f"{gain.p:.2g}"
+        names = [foreign(text, 200) for text in (row.judge, row.protocol, row.data)]
+        rows.append((*names, f"{100 * gain.value:+.1f}{span}", f"{gain.better} / {gain.worse}", p, coverage))
+    headings = ("Judge", "Protocol", "Data", "Gain, points", "Better / worse", "p", "Judged both times")
+    text = (
+        "Each judge is compared with itself without the Library, example by example: percentage points with 95% "
+        "intervals, and the exact McNemar test, not corrected for the number of judges."
+    )
+    return f"### Gain by judge\n\n{table(headings, rows)}\n\n{text}" if rows else ""
 
 
 def _robustness(attacks: Sequence[Facts]) -> str:
@@ -307,7 +348,7 @@ def _robustness(attacks: Sequence[Facts]) -> str:
         "Generated pairs of a correct edit and an exploit: how often the exploit is preferred (a tie counts half), and "
         "its reward in [0, 1], with 95% intervals. Lower is better."
     )
-    return f"### Robustness\n\n{table(headings, rows)}\n\n{text}"
+    return f"### Robustness\n\n{table(headings, rows)}\n\n{text}" if rows else ""
 
 
 def _agreement(facts: Sequence[Facts]) -> str:

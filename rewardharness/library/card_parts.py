@@ -8,14 +8,11 @@ from importlib.resources import files
 from typing import Any
 
 from rewardharness.errors import LibraryError
-from rewardharness.library.plaintext import invisible, unix_lines
+from rewardharness.library.plaintext import one_line, unix_lines
 from rewardharness.library.problems import FormatError
 from rewardharness.library.yamlsafe import print_yaml, read_yaml
 
 _SAFE = frozenset(" ,.;:?!%/'\"()-+=")
-_WEB = re.compile(r"://+")
-_WWW = re.compile(r"(?i)(?<![^\W_])www(?=\.)")
-_AT = re.compile(r"(?<=\S)@(?=\S)")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _MARK = re.compile(r"^<!-- rh:(begin|end) ([a-z]{1,20}) -->[ \t]*$", re.MULTILINE)
 _GENERATED_MODEL_INDEX = re.compile(r".* \(Library [0-9a-f]{12}\)")
@@ -33,18 +30,6 @@ def foreign(text: str, limit: int = 300) -> str:
     """
     line = one_line(text, limit)
     return "".join(char if _is_safe(char) else f"&#{ord(char)};" for char in line)
-
-
-def one_line(text: str, limit: int = 300) -> str:
-    """Convert untrusted text to one line of at most `limit` characters without invisible characters and addresses.
-
-    The line may contain markup. Addresses are split with spaces because some renderers detect them even if they are
-    escaped.
-    """
-    hidden = {offset for offset, _ in invisible(text)}
-    line = " ".join("".join(char for offset, char in enumerate(text) if offset not in hidden).split())
-    line = line if len(line) <= limit else line[: limit - 1] + "…"
-    return _AT.sub(" @ ", _WWW.sub("www ", _WEB.sub(": //", line)))
 
 
 def _is_safe(char: str) -> bool:

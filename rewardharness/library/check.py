@@ -2,19 +2,27 @@
 
 import os
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from rewardharness.errors import shown
-from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE
-from rewardharness.library.folder import MAX_TOTAL, Folder, special_kind
+from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE, Entry, read_entry
 from rewardharness.library.lint import LintContext, check_copied, compare_entries, lint_entry
 from rewardharness.library.problems import SEVERITIES, Findings, Problem
-from rewardharness.library.reader import LINEAGE_FILE, FolderContent, read_folder
+from rewardharness.library.reader import (
+    LINEAGE_FILE,
+    MAX_TOTAL,
+    Folder,
+    FolderContent,
+    ReadEntry,
+    read_folder,
+    special_kind,
+)
 from rewardharness.library.registry import REGISTRY_FILE
+from rewardharness.library.store import Library
 
-__all__ = ["MAX_LISTED", "Problem", "check_folder"]
+__all__ = ["MAX_LISTED", "Problem", "check_folder", "check_texts"]
 
 MAX_LISTED = 20_000
 """Maximum number of files that are checked."""
@@ -71,6 +79,29 @@ def check_folder(
         return problem.where, problem.line or 0, SEVERITIES.index(problem.severity), problem.message
 
     return tuple(sorted(dict.fromkeys(findings.found), key=order))
+
+
+def check_texts(
+    library: Library, entry: Entry, texts: Mapping[str, str], known_measures: Collection[str] | None = None
+) -> tuple[Entry | None, tuple[Problem, ...]]:
+    """Check new texts of an entry of a Library. Nothing is read or written.
+
+    Args:
+        library: The Library.
+        entry: The entry that the texts replace.
+        texts: Text of `SKILL.md`, and of `rubric.yaml` if there is one, by file name.
+        known_measures: See `check_folder`.
+
+    Returns:
+        The new entry, or None if there is an error; and all problems of its texts, and of the Library with it.
+    """
+    findings = Findings(entry.path)
+    new, places = read_entry(texts[ENTRY_FILE], entry.name, entry.kind, texts.get(RUBRIC_FILE), findings)
+    if new is not None and places is not None:
+        context = LintContext({each.name for each in library.entries}, known_measures)
+        lint_entry(ReadEntry(new, places), context, findings)
+        compare_entries([new if each.name == new.name else each for each in library.entries], findings)
+    return None if findings.failed else new, tuple(dict.fromkeys(findings.found))
 
 
 def _check_files(path: Path, reading: FolderContent) -> None:

@@ -33,11 +33,6 @@ class EntryDiff:
         """Name of the entry."""
         return self.after.name
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the difference as a JSON object."""
-        texts = {"document_diff": self.document, "rubric_diff": self.rubric}
-        return {"name": self.name, "kind": self.after.kind, "notes": list(self.notes), **texts}
-
 
 @dataclass(frozen=True)
 class LibraryDiff:
@@ -59,16 +54,6 @@ class LibraryDiff:
         """The differing entries with the signs `+` for added, `~` for changed, and `-` for removed."""
         changed = tuple(("~", change.after) for change in self.changed)
         return (*(("+", entry) for entry in self.added), *changed, *(("-", entry) for entry in self.removed))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the difference as a JSON object."""
-        return {
-            "before_id": self.before_id,
-            "after_id": self.after_id,
-            "added": [_summary(entry) for entry in self.added],
-            "removed": [_summary(entry) for entry in self.removed],
-            "changed": [entry.to_json() for entry in self.changed],
-        }
 
 
 def diff_libraries(before: Library, after: Library) -> LibraryDiff:
@@ -97,8 +82,19 @@ def diff_entries(before: Entry, after: Entry) -> EntryDiff:
     )
 
 
-def _summary(entry: Entry) -> dict[str, Any]:
-    return {"name": entry.name, "kind": entry.kind, "description": entry.description, "entry_id": entry.entry_id}
+def diff_json(diff: LibraryDiff) -> dict[str, Any]:
+    """Return the difference of two Libraries as a JSON object."""
+    keys = ("name", "kind", "description", "entry_id")
+    sides = {
+        side: [{key: getattr(entry, key) for key in keys} for entry in getattr(diff, side)]
+        for side in ("added", "removed")
+    }
+    changed = [
+        {"name": change.name, "kind": change.after.kind, "notes": list(change.notes)}
+        | {"document_diff": change.document, "rubric_diff": change.rubric}
+        for change in diff.changed
+    ]
+    return {"before_id": diff.before_id, "after_id": diff.after_id, **sides, "changed": changed}
 
 
 def _unified(before: str, after: str, name: str) -> str:
@@ -179,20 +175,7 @@ def _criterion_notes(old: Criterion, new: Criterion, old_share: float, new_share
     yield from _value_note(f"{label} the kinds of edit", old.applies or None, new.applies or None)
 
 
-@dataclass(frozen=True)
-class Conflict:
-    """An item that both sides changed differently."""
-
-    name: str
-    """Name of the entry, the document, or the registry key."""
-    what: str
-    """Description of both changes, in a sentence."""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.what}"
-
-
-def merge_libraries(base: Library, ours: Library, theirs: Library) -> tuple[Library, tuple[Conflict, ...]]:
+def merge_libraries(base: Library, ours: Library, theirs: Library) -> tuple[Library, tuple[str, ...]]:
     """Apply the changes between `base` and `ours` to `theirs`.
 
     If only one side changed an entry, its version is used. If both sides changed it differently, the entry is a
@@ -204,14 +187,14 @@ def merge_libraries(base: Library, ours: Library, theirs: Library) -> tuple[Libr
         theirs: The other Library.
 
     Returns:
-        The merged Library, in which conflicting items have the value of the other side, and the conflicts, sorted by
-        name. It is usable only if there are none.
+        The merged Library, in which conflicting items have the value of the other side, and the conflicts, each as
+        `NAME: BOTH CHANGES.`, sorted by name. It is usable only if there are none.
     """
     sides = [{entry.name: entry for entry in library.entries} for library in (base, ours, theirs)]
     entries, entry_conflicts = three_way(*sides)
     meta, meta_conflicts = three_way(base.meta, ours.meta, theirs.meta)
-    conflicts = [Conflict(name, _explain(*(side.get(name) for side in sides))) for name in entry_conflicts]
-    conflicts += [Conflict(f"library.{shown(key)} of the registry", "both sides changed it.") for key in meta_conflicts]
+    conflicts = [f"{name}: {_explain(*(side.get(name) for side in sides))}" for name in entry_conflicts]
+    conflicts += [f"library.{shown(key)} of the registry: both sides changed it." for key in meta_conflicts]
     merged = theirs
     for name in sorted({*sides[2], *entries}):
         current, new = merged.get(name), entries.get(name)

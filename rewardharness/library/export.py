@@ -6,8 +6,8 @@ from pathlib import Path
 from rewardharness.errors import LibraryError, shown
 from rewardharness.files import write_text
 from rewardharness.library.entry import ENTRY_FILE, SCHEMA, Entry, name_problem
-from rewardharness.library.folder import MAX_TOTAL, Folder
 from rewardharness.library.problems import FormatError
+from rewardharness.library.reader import MAX_TOTAL, Folder
 from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml, read_yaml
 

@@ -24,9 +24,8 @@ from rewardharness.leaks import find_leaks
 from rewardharness.library.card import CARD_FILE, CHART_FILE, CONFIG_FILE, GENERATED
 from rewardharness.library.check import SKIPPED_FOLDERS, check_folder
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, MAX_BYTES, RUBRIC_FILE, loadable_name_problem
-from rewardharness.library.folder import MAX_TOTAL, Folder, special_kind
 from rewardharness.library.problems import FormatError, raise_errors
-from rewardharness.library.reader import LINEAGE_FILE
+from rewardharness.library.reader import LINEAGE_FILE, MAX_TOTAL, Folder, special_kind
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE
 from rewardharness.library.store import Library, check_replaceable, write_folder

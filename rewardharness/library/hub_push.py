@@ -17,7 +17,7 @@ from rewardharness.hub.repository import MAIN, Access, Repo, git_id
 from rewardharness.library import card as cards
 from rewardharness.library import hub_files
 from rewardharness.library.card import Facts
-from rewardharness.library.diff import Conflict, diff_libraries, merge_libraries, three_way
+from rewardharness.library.diff import diff_libraries, merge_libraries, three_way
 from rewardharness.library.evolved import is_digest
 from rewardharness.library.hub_files import Origin, Snapshot, Upload, Version, fetch_snapshot, file_changes, tag_of
 from rewardharness.library.store import EMPTY, Library, check_replaceable
@@ -51,8 +51,8 @@ class ConflictError(HubError):
         conflicts: The items that both sides changed.
     """
 
-    def __init__(self, repo: str, conflicts: tuple[Conflict, ...]) -> None:
-        listed = " ".join(str(conflict) for conflict in conflicts[:20])
+    def __init__(self, repo: str, conflicts: tuple[str, ...]) -> None:
+        listed = " ".join(conflicts[:20])
         step = f"Pull {repo} to another folder with --to, resolve the conflicts there, and push from that folder."
         super().__init__(f"The Library conflicts with the version on the Hub. {listed}", next_step=step)
         self.conflicts = conflicts
@@ -354,9 +354,9 @@ def _rebase(hub: Repo, draft: Upload, remote: _Remote) -> tuple[Upload, frozense
     taken = {path for path in paths if merged.get(path) != ours.get(path)}
     conflicts = [
         *(*entry_conflicts, *conflicts),
-        *(Conflict(path, "both sides changed this document.") for path in changed_by_both),
+        *(f"{path}: both sides changed this document." for path in changed_by_both),
         *(
-            Conflict(path, "the other side changed this document, which is not downloaded.")
+            f"{path}: the other side changed this document, which is not downloaded."
             for path in sorted(taken & theirs.tree.keys() - theirs.files.keys())
         ),
     ]
@@ -391,7 +391,7 @@ def _ancestor(hub: Repo, library: Library, head: Snapshot) -> str | None:
     return None
 
 
-def _merged_card(draft: Upload, base: Snapshot, theirs: Snapshot) -> tuple[str, list[Conflict]]:
+def _merged_card(draft: Upload, base: Snapshot, theirs: Snapshot) -> tuple[str, list[str]]:
     """Return the card whose hand-written text was changed."""
     their_card = theirs.text(cards.CARD_FILE)
     if draft.card is None:
@@ -399,5 +399,5 @@ def _merged_card(draft: Upload, base: Snapshot, theirs: Snapshot) -> tuple[str, 
     original, ours, current = map(cards.hand_written_text, (base.text(cards.CARD_FILE), draft.card, their_card))
     if current == original != ours:
         return draft.card, []
-    conflict = Conflict(cards.CARD_FILE, "both sides changed its hand-written text.")
+    conflict = f"{cards.CARD_FILE}: both sides changed its hand-written text."
     return their_card, [] if ours in (original, current) else [conflict]

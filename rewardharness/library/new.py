@@ -8,10 +8,9 @@ from pathlib import Path
 from rewardharness.errors import LibraryError
 from rewardharness.library.card_parts import fill_template
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, Kind, check_name, loadable_name_problem, parse_entry
-from rewardharness.library.folder import Folder
 from rewardharness.library.opening import BUILTIN, open_library
 from rewardharness.library.problems import Findings
-from rewardharness.library.reader import read_one
+from rewardharness.library.reader import Folder, read_one
 from rewardharness.library.store import EMPTY, AddEntry, Library, ReplaceEntry
 from rewardharness.library.triggers import Trigger
 

@@ -1,16 +1,24 @@
-"""Opens the Library that a user specifies. All callers go through `open_library`."""
+"""Opens the Library that a user specifies, rubric presets too. All callers go through `open_library`."""
 
+import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from rewardharness.files import recover_folder, user_path
-from rewardharness.library.problems import Problem
+from rewardharness.errors import LibraryError, shown
+from rewardharness.files import content_id, recover_folder, user_path
+from rewardharness.library.entry import MAX_NAME, Entry
+from rewardharness.library.problems import FormatError, Problem
+from rewardharness.library.rubric import MAX_BYTES, Rubric, parse_rubric
 from rewardharness.library.store import EMPTY, Library, ReplaceEntry
+from rewardharness.library.triggers import instruction_trigger
+from rewardharness.library.yamlsafe import print_yaml, read_yaml
 
 BUILTIN = "builtin"
 """Name of the Library that is included in the package."""
@@ -18,6 +26,10 @@ INCLUDED = {BUILTIN: "builtin", f"{BUILTIN}:text": "builtin_text"}
 """Folders of the Libraries that are included in the package, by name: for image edits, and for text responses."""
 THIN = f"{BUILTIN}:thin"
 """Name of the built-in Library without half of its criteria: evolution can find the other half again."""
+THIN_TEXT = f"{BUILTIN}:thin-text"
+"""Name of the same of text responses."""
+THINNED = {THIN: BUILTIN, THIN_TEXT: f"{BUILTIN}:text"}
+"""The whole Library of each thin one, by name."""
 EMPTY_SPEC = "empty"
 """Name of the Library without entries."""
 
@@ -29,9 +41,9 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
 
     Args:
         spec: A Library, which is returned unchanged; `builtin` for the Library that is included in the package, and
-            `builtin:text` for that of text responses; `builtin:thin`, see `THIN`; `empty`; a folder; a file of rubric
-            presets; or a Hub repository: `org/name`, or `org/name@revision` for a version, commit, or branch. Folders
-            and files take precedence over repositories.
+            `builtin:text` for that of text responses; `builtin:thin` or `builtin:thin-text`, see `THIN`; `empty`; a
+            folder; a file of rubric presets; or a Hub repository: `org/name`, or `org/name@revision` for a version,
+            commit, or branch. Folders and files take precedence over repositories.
         instructions: Instruction by prompt id, for presets of single prompts.
 
     Raises:
@@ -40,19 +52,16 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
     """
     if isinstance(spec, Library):
         return spec
-    if str(spec) == THIN:
-        return without_every_second_criterion(open_library(BUILTIN))
+    if whole := THINNED.get(str(spec)):
+        return without_half_of_the_criteria(open_library(whole))
     if str(spec) in INCLUDED:
         with as_file(files("rewardharness.library").joinpath(INCLUDED[str(spec)])) as folder:
             return Library.load(folder)
     path = user_path(spec)
     if str(spec) == EMPTY_SPEC and not path.exists():
         return EMPTY
-    if path.is_file():
-        from rewardharness.library.presets import SUFFIXES, read_presets
-
-        if path.suffix.lower() in SUFFIXES:
-            return read_presets(path, instructions)
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return read_presets(path, instructions)
     recover_folder(path)
     if not path.exists():
         from rewardharness.library.hub import pull_spec
@@ -89,24 +98,129 @@ def check_library(
             path = stack.enter_context(as_file(files("rewardharness.library").joinpath(INCLUDED[spec])))
         elif not path.exists():
             copy = Path(stack.enter_context(TemporaryDirectory(prefix="rh-check-"))) / "library"
-            if spec == THIN:
+            if spec in THINNED:
                 open_library(spec).save(copy)
-            path = copy if spec == THIN or pull_spec(spec, to=copy) else path
+            path = copy if spec in THINNED or pull_spec(spec, to=copy) else path
         return check_folder(path, known_measures, instructions)
 
 
-def without_every_second_criterion(library: Library) -> Library:
-    """Return a copy of the Library without every second measured criterion, counted across Skills by name.
+def without_half_of_the_criteria(library: Library) -> Library:
+    """Return a copy of the Library without about half of the measured criteria.
 
+    A hash of its Skill and id decides on each, so that a criterion that is added later changes nothing for the others.
     A Skill whose remaining criteria have no weight keeps its text and loses its rubric.
     """
-    count = 0
     for entry in library.skills:
-        rubric, kept = entry.rubric, []
-        for criterion in rubric.criteria if rubric else ():
-            count += criterion.measure is not None
-            kept += [criterion] if criterion.measure is None or count % 2 else []
-        if rubric is not None and len(kept) < len(rubric.criteria):
-            smaller = replace(rubric, criteria=tuple(kept)) if any(criterion.weight > 0 for criterion in kept) else None
+        criteria = entry.rubric.criteria if entry.rubric else ()
+        kept = tuple(each for each in criteria if each.measure is None or _stays(entry.name, each.id))
+        if entry.rubric is not None and len(kept) < len(criteria):
+            smaller = replace(entry.rubric, criteria=kept) if any(each.weight > 0 for each in kept) else None
             library = library.apply(ReplaceEntry(replace(entry, rubric=smaller)))
     return library
+
+
+def _stays(skill: str, criterion: str) -> bool:
+    return int(content_id([skill, criterion]), 16) % 2 == 1
+
+
+DEFAULT = "__default__"
+"""Prompt id of the rubric for every instruction."""
+SUFFIXES = frozenset({".json", ".yaml", ".yml"})
+"""Suffixes of preset files."""
+
+_MAX_FILE = 64 * MAX_BYTES
+_LISTS = {"check_points": "Check", "positive_examples": "Good", "negative_examples": "Bad"}
+
+
+def read_presets(path: Path, instructions: Mapping[str, str] | None = None) -> Library:
+    """Read a preset file as a Library with one Skill per rubric.
+
+    Args:
+        path: The file.
+        instructions: Instruction by prompt id. A rubric of one prompt is consulted for its instruction only.
+
+    Raises:
+        LibraryError: If the file is invalid, or has rubrics of prompts whose instructions are unknown.
+    """
+    entries, unknown = [], []
+    for prompt, value in _rubrics(_document(path), path):
+        rubric = _rubric(value, f"{path.name}, rubric of {shown(prompt, 40)}")
+        if prompt == DEFAULT:
+            entries.append(_skill("preset", "Criteria for every edit.", "always", rubric))
+        elif (instruction := (instructions or {}).get(prompt)) is None:
+            unknown.append(prompt)
+        else:
+            about = f"Criteria for the instruction: {shown(instruction, 200)}"
+            trigger, name = str(instruction_trigger(instruction)), _name(prompt, {entry.name for entry in entries})
+            entries.append(_skill(name, about, trigger, rubric))
+    if unknown and (instructions is None or not entries):
+        message = f"{path.name} has a rubric of the prompt {shown(unknown[0], 40)!r}, whose instruction is unknown."
+        step = f"Use it with data that have this id: rh evolve --data DATA. Or name the rubric {DEFAULT!r}."
+        raise LibraryError(message, next_step=step)
+    return Library(tuple(entries))
+
+
+def _document(path: Path) -> Any:
+    if path.stat().st_size > _MAX_FILE:
+        raise LibraryError(f"{path.name} is larger than {_MAX_FILE} bytes.", next_step="Give a smaller file.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return json.loads(text) if path.suffix == ".json" else dict(read_yaml(text, where=path.name).value)
+    except FormatError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise LibraryError(f"{path.name} cannot be read: {error}.", next_step="Give a YAML or JSON file.") from None
+
+
+def _rubrics(document: Any, path: Path) -> Iterator[tuple[str, Any]]:
+    """Find the rubrics of a file, with their prompt ids."""
+    step = "See `Rubric presets` in docs/reference/library.md."
+    if not isinstance(document, dict):
+        raise LibraryError(f"{path.name} is not a mapping.", next_step=step)
+    if "criteria" in document:
+        yield DEFAULT, document
+        return
+    rubrics = document.get("best_rubrics", document.get("rubrics", document))
+    if isinstance(rubrics, list):
+        rows = [row for row in rubrics if isinstance(row, dict) and isinstance(row.get("prompt_id"), str)]
+        pairs = {row["prompt_id"]: row.get("rubric", row) for row in rows}
+        if len(pairs) < len(rubrics):
+            message = f"{path.name} has {len(rubrics)} rubrics and {len(pairs)} different prompt ids."
+            raise LibraryError(message, next_step="Give each rubric a `prompt_id` of its own.")
+        rubrics = pairs
+    if not rubrics or not isinstance(rubrics, dict):
+        raise LibraryError(f"{path.name} has no rubrics.", next_step=step)
+    yield from rubrics.items()
+
+
+def _rubric(value: Any, where: str) -> Rubric:
+    rows = value.get("criteria") if isinstance(value, dict) else value
+    criteria = [_row(row, number) for number, row in enumerate(rows, 1)] if isinstance(rows, list) else rows
+    return parse_rubric(print_yaml({"criteria": criteria}), where=where)
+
+
+def _row(row: Any, number: int) -> Any:
+    """Return a criterion with the keys of `rubric.yaml`."""
+    if not isinstance(row, dict):
+        return row
+    criterion = dict(row)
+    name = str(criterion.pop("criterion_id", criterion.get("id", f"criterion-{number}")))
+    criterion["id"] = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:MAX_NAME] or f"criterion-{number}"
+    parts = [str(criterion.get("text") or "").strip()]
+    for key, title in _LISTS.items():
+        items = criterion.pop(key, None)
+        if isinstance(items, list) and items:
+            parts.append(f"{title}: {'; '.join(map(str, items))}.")
+    criterion.pop("criterion_type", None)
+    return {**criterion, "text": " ".join(filter(None, parts))}
+
+
+def _skill(name: str, description: str, triggers: str, rubric: Rubric) -> Entry:
+    body = "\n".join(f"- {criterion.text}" for criterion in rubric.criteria)
+    return Entry(name, "skill", description, body, {"triggers": triggers, "task": "any"}, rubric=rubric)
+
+
+def _name(prompt: str, taken: set[str]) -> str:
+    base = re.sub(r"[^a-z0-9]+", "-", prompt.lower()).strip("-")[: MAX_NAME - 12] or "prompt"
+    base = f"preset-{base}"
+    return next(name for name in (base, *(f"{base}-{n}" for n in range(2, 10**6))) if name not in taken)

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 # Zero-width joiners are legitimate between non-ASCII letters and between emoji.
 _JOINERS = "\u200c\u200d"
 _SUSPECT = re.compile(r"[^\n\t -~]")
+_WEB = re.compile(r"://+")
+_WWW = re.compile(r"(?i)(?<![^\W_])www(?=\.)")
+_AT = re.compile(r"(?<=\S)@(?=\S)")
 
 
 def unix_lines(text: str) -> str:
@@ -43,3 +46,15 @@ def invisible(text: str) -> Iterator[tuple[int, str]]:
         if char in _JOINERS and len(neighbors) == 2 and not any(neighbor.isascii() for neighbor in neighbors):
             continue
         yield offset, char
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Convert untrusted text to one line of at most `limit` characters without invisible characters and addresses.
+
+    The line may contain markup. Addresses are split with spaces because some renderers detect them even if they are
+    escaped.
+    """
+    hidden = {offset for offset, _ in invisible(text)}
+    line = " ".join("".join(char for offset, char in enumerate(text) if offset not in hidden).split())
+    line = line if len(line) <= limit else line[: limit - 1] + "…"
+    return _AT.sub(" @ ", _WWW.sub("www ", _WEB.sub(": //", line)))

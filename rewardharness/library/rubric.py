@@ -14,8 +14,8 @@ from rewardharness.library.problems import Findings, FormatError
 from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml
 from rewardharness.schema import EDIT_KINDS, SCALE
 
-Dimension = Literal["instruction", "quality"]
-"""Dimension of a criterion: instruction following or image quality."""
+Dimension = Literal["instruction", "quality", "consistency"]
+"""Dimension of a criterion: instruction following, image quality, or consistency, which no reward depends on."""
 
 MAX_BYTES = 64 * 1024
 """Maximum size of a rubric in bytes."""
@@ -213,7 +213,7 @@ def _criterion(document: Document, index: int, findings: Findings) -> Criterion:
         )
     dimension, measure, applies = row.get("dimension", "instruction"), row.get("measure"), row.get("applies", [])
     if dimension not in get_args(Dimension):
-        error("the dimension is unknown.", "dimension", "Write `instruction` or `quality`.")
+        error("the dimension is unknown.", "dimension", "Write `instruction`, `quality` or `consistency`.")
     if measure is not None and not (isinstance(measure, str) and measure.strip()):
         error("`measure` is not the name of a measure.", "measure", "Name a measure, or remove the key.")
     if not isinstance(applies, list):

@@ -5,7 +5,7 @@ The Space contains the source code of the installed version, so it does not depe
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
@@ -52,28 +52,25 @@ if __name__ == "__main__":
 '''
 
 
-@dataclass(frozen=True)
-class SpaceOptions:
-    """Options for publishing a Space."""
-
-    library: str
-    """The Library on the Hub, as `org/name` or `org/name@revision`."""
-    judge: str = MEASURED
-    """Judge specification; see `open_judge`."""
-    private: bool = False
-    """Whether a newly created Space is private."""
-    dry_run: bool = False
-    """Report the changes without writing anything."""
-
-
-def push_space(name: str, options: SpaceOptions, *, access: Access | None = None) -> Pushed:
+def push_space(
+    name: str,
+    library: str,
+    judge: str = MEASURED,
+    *,
+    private: bool = False,
+    dry_run: bool = False,
+    access: Access | None = None,
+) -> Pushed:
     """Create or update a Space for a Library in one commit.
 
     Other files in the Space and hand-written text in its README are kept.
 
     Args:
         name: `org/name` of the Space.
-        options: Options of the Space.
+        library: The Library on the Hub, as `org/name` or `org/name@revision`.
+        judge: Judge specification; see `open_judge`.
+        private: Whether a newly created Space is private.
+        dry_run: Report the changes without writing anything.
         access: Access settings; None for the defaults.
 
     Raises:
@@ -82,15 +79,15 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
         LibraryError: If the repository contains no Library.
     """
     access = access or Access()
-    spec = split_spec(options.library)
+    spec = split_spec(library)
     if spec is None:
-        message = f"{shown(options.library)!r} is not the name of a Library on the Hub."
+        message = f"{shown(library)!r} is not the name of a Library on the Hub."
         raise InputError(message, next_step="Push the Library first, then specify org/name or org/name@v1.0.0.")
-    _check_judge(options.judge)
-    space, library = Repo(name, access, "space"), Repo(spec[0], access)
+    _check_judge(judge)
+    space = Repo(name, access, "space")
     pull(*spec, access=access)  # validates the Library
-    private = library.head(spec[1] or "main").private
-    base, created = head_for_push(space, private=options.private, dry_run=options.dry_run)
+    secret = Repo(spec[0], access).head(spec[1] or "main").private
+    base, created = head_for_push(space, private=private, dry_run=dry_run)
     head = base.commit if base is not None else ""
     tree = space.tree(head) if head and not created else {}
     before = _read(space, head, tree)
@@ -98,24 +95,26 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
         raise HubError(f"{name} contains another app.", next_step="Choose another name for the Space.")
     # The Hub creates a default README in a new Space; it is replaced.
     texts = {
-        _CARD: update_card(_card(name, options, private=private), before.get(_CARD, "") if _APP in before else ""),
-        _APP: _START.format(mark=_MARK, library=options.library, judge=options.judge),
+        _CARD: update_card(
+            _card(name, library, judge, private=secret), before.get(_CARD, "") if _APP in before else ""
+        ),
+        _APP: _START.format(mark=_MARK, library=library, judge=judge),
         _REQUIREMENTS: fill_template("space_requirements.txt", {}),
     }
     new = {**source_files(), **{path: text.encode("utf-8") for path, text in texts.items()}}
     # Outdated source code is deleted; other files are kept.
     source_folders = tuple(f"{package}/" for package in PACKAGES)
     changes = file_changes(tree, new, lambda path: path.startswith(source_folders))
-    notes = ("The Library is private: the Space needs the secret HF_TOKEN to read it.",) if private else ()
+    notes = ("The Library is private: the Space needs the secret HF_TOKEN to read it.",) if secret else ()
     pushed = Pushed(name, space.page, head or None, changes, texts[_CARD], created=created, notes=notes)
-    if options.dry_run:
+    if dry_run:
         changed = [path for path in (*changes.added, *changes.changed) if path in texts]
         diffs = text_diffs({path: before.get(path, "") for path in changed}, {path: texts[path] for path in changed})
         return replace(pushed, commit=None if changes else pushed.commit, dry_run=True, diffs=diffs)
     if not changes:
         return pushed
     added = {path: new[path] for path in (*changes.added, *changes.changed)}
-    description = f"RewardHarness {__version__} with {options.library}", f"Judge: {options.judge}"
+    description = f"RewardHarness {__version__} with {library}", f"Judge: {judge}"
     return replace(pushed, commit=space.commit(added, changes.deleted, head, description)[0])
 
 
@@ -138,13 +137,13 @@ def _read(space: Repo, head: str, tree: Tree) -> Mapping[str, str]:
     return {path: data.decode("utf-8", "replace") for path, data in contents.items()}
 
 
-def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
-    repo, title = options.library.partition("@")[0], name.rpartition("/")[2]
-    measured = options.judge == MEASURED
+def _card(name: str, library: str, judge: str, *, private: bool) -> str:
+    repo, title = library.partition("@")[0], name.rpartition("/")[2]
+    measured = judge == MEASURED
     about = "This judge is a model. All inputs, including images, are sent to its server."
     secrets = {
-        "`GEMINI_API_KEY`: API key for Gemini.": options.judge.startswith("gemini:"),
-        "`RH_API_KEY`: API key of the endpoint, if required.": not measured and not options.judge.startswith("gemini:"),
+        "`GEMINI_API_KEY`: API key for Gemini.": judge.startswith("gemini:"),
+        "`RH_API_KEY`: API key of the endpoint, if required.": not measured and not judge.startswith("gemini:"),
         "`HF_TOKEN`: a token with read access only to the private Library.": private,
     }
     none = "The Space requires no secrets."
@@ -154,12 +153,12 @@ def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
         "title": foreign(title),
         "sdk_version": SDK_VERSION,
         "python_version": PYTHON_VERSION,
-        "library": options.library,
+        "library": library,
         "repo": repo,
         "space": name,
-        "judge": foreign(options.judge),
+        "judge": foreign(judge),
         "about_judge": "The pixel-based judge requires no model and no key." if measured else about,
-        "judge_option": "" if measured else f" --judge {foreign(options.judge)}",
+        "judge_option": "" if measured else f" --judge {foreign(judge)}",
         "secrets": "\n".join(needed and ["Set these secrets in the settings of the Space:", "", *needed]) or none,
         "version": __version__,
     }

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 from rewardharness.errors import LibraryError, shown
 from rewardharness.files import content_id, recover_folder, replace_folder
 from rewardharness.library import entry as forms
-from rewardharness.library.card_parts import one_line
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE, SCHEMA, Entry
-from rewardharness.library.folder import Folder, special_kind
+from rewardharness.library.plaintext import one_line
 from rewardharness.library.problems import Findings, FormatError, Problem, raise_errors
-from rewardharness.library.reader import LINEAGE_FILE, json_object, read_folder
+from rewardharness.library.reader import LINEAGE_FILE, Folder, json_object, read_folder, special_kind
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry
-from rewardharness.report import Table
-from rewardharness.report_html import render_fragment
 
 if TYPE_CHECKING:
     from rewardharness.hub.pushing import Pushed
@@ -132,6 +129,9 @@ class Library:
         return f"Library({shown(self.name)!r}, {counts}, id={self.id[:12]!r})"
 
     def _repr_html_(self) -> str:
+        from rewardharness.report import Table
+        from rewardharness.report_html import render_fragment
+
         rows = tuple((entry.name, entry.kind, entry.description) for entry in self.entries)
         return render_fragment(f"Library {self.name} {self.id[:12]}", Table(("entry", "kind", "description"), rows))
 

@@ -5,6 +5,7 @@ Triggers are a comma-separated list. Each item is one of:
     always            matches every instruction
     remove, sky blue  matches a word or phrase: whole words, any case, with the English endings of `word_forms`
     /\bfrom .* to /    matches a regular expression, any case; `\/` is a literal slash
+    kind: keep         matches an instruction that is read as this kind of edit, in whatever words
 
 Regular expressions are untrusted. Their length is limited, they are applied only to the beginning of an instruction,
 and patterns that could take very long to match (nested repeats, too many unbounded repeats) are rejected.
@@ -19,6 +20,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Literal
 
 from rewardharness.errors import shown
+from rewardharness.schema import EDIT_KINDS
 
 MAX_PATTERN = 200
 """Maximum length of a regular expression in characters."""
@@ -37,6 +39,7 @@ _RESERVED_SYNTAX = re.compile(r"\[\^?\[|--|&&|~~|\|\|")
 _VOWELS = "aeiou"
 _START = 3
 _WORDS = re.compile(r"\w+")
+_KIND = re.compile(r"kind\s*:\s*(.*)", re.I)
 
 
 class TriggerError(ValueError):
@@ -47,9 +50,9 @@ class TriggerError(ValueError):
 class Trigger:
     """One condition under which an entry applies."""
 
-    kind: Literal["always", "words", "pattern"]
+    kind: Literal["always", "words", "pattern", "edit"]
     text: str
-    """The words, or the regular expression without its slashes."""
+    """The words, the regular expression without its slashes, or the kind of edit."""
 
     @property
     def always(self) -> bool:
@@ -74,18 +77,20 @@ class Trigger:
         root = self._roots[0] if self.kind == "words" else ""
         return root[:_START] if root.isascii() and root[:_START].isalnum() else ""
 
-    def matches(self, instruction: str) -> str | None:
-        """Match the trigger against an instruction.
+    def matches(self, instruction: str, kinds: tuple[str, ...] = ()) -> str | None:
+        """Match the trigger against an instruction and the kinds of edit that are read from it.
 
         Returns:
-            The matched text, `always` for a trigger that always applies, or None.
+            The matched text, `always` for a trigger that always applies, the kind of edit, or None.
         """
-        return self.find(searched(instruction))
+        return self.find(searched(instruction, kinds))
 
     def find(self, instruction: "Searched") -> str | None:
         """Match the trigger against a prepared instruction, like `matches`."""
         if self.always:
             return "always"
+        if self.kind == "edit":
+            return self.text if self.text in instruction.kinds else None
         if self.kind == "words" and not all(root in instruction.lower for root in self._roots):
             return None
         match = self._regex.search(instruction.head if self.kind == "pattern" else instruction.text)
@@ -93,7 +98,7 @@ class Trigger:
 
     def __str__(self) -> str:
         if self.kind != "pattern":
-            return self.text
+            return f"kind: {self.text}" if self.kind == "edit" else self.text
         return "/" + re.sub(r"(\\.)|/", lambda match: match.group(1) or "\\/", self.text, flags=re.DOTALL) + "/"
 
 
@@ -162,6 +167,11 @@ def _trigger(item: str) -> Trigger:
         return Trigger("pattern", expression)
     if item.lower() == "always":
         return Trigger("always", "always")
+    if kind := _KIND.fullmatch(item):
+        if kind[1].lower() not in EDIT_KINDS:
+            choices = ", ".join(EDIT_KINDS)
+            raise TriggerError(f"{shown(item, 40)} names no kind of edit. Write `kind:` and one of: {choices}.")
+        return Trigger("edit", kind[1].lower())
     words = " ".join(_plain(item).split())
     if not any(char.isalnum() for char in words):
         raise TriggerError(f"{shown(item, 40)} contains no word.")
@@ -179,16 +189,18 @@ class Searched:
     """Its beginning, for regular expressions."""
     starts: frozenset[str]
     """The first one to three letters of each word; empty for text that is not ASCII."""
+    kinds: tuple[str, ...]
+    """The kinds of edit that it asks for; empty if they were not read."""
 
 
 @lru_cache(maxsize=64)
-def searched(instruction: str) -> Searched:
+def searched(instruction: str, kinds: tuple[str, ...] = ()) -> Searched:
     """Prepare an instruction. A Library matches it against all its triggers."""
     text = _plain(instruction)
     lower = text.lower()
     words = _WORDS.findall(lower) if text.isascii() else ()
     starts = frozenset(word[:length] for word in words for length in range(1, _START + 1))
-    return Searched(text, lower, text[:MAX_SEARCHED], starts)
+    return Searched(text, lower, text[:MAX_SEARCHED], starts, kinds)
 
 
 def _plain(text: str) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from PIL import Image
+from PIL import Image, features
 
-from rewardharness.errors import ImageError
+from rewardharness.errors import ImageError, MissingPackageError
 
 MAX_BYTES = 20_000_000
 """Largest encoded image, in bytes."""
@@ -99,6 +99,8 @@ def open_bounded(name: str, data: bytes, kind: str) -> OpenedImage:
         data = _without_text(name, data)
     elif kind in _CHECKS:
         _CHECKS[kind](name, data)
+    elif kind in {"AVIF", "HEIF"}:
+        _prepare(name, kind)
     try:
         with quiet():
             image = Image.open(io.BytesIO(data), formats=(kind,))
@@ -119,6 +121,26 @@ def open_bounded(name: str, data: bytes, kind: str) -> OpenedImage:
         )
     notes = () if size == (width, height) else (f"scaled down from {width} x {height} to {size[0]} x {size[1]}",)
     return OpenedImage(image, data, exif, factor, notes)
+
+
+def _prepare(name: str, kind: str) -> None:
+    """Load the decoder of AVIF or HEIC.
+
+    Raises:
+        ImageError: If it is not installed.
+    """
+    try:
+        if kind == "HEIF":
+            from pillow_heif import register_heif_opener
+
+            register_heif_opener(thumbnails=False)
+        elif not features.check("avif"):
+            raise ImportError
+    except ImportError:
+        missing = MissingPackageError("pillow-heif", "app", "HEIC images")
+        what, more = ("a HEIC image", f" Or: {missing.next_step}") if kind == "HEIF" else ("an AVIF image", "")
+        problem = f"{name} is {what}, which this installation cannot open."
+        raise ImageError(problem, next_step=f"Save it as PNG or JPEG.{more}") from None
 
 
 def _draft(name: str, image: Image.Image, scans: int) -> int:
@@ -152,6 +174,8 @@ def _factor(name: str, image: Image.Image) -> int:
             raise _too_large(name, MAX_MEMORY // 20, "an animated WebP")
     elif kind == "WEBP" and pixels > MAX_PIXELS and (image.mode != "RGB" or not _is_lossy(image)):
         raise _too_large(name, MAX_PIXELS, "a lossless or transparent WebP")
+    elif kind in {"AVIF", "HEIF"} and pixels > MAX_PIXELS:
+        raise _too_large(name, MAX_PIXELS, "an AVIF or HEIC image")
     elif kind == "TIFF":
         tags = image.tag_v2  # type: ignore[attr-defined]
         across, down = tags.get(322, image.width), tags.get(323, min(tags.get(278, image.height), image.height))

@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from dataclasses import dataclass, field
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -47,7 +48,13 @@ class NotPlainError(Exception):
 
 
 def encode_for_model(
-    image: ImageInput, max_pixels: int | None = None, *, found: os.stat_result | None = None, decode: bool = True
+    image: ImageInput,
+    max_pixels: int | None = None,
+    *,
+    found: os.stat_result | None = None,
+    decode: bool = True,
+    form: Literal["original", "png", "jpeg"] = "original",
+    quality: int = 95,
 ) -> EncodedImage:
     """Prepare an image for a model.
 
@@ -57,6 +64,8 @@ def encode_for_model(
             averaging, the same way for all candidates. None sends full size.
         found: Status of its file if it is known.
         decode: Whether to decode an image that cannot be sent as it is, which takes up to two seconds.
+        form: Format in which it is sent. By default images in common formats keep their bytes, others become PNG.
+        quality: Quality of JPEG.
 
     Raises:
         ImageError: If the image cannot be used.
@@ -65,7 +74,7 @@ def encode_for_model(
     data = read_bytes(image, found)
     kind = sniff(image.name, data)
     passed = _pass_through(image.name, data, kind, max_pixels)
-    if passed is not None:
+    if passed is not None and form in ("original", kind.lower()) and form != "jpeg":
         return passed
     if not decode:
         raise NotPlainError
@@ -77,11 +86,13 @@ def encode_for_model(
         smaller = max(1, int(width * scale)), max(1, int(height * scale))
         pixels = np.asarray(cv2.resize(pixels, smaller, interpolation=cv2.INTER_AREA), np.uint8)
         notes.append(f"scaled from {width} x {height} to {smaller[0]} x {smaller[1]} for the model")
+    kept = "JPEG" if form == "jpeg" else "PNG"
     if kind not in PASSED:
-        notes.append(f"sent as PNG instead of {kind}")
+        notes.append(f"sent as {kept} instead of {kind}")
+    options = {"quality": quality} if kept == "JPEG" else {"compress_level": 1}
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)
-    return EncodedImage(buffer.getvalue(), "image/png", (pixels.shape[1], pixels.shape[0]), tuple(notes))
+    Image.fromarray(pixels).save(buffer, kept, **options)
+    return EncodedImage(buffer.getvalue(), PASSED[kept], (pixels.shape[1], pixels.shape[0]), tuple(notes))
 
 
 def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> EncodedImage | None:

@@ -1,9 +1,9 @@
 """Learned encoders of images and texts: ONNX models that the user names, on the CPU. Nothing is used by default.
 
 A setting names an encoder: `ORG/NAME@COMMIT`, a repository on the Hub at a complete commit, with `:VARIANT` for another
-precision (`:quantized` reads `onnx/vision_model_quantized.onnx`), or a folder with the same files. The first use
-downloads it, and `rh doctor --download` does so ahead. Only ONNX graphs, a tokenizer and two JSON files are read; no
-code of a repository is executed.
+precision (`:quantized` reads `onnx/vision_model_quantized.onnx`), a folder with the same files, or `default`, see
+`DEFAULTS`. The first use downloads it, and `rh doctor --download` does so ahead. Only ONNX graphs, a tokenizer and two
+JSON files are read; no code of a repository is executed.
 """
 
 import importlib.util
@@ -40,6 +40,14 @@ Vector = npt.NDArray[np.float32]
 
 VARIABLES: Mapping[Role, str] = {"text": "RH_LEARNED_TEXT", "image": "RH_LEARNED_IMAGE"}
 """Environment variables that name the encoder of images and texts, and that of images alone."""
+DEFAULT = "default"
+DEFAULTS: Mapping[Role, tuple[str, str]] = {
+    "text": (
+        "Xenova/clip-vit-base-patch32@d15189d7028b43f1d3e65039190477f6af591c2a:quantized",
+        "156 MB, weights of OpenAI CLIP under the MIT license",
+    )
+}
+"""The encoder that `default` names, by role, with its size and license. There is none of images alone."""
 PACKAGES = ("onnxruntime", "tokenizers", "huggingface_hub")
 EXTRA = "learned"
 
@@ -136,6 +144,7 @@ def named_encoder(role: Role) -> EncoderFiles | None:
     text = settings.learned_text if role == "text" else settings.learned_image
     if text is None:
         return None
+    text = DEFAULTS[role][0] if text == DEFAULT and role in DEFAULTS else text
     if text.startswith(("/", ".", "~")):
         return EncoderFiles(role, "", "", "", Path(text).expanduser().absolute())
     repo, _, rest = text.partition("@")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewardharness.measure.curves import magnitude
+from rewardharness.measure.images import TURNS
 from rewardharness.measure.planes import Plane, Planes, once
 from rewardharness.measure.products import product
 from rewardharness.measure.reading import Quantity, Reading
@@ -79,6 +80,31 @@ def fidelity(view: EditView, request: EditRequest) -> Reading:
         f"Overall distance of the candidate from the source: {distance:.2f} (0 identical, 1 an unrelated image);"
         f" {detail}.",
     )
+
+
+@once
+def turned_distances(view: EditView) -> tuple[float, float]:
+    """Return the distance of the candidate from the source as it is to be, and from its nearest other turn."""
+    box = 0, view.source.shape[0], 0, view.source.shape[1]
+    after = _look(view.after, box)
+    others = (np.ascontiguousarray(turn(view.source)) for turn in TURNS.values())
+    looks = [_look(Planes(pixels), box) for pixels in others if pixels.shape == view.source.shape]
+    own, *rest = (sum(_cues(look, after).values()) / len(UNRELATED) for look in (_look(view.before, box), *looks))
+    return own, min(rest)
+
+
+def turned_image(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the whole image was turned as requested; the source of the view is turned already."""
+    if not request.turned:
+        return Reading({}, None, "No turn of the whole image is requested.")
+    own, other = turned_distances(view)
+    grade = max(0.0, other - own) / max(other + own, 1e-6) * float(np.exp(-own))
+    quantities = {"distance": Quantity(own, "ratio", 0.0, float("inf"))}
+    sentence = (
+        f"Distance from the source as it is to be turned: {own:.2f} (0 identical, 1 an unrelated image); from the"
+        f" nearest other turn of it: {other:.2f}."
+    )
+    return Reading(quantities, grade, sentence)
 
 
 def _cues(first: _Look, second: _Look) -> dict[str, float]:

@@ -11,7 +11,7 @@ import stat
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,11 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"MM\x00*", "TIFF"),
     *((f"P{digit}".encode(), "PPM") for digit in range(1, 7)),
 )
+_AVIF = frozenset({b"avif", b"avis"})
+_HEIC = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"})
+"""Brands of AVIF, and of HEIF with HEVC."""
+_FTYP = 256
+"""Leading bytes in which brands are searched."""
 
 Convert = Callable[[Image.Image], Image.Image]
 """Converts a band of an image to sRGB."""
@@ -67,7 +72,7 @@ class Picture:
     pixels: Pixels = field(repr=False, compare=False)
     """sRGB, height x width x 3; read-only."""
     format: str
-    """Name of the file format: `PNG`, `JPEG`, `WEBP`, `GIF`, `BMP`, `TIFF` or `PPM`."""
+    """Name of the file format: `PNG`, `JPEG`, `WEBP`, `AVIF`, `HEIF`, `GIF`, `BMP`, `TIFF` or `PPM`."""
     notes: tuple[str, ...] = ()
     """Conversions that were applied: rotated, rendered on white, first of several frames, ..."""
 
@@ -76,12 +81,26 @@ class Picture:
         """The planes of the image, shared by all candidates that are compared with it."""
         return Planes(self.pixels)
 
+    def turned(self, how: str) -> "Picture":
+        """Return the image turned as a request asks; see `EditRequest.turned`."""
+        return replace(self, pixels=np.ascontiguousarray(TURNS[how](self.pixels)), notes=()) if how else self
+
+
+TURNS: Mapping[str, Callable[[Pixels], Pixels]] = {
+    "half": lambda pixels: np.rot90(pixels, 2),
+    "right": lambda pixels: np.rot90(pixels, -1),
+    "left": np.rot90,
+    "mirrored": np.fliplr,
+    "flipped": np.flipud,
+}
+"""Turns of a whole image."""
+
 
 def load_picture(image: ImageInput) -> Picture:
     """Decode an image the way a viewer displays it.
 
     Args:
-        image: A file or bytes: PNG, JPEG, WebP, GIF, BMP, TIFF or PPM, at most 20 MB.
+        image: A file or bytes: PNG, JPEG, WebP, AVIF, HEIC, GIF, BMP, TIFF or PPM, at most 20 MB.
             Above 25 megapixels it is scaled down, see `bounds`.
 
     Returns:
@@ -163,11 +182,18 @@ def sniff(name: str, data: bytes) -> str:
     """Detect the image format from the first bytes, ignoring names and declared types."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WEBP"
+    if data[4:8] == b"ftyp":  # ISO/IEC 14496-12: the length of the box, its name, a brand, a version, more brands
+        brands = {data[at : at + 4] for at in (8, *range(16, min(int.from_bytes(data[:4], "big"), _FTYP), 4))}
+        if brands & _AVIF:
+            return "AVIF"
+        if brands & _HEIC:
+            return "HEIF"
     for signature, kind in _SIGNATURES:
         if data.startswith(signature):
             return kind
     raise ImageError(
-        f"{name} is not a PNG, JPEG, WebP, GIF, BMP, TIFF or PPM image.", next_step="Save it as PNG or JPEG."
+        f"{name} is not a PNG, JPEG, WebP, AVIF, HEIC, GIF, BMP, TIFF or PPM image.",
+        next_step="Save it as PNG or JPEG.",
     )
 
 

@@ -7,12 +7,15 @@ are conventions.
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from rewardharness.measure.curves import fall, step
-from rewardharness.measure.encoders import Role, Vector, encoder, missing_package, named_encoder
 from rewardharness.measure.reading import Quantity, Reading
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
+
+if TYPE_CHECKING:  # only a Library that names these measures loads the encoders
+    from rewardharness.measure.encoders import Role, Vector
 
 AGREEMENT_WIDTH = 0.05
 """Change of the agreement with the instruction at which the grade is .73; without change it is .5."""
@@ -56,13 +59,15 @@ def directional_similarity(view: EditView, request: EditRequest) -> Reading:
 
 def subject_identity(view: EditView, request: EditRequest) -> Reading:
     """Measure how similar the subject is to that of the source, by the cosine of embeddings of the images."""
+    from rewardharness.measure.encoders import encoder
+
     source, candidate = encoder("image").images([view.small_source, view.small_candidate])
     cosine = _cosine(source, candidate)
     sentence = f"The embeddings of source and candidate have a cosine of {cosine:.3f} (1: the same)."
     return Reading({"cosine": _ratio(cosine)}, fall(1.0 - cosine, IDENTITY_SCALE), sentence)
 
 
-ROLES: Mapping[str, Role] = {
+ROLES: Mapping[str, "Role"] = {
     "text_agreement": "text",
     "directional_similarity": "text",
     "subject_identity": "image",
@@ -76,23 +81,31 @@ def is_set_up(name: str) -> bool:
     Raises:
         SettingsError: If the setting is not valid.
     """
+    from rewardharness.measure.encoders import missing_package, named_encoder
+
     return named_encoder(ROLES[name]) is not None and missing_package() is None
 
 
 def identities(names: Iterable[str]) -> dict[str, str]:
     """Return what identifies the encoders of learned measures, by role; empty where none is named."""
     roles = {ROLES[name] for name in names if name in ROLES}
+    if not roles:
+        return {}
+    from rewardharness.measure.encoders import named_encoder
+
     files = {role: named_encoder(role) for role in sorted(roles)}
     return {role: each.identity for role, each in files.items() if each is not None}
 
 
-def _embedded(view: EditView, *texts: str) -> tuple[Vector, Vector, list[Vector]]:
+def _embedded(view: EditView, *texts: str) -> "tuple[Vector, Vector, list[Vector]]":
+    from rewardharness.measure.encoders import encoder
+
     model = encoder("text")
     source, candidate = model.images([view.small_source, view.small_candidate])
     return source, candidate, model.texts(texts)
 
 
-def _cosine(one: Vector, other: Vector) -> float:
+def _cosine(one: "Vector", other: "Vector") -> float:
     length = math.sqrt(float((one * one).sum() * (other * other).sum()))
     return max(-1.0, min(1.0, float((one * other).sum()) / max(length, 1e-12)))
 

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from rewardharness.measure.curves import excess, fall, magnitude, weighted_mean
+from rewardharness.measure.framing import reframing, unrequested
 from rewardharness.measure.planes import Mask, Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView
@@ -32,13 +33,13 @@ def _edited_and_kept(view: EditView) -> tuple[Plane, Plane]:
 
 
 @once
-def _fine(image: Planes) -> Plane:
+def fine_detail(image: Planes) -> Plane:
     """Return the energy of the finest detail per tile: the mean absolute Laplacian."""
     return _tiles(image, _laplacian(image.luma))
 
 
 @once
-def _coarse(image: Planes) -> Plane:
+def coarse_detail(image: Planes) -> Plane:
     """Return the same at a quarter of the size, which only strong blur affects."""
     return _tiles(image, _laplacian(_quarter(image.luma)))
 
@@ -66,8 +67,8 @@ def sharpness(view: EditView, request: EditRequest) -> Reading:
     costs twice as much as over-sharpening.
     """
     edited_here, kept = _edited_and_kept(view)
-    fine_source, fine_candidate = _fine(view.before), _fine(view.after)
-    coarse_source, coarse_candidate = _coarse(view.before), _coarse(view.after)
+    fine_source, fine_candidate = fine_detail(view.before), fine_detail(view.after)
+    coarse_source, coarse_candidate = coarse_detail(view.before), coarse_detail(view.after)
     outside = weighted_mean(
         np.log2((fine_candidate + 2.0) / (fine_source + 2.0)), kept * fine_source / (fine_source + 4.0)
     )
@@ -199,7 +200,7 @@ def seam(view: EditView, request: EditRequest) -> Reading:
 
 
 def frame_match(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the candidate preserves the aspect ratio and size of the source, without new bars or borders."""
+    """Measure whether the frame is preserved: aspect ratio and size, no new bars, no unrequested crop or turn."""
     alignment = view.alignment
     areas = [max(1, size[0] * size[1]) for size in (alignment.source_size, alignment.candidate_size)]
     scale = float(np.log2(areas[1] / areas[0])) / 2.0
@@ -212,6 +213,7 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
         "aspect_error": Quantity(alignment.aspect_error, "ratio", 0.0, 100.0),
         "scale": Quantity(scale, "octaves", -20.0, 20.0),
         "bars": Quantity(bars, "share", 0.0, 1.0),
+        "moved": Quantity(reframing(view).moved, "share", 0.0, 1.0),
     }
     sentence = (
         f"The aspect ratio differs by {alignment.aspect_error:.1%}, the side length by a factor of {2.0**scale:.2f},"
@@ -219,8 +221,11 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
     )
     if re.search(r"\b(border|frame|letterbox|vignette|polaroid)", request.instruction.lower()):
         bars = 0.0
+    reframed = unrequested(view, request)
+    if reframed.explained > 0.5:
+        sentence += f" The whole picture was cropped, turned or warped by {reframed.moved:.1%} of its side."
     cost = alignment.aspect_error / 0.25 + max(0.0, -scale) / 2.0 + max(0.0, scale) / 20.0 + bars / 0.15
-    return Reading(quantities, fall(cost, 1.0), sentence)
+    return Reading(quantities, fall(cost, 1.0) * reframed.kept, sentence)
 
 
 def _quarter(gray: Pixels) -> Pixels:

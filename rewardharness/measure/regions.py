@@ -3,7 +3,6 @@
 All four measures use the change map of `EditView` and compare one candidate with the source.
 """
 
-import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,10 +10,14 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from rewardharness.measure.drawing import asks_drawing, color_terms, source_kept
+from rewardharness.measure.focus import asks_blurred_background, background_focus
+from rewardharness.measure.framing import unrequested
 from rewardharness.measure.planes import Mask, Plane, Planes, once
 from rewardharness.measure.products import least_squares, product
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.structure import shape_change
+from rewardharness.measure.text import text_change
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -27,6 +30,10 @@ SHAPE = 0.001
 """Evidence of a change of shape at which a request for one counts as visibly done to 1 - 1/e. 55 published edits of
 AURORA-Bench that add, replace, move or pose something have .0024 or more; 76 copies of their sources with another
 saturation, brightness, noise or JPEG quality have .0003 or less."""
+TEXT_CHANGE = 0.09, 0.12
+"""Change of text, relative to its contrast, up to which text is not edited, and from which it clearly is. Chosen on
+rendered signs of 1024 pixels: 33 re-encoded, blurred, noisy or brighter copies at most .035, 17 of 18 edits of a word
+.26 or more. With other fonts and pictures, 32 copies at most .089, 16 edits .127 or more."""
 PRESENCE_GLOBAL = 0.2
 """Mean of the change map at which the presence grade of a global edit is 1 - 1/e."""
 COPY_CHANGE = 0.05
@@ -60,16 +67,6 @@ such differences, relative to the edited share, of an edit that is no filter.
 
 Chosen on sharpened and saturated copies of the demo generator, and on its correct edits and 138 published pairs, in
 which no preferred candidate of a local edit is taken for a filter."""
-RETOUCHED = 0.07
-"""Unexplained share of the fine detail of the candidate, as variance, up to which it is a retouched source: a map of
-colors, sharpened or blurred. Chosen on 37 free photographs: in five generated styles .08 to .98, under twelve filters
-of color, light and sharpness at most .10, in nine of ten cases at most .07."""
-_DRAWN = re.compile(
-    r"\b(?:paint\w*|drawings?|drawn|sketch\w*|watercolou?rs?|cartoon\w*|anime|manga|pixel art|comics?|line art|charcoal"
-    r"|pencil|crayon|mosaic|illustration|impressionis\w+|cubis\w+|low poly|van gogh|picasso|monet|ghibli|ukiyo-e"
-    r"|claymation|pop art|3d render\w*)\b"
-)
-"""Styles that show other lines and textures, not only other colors, as `vintage` may."""
 _BY_COLOR = frozenset({"color", "tone", "style", "material", "appearance", "background", "remove"})
 """Kinds of edit that a map of colors may carry out, for instance on an object of one color on a plain background."""
 TINT = np.array([255, 0, 200], np.float32)
@@ -141,10 +138,11 @@ def edit_presence(view: EditView, request: EditRequest) -> Reading:
     m is the share of edited pixels weighted by how strongly they changed: a clear edit of 1% of the picture gets .99.
     For an edit of unknown size it is 1 - exp(-m / 0.01). If only an addition, replacement, movement or pose is
     requested, it is multiplied by 1 - exp(-(s / 0.001)^2), where s is m weighted by the local change of shape.
-    For a global edit most of the grade depends on change everywhere. Lettering pasted onto a copy of the source is no
-    edit, unless text is requested: it gets 0, whatever it says. Neither is a filter of the whole image, such as
-    sharpening or more saturation, unless the request is global, a removal, or about color, light, style, material or
-    background. For a drawn style, such as an oil painting, the source in other colors, sharpened or blurred gets 0.
+    Where text is requested, other words are an edit, however small (see `text_change`). For a global edit most of
+    the grade depends on change everywhere. Lettering pasted onto a copy of the source is no edit, unless text is
+    requested: it gets 0, whatever it says. Neither is a filter of the whole image, such as sharpening or more
+    saturation, unless the request is global, a removal, or about color, light, style, material or background. For a
+    drawn style, such as an oil painting, the source in other colors, sharpened or blurred gets 0.
 
     Returns:
         `evidence` (m) and `mean_change` (mean of the change map). No grade if no change is requested.
@@ -158,20 +156,30 @@ def edit_presence(view: EditView, request: EditRequest) -> Reading:
     if set(request.kinds) <= _SHAPE_KINDS and local > 0.0:
         shape = _mean(weighted * shape_change(view), view.valid)
         local *= 1.0 - float(np.exp(-((shape / SHAPE) ** 2)))
+    if "text" in request.kinds and local < 1.0:
+        local = max(local, float(np.interp(text_change(view), TEXT_CHANGE, (0.0, 1.0))))
     spread = 1.0 - float(np.exp(-max(0.0, mean - COPY_CHANGE) / PRESENCE_GLOBAL))
     grade = {"local": local, "unknown": local, "global": 0.35 * local + 0.65 * spread, "none": None}[request.scope]
     filterable = request.scope in ("local", "unknown") and not request.tones and not _BY_COLOR & set(request.kinds)
     filtered = filterable and local > 0.1 and _only_filter(view)
-    drawn = "style" in request.kinds and not request.tones and _DRAWN.search(request.instruction.lower()) is not None
-    lettered = grade is not None and "text" not in request.kinds and not request.texts and _only_lettering(view)
+    copied = source_kept(view, request) if asks_drawing(request) else 0.0
+    textless = "text" not in request.kinds and not request.texts
+    if blurred := grade is not None and asks_blurred_background(request):
+        grade = max(grade or 0.0, background_focus(view).grade)
+    lettered = grade is not None and textless and not blurred and _only_lettering(view)
+    reframed = unrequested(view, request)
     if lettered:
         grade, summary = 0.0, "The candidate is a copy of the source with lettering that was not requested"
     elif filtered:
         grade, summary = 0.0, "The candidate is the source under a filter of the whole image, with no local edit"
+    elif grade is not None and reframed.only > 0.1:
+        grade *= 1.0 - reframed.only
+        summary = "The candidate is the source, cropped, turned or warped as a whole"
     elif view.identical:
         summary = "The candidate is identical to the source, pixel for pixel"
-    elif drawn and _only_retouched(view):
-        grade, summary = 0.0, "The candidate has the fine detail of the source, so it is not in a drawn style"
+    elif grade is not None and copied > 0.1:
+        grade *= 1.0 - copied
+        summary = "The candidate has the fine detail of the source, so it is not in a drawn style"
     elif local < 0.1:
         summary = "The candidate looks like an unedited copy of the source"
     else:
@@ -188,34 +196,9 @@ def _only_filter(view: EditView) -> bool:
     if view.changed_share < FILTERED_SHARE:
         return False
     before, after = (_coarse(picture) for picture in (view.small_source, view.small_candidate))
-    terms = _color_terms(before)
+    terms = color_terms(before)
     left = np.abs(product(terms, least_squares(terms, after)) - after).max(axis=1) * 255.0
     return float((left > UNEXPLAINED).mean()) < UNEXPLAINED_SHARE * view.changed_share
-
-
-def _only_retouched(view: EditView) -> bool:
-    """Return whether a quadratic map of colors and the detail of the source at two scales explain the fine detail."""
-    before, after = (np.asarray(each, np.float32) / 255.0 for each in (view.small_source, view.small_candidate))
-    details = (before - cv2.GaussianBlur(before, (0, 0), sigma) for sigma in (1.0, 3.0))
-    flat = before.reshape(-1, 3)
-    terms = np.concatenate([_color_terms(flat), *(each.reshape(-1, 3) for each in details)], axis=1)
-    found = least_squares(terms[::7], after.reshape(-1, 3)[::7])
-    expected = np.clip(product(terms, found), 0.0, 1.0).reshape(after.shape)
-    left, shown = (_fine(each) for each in (after - expected, after))
-    return _mean(left**2, view.valid) <= RETOUCHED * _mean(shown**2, view.valid)
-
-
-def _fine(picture: Plane) -> Plane:
-    """Return the fine detail in brightness of a picture."""
-    brightness = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
-    return np.asarray(brightness - cv2.GaussianBlur(brightness, (0, 0), 4.0), np.float32)
-
-
-def _color_terms(colors: Plane) -> Plane:
-    """Return the terms of a quadratic map of colors, pixels x 10."""
-    red, green, blue = colors.T
-    terms = np.stack([np.ones_like(red), red, green, blue, red * green, red * blue, green * blue], axis=1)
-    return np.concatenate([terms, colors * colors], axis=1)
 
 
 def _coarse(picture: Pixels) -> Plane:
@@ -297,8 +280,8 @@ def preservation(view: EditView, request: EditRequest) -> Reading:
     exp(-dE / 8) and the mean structural similarity there (Wang et al. 2004, on lightness).
 
     Returns:
-        `outside_share`, `outside_dE` and `outside_structure`. No grade for edits of style and tone, which
-        apply to the whole image.
+        `outside_share`, `outside_dE`, `outside_structure`, and the `changed_share` of the image. No grade for edits of
+        style and tone, which apply to the whole image.
     """
     kept = view.valid
     if request.scope != "none":
@@ -324,6 +307,7 @@ def preservation(view: EditView, request: EditRequest) -> Reading:
             "outside_share": Quantity(share, "share", 0.0, 1.0),
             "outside_dE": Quantity(distance, "dE", 0.0, 100.0),
             "outside_structure": Quantity(structure, "share", 0.0, 1.0),
+            "changed_share": Quantity(view.changed_share, "share", 0.0, 1.0),
         },
         grade if graded else None,
         sentence,

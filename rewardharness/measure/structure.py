@@ -11,6 +11,14 @@ import numpy as np
 
 from rewardharness.measure.color import color_of_region, layout_kept
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
+from rewardharness.measure.focus import (
+    asks_background,
+    asks_blurred_background,
+    background_focus,
+    squared_distances,
+    subject_likeness,
+)
+from rewardharness.measure.places import place_grade, place_named
 from rewardharness.measure.planes import Mask, Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView
@@ -29,6 +37,13 @@ UNTOUCHED_BY_CHANCE, UNTOUCHED_SURE = 0.4, 0.7
 and the fraction that proves the same scene."""
 MATCHES_BY_CHANCE, MATCHES_SURE = 10, 20
 """Number of local features that agree on one camera movement: unrelated photographs reach 10."""
+_BOX, _ALIKE = (0.88, 0.02), 4.0
+"""Share of its bounding box that an edit fills, and share of the box within a color distance, from which it is a plain
+rectangle: middle and width. Things that are added have shades, or an outline other than an upright box."""
+_FLAT = re.compile(
+    r"\b(?:rectang\w*|squares?|boxe?s?|block|bars?|stripes?|banner|labels?|signs?|flag|doors?|frame|poster|panel|patch"
+    r"|screen|border|wall|line|card|sticker|tile|square\w*|book|sheet|paper|window|curtain|overlay|background)\b"
+)
 _GRID = 96
 """Side of the coarse grid on which a region is compared with its surroundings."""
 
@@ -41,7 +56,7 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
     for an unrelated image. For a new background only the likely subject counts.
     """
     weight = view.valid.astype(np.float32)
-    of_subject = _asks_background(request)
+    of_subject = asks_background(request)
     if of_subject:
         weight = weight * subject_likeness(view.before) ** 2
     fine = _agreement(view).mean(weight)
@@ -165,7 +180,29 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
         quantities["color_share"] = Quantity(colored[0], "share", 0.0, 1.0)
         sentence += f" {colored[0]:.0%} of it has the requested color {' or '.join(request.colors)}."
         grade *= colored[1]
+    if request.kinds[0] in {"add", "count"} and (place := place_named(request)) is not None:
+        there, placed = place_grade(place, heat**2)
+        quantities["in_place"] = Quantity(there, "share", 0.0, 1.0)
+        sentence += f" {there:.0%} of the change is at the {place.name}."
+        grade *= placed
+    if (plain := _plain_box(view)) > 0.1 and not request.texts and not _FLAT.search(request.instruction.lower()):
+        quantities["plain_box"] = Quantity(plain, "share", 0.0, 1.0)
+        sentence += " It is an upright rectangle of one color."
+        grade *= 1.0 - 0.9 * plain
     return Reading(quantities, grade, sentence, overlay)
+
+
+def _plain_box(view: EditView) -> float:
+    """Return the degree to which all that changed is one upright rectangle of a single color."""
+    changed = view.changed.astype(np.uint8)
+    _, _, stats, _ = cv2.connectedComponentsWithStats(changed, connectivity=8)
+    left, top, width, height, area = stats[1:][stats[1:, cv2.CC_STAT_AREA].argmax()] if len(stats) > 1 else [0] * 5
+    if area < 0.9 * changed.sum() or min(width, height) < 12:
+        return 0.0
+    rim = max(2, min(width, height) // 8)
+    inside = view.after.lab[top + rim : top + height - rim, left + rim : left + width - rim].reshape(-1, 3)
+    apart = np.abs(inside - np.median(inside, axis=0)).max(axis=1)
+    return step(area / (width * height), *_BOX) * step(float((apart < _ALIKE).mean()), *_BOX)
 
 
 def removal_fill(view: EditView, request: EditRequest) -> Reading:
@@ -205,7 +242,7 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
     """Measure whether the background changed while the subject is preserved.
 
     The subject is estimated from the source alone: central, and different from the border of the image. Graded if the
-    instruction changes the background.
+    instruction changes the background. A blur of it is graded by `background_focus`.
     """
     subject = subject_likeness(view.before) * view.valid
     ground = (1.0 - subject) * view.valid
@@ -223,46 +260,24 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
     def overlay() -> Pixels:
         return _heat(view.small_candidate, view.change * ground)
 
-    if not _asks_background(request):
+    if not asks_background(request):
         return Reading(quantities, None, sentence, overlay)
+    if asks_blurred_background(request):
+        focus = background_focus(view)
+        quantities["detail_lost"] = Quantity(focus.lost, "octaves", -20.0, 20.0)
+        quantities["subject_sharp"] = Quantity(focus.kept, "share", 0.0, 1.0)
+        sentence = (
+            f"The border lost {focus.lost:.1f} octaves of detail, and {focus.kept:.0%} of the likely subject is as"
+            " sharp as before."
+        )
+        return Reading(quantities, focus.grade, sentence, overlay)
     return Reading(quantities, min(1.0, (changed * kept) ** 0.6), sentence, overlay)
-
-
-@once
-def subject_likeness(source: Planes) -> Plane:
-    """Estimate from the source alone how likely each working pixel belongs to the subject.
-
-    Returns:
-        Values from 0 to 1: a wide Gaussian around the center times the color distance to the image border.
-    """
-    lab = source.lab
-    height, width = lab.shape[:2]
-    down, across = np.linspace(-1.0, 1.0, height)[:, None], np.linspace(-1.0, 1.0, width)[None, :]
-    bell = np.exp(-((across / 0.75) ** 2) - (down / 0.9) ** 2)
-    side = 48
-    small = cv2.GaussianBlur(cv2.resize(lab, (side, side), interpolation=cv2.INTER_AREA), (0, 0), 1.0)
-    # Left, top and right only: subjects often reach the lower border.
-    border = np.concatenate([small[:, :3].reshape(-1, 3), small[:, -3:].reshape(-1, 3), small[:3].reshape(-1, 3)])[::4]
-    squared = _squared_distances(small.reshape(-1, 3), border)
-    # Compare with the most similar tenth of the border, because a border may have several colors.
-    alike = len(border) // 10
-    nearest = np.sqrt(np.partition(squared, alike, axis=1)[:, : alike + 1]).mean(axis=1)
-    nearest = nearest.reshape(side, side)
-    unlike = 1.0 - np.exp(-nearest / 12.0)
-    likeness = bell * (0.35 + 0.65 * cv2.resize(unlike.astype(np.float32), (width, height)))
-    return np.asarray(likeness / max(float(likeness.max()), 1e-6), np.float32)
 
 
 def _asks_removal(request: EditRequest) -> bool:
     strongest = set(request.kinds[:2])
     # Removing a background replaces it, which `background_change` measures.
-    return "remove" in strongest and not {"add", "replace"} & strongest and not _asks_background(request)
-
-
-def _asks_background(request: EditRequest) -> bool:
-    # "The dog in the background" names a location, not the edited object.
-    as_place = re.search(r"\b(?:in|from|at|to|into|on) (?:the|its) background\b", request.instruction.lower())
-    return "background" in request.kinds[:2] and not as_place
+    return "remove" in strongest and not {"add", "replace"} & strongest and not asks_background(request)
 
 
 @dataclass(frozen=True)
@@ -387,20 +402,7 @@ def _apart(image: Planes, inside: Mask, ring: Mask) -> float:
         places = features[share >= min(0.5, float(share.max()))]
         chosen.append(places[:: max(1, len(places) // 600)])
     region, around = chosen
-    return float(np.sqrt(_squared_distances(region, around).min(axis=1)).mean())
-
-
-def _squared_distances(first: Plane, second: Plane) -> Plane:
-    """Return the squared distances of all pairs of rows.
-
-    Avoids a matrix product, whose threads would compete with those that measure other candidates.
-    """
-    total = np.zeros((len(first), len(second)), np.float32)
-    for axis in range(first.shape[1]):
-        step = first[:, axis, None] - second[None, :, axis]
-        step *= step
-        total += step
-    return total
+    return float(np.sqrt(squared_distances(region, around).min(axis=1)).mean())
 
 
 def _ghost(view: EditView, inside: Mask) -> float:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from rewardharness.measure import responses
 from rewardharness.measure.appearance import (
     brightness_similarity,
     color_similarity,
@@ -13,7 +14,7 @@ from rewardharness.measure.appearance import (
     structure_similarity,
 )
 from rewardharness.measure.color import color_target, object_color, style_shift, tone_shift
-from rewardharness.measure.fidelity import fidelity
+from rewardharness.measure.fidelity import fidelity, turned_image
 from rewardharness.measure.learned import directional_similarity, is_set_up, subject_identity, text_agreement
 from rewardharness.measure.movement import moved_region
 from rewardharness.measure.quality import blockiness, clipping, frame_match, noise, seam, sharpness
@@ -21,17 +22,17 @@ from rewardharness.measure.reading import Reading
 from rewardharness.measure.regions import change_map, edit_extent, edit_presence, preservation
 from rewardharness.measure.structure import added_structure, background_change, removal_fill, structure_kept
 from rewardharness.measure.text import text_match, unasked_text
-from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
+from rewardharness.task import Medium
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A pixel measure that a Library can refer to by name."""
+    """A measure that a Library can refer to by name."""
 
     name: str
-    function: Callable[[EditView, EditRequest], Reading]
-    """Measures one candidate against its source; deterministic."""
+    function: Callable[[Any, EditRequest], Reading]
+    """Measures one image against its source, as an `EditView`, or one text response; deterministic."""
     description: str
     """One sentence for the documentation."""
     dimension: Literal["instruction", "quality"]
@@ -42,6 +43,8 @@ class Measure:
     """Whether it measures similarity of the whole image, which is a merit only if the instruction asks for it."""
     learned: bool = False
     """Whether it needs a learned encoder. It is computed only where a Library names it, and shows no kind of edit."""
+    medium: Medium = "image"
+    """What it measures. Of text responses, only the form."""
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -139,6 +142,13 @@ MEASURES: Mapping[str, Measure] = {
             kinds=("position",),
         ),
         Measure(
+            "turned_image",
+            turned_image,
+            "Whether the whole image was turned or mirrored as requested.",
+            "instruction",
+            kinds=("pose",),
+        ),
+        Measure(
             "text_match",
             text_match,
             "Whether requested text is readable and text to remove is gone.",
@@ -220,11 +230,16 @@ MEASURES: Mapping[str, Measure] = {
             "quality",
             learned=True,
         ),
+        *(
+            Measure(each.__name__, each, words, dimension, ("other",) * (dimension == "instruction"), medium="text")
+            for each, (dimension, words) in responses.MEASURES.items()
+        ),
     )
 }
 """All measures, in the order in which they are listed and run."""
 
 
-def known_measures() -> tuple[str, ...]:
-    """Return the measures that can be used here: learned ones only if an encoder is named for them."""
-    return tuple(name for name, measure in MEASURES.items() if not measure.learned or is_set_up(name))
+def known_measures(medium: Medium = "image") -> tuple[str, ...]:
+    """Return the measures of candidates that can be used here: learned ones only if an encoder is named for them."""
+    ours = (name for name, measure in MEASURES.items() if measure.medium == medium)
+    return tuple(name for name in ours if not MEASURES[name].learned or is_set_up(name))

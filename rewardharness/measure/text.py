@@ -23,7 +23,7 @@ import numpy as np
 
 from rewardharness.files import write_bytes
 from rewardharness.measure.curves import fall
-from rewardharness.measure.denormals import without_denormals
+from rewardharness.measure.places import place_grade, place_named
 from rewardharness.measure.planes import Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView
@@ -37,6 +37,11 @@ _SURE = 0.6
 """Minimum confidence of a line; lines below it are treated as texture."""
 _KNOWN = 0.75
 """Minimum similarity at which a line counts as present in the source or as requested."""
+
+WINDOW = 0.3
+"""Side of the windows in which text is compared, as a share of the height of its line."""
+MISSPELT = 0.4
+"""Value of a word of a requested text with a wrong letter, next to 1 for a right one."""
 
 _TO_THE_JUDGE: tuple[str, ...] = (
     r"\b(?:choose|pick|select|prefer|vote(?: for)?|favou?r) (?:(?:the|this|image|picture|option|candidate|answer) )*"
@@ -113,9 +118,12 @@ def _read(pixels: Pixels) -> tuple[TextLine, ...]:
 def text_match(view: EditView, request: EditRequest) -> Reading:
     """Measure whether requested text is readable in the candidate and text to remove is gone.
 
-    The similarity of a requested text is that of the best run of words: 1 minus edit distance over length, with a small
-    penalty for wrong case. Grades are its cube, so that one wrong letter in five halves the grade. If the instruction
-    changes text without quoting it, the grade depends on whether the text changed and is legible.
+    The similarity of a requested text is that of the best run of words: 1 minus edit distance over length, with a
+    small penalty for wrong case. Its cube is the grade, times the square of the share of right words; a wrong one
+    counts `MISSPELT`. Wrong letters are excused as far as the OCR may have misread them: a line with the confidence
+    c is taken to have 1 - c of its letters wrong. In two sets of rendered words, 0 of 747 and 9 of 722 letters were
+    misread with a confidence of .995 or more, 3 of 66 and 15 of 26 with .90 to .95. If the instruction changes or
+    removes text without naming it, the grade depends on whether the text changed and is legible, or is gone.
     """
     if not (request.texts or request.removed_texts or "text" in request.kinds[:1]):
         return Reading({}, None, "The instruction does not ask for text.")
@@ -123,14 +131,13 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         return Reading({}, None, _MISSING)
     after = read_lines(view.aligned)
     if not (request.texts or request.removed_texts):
-        return _text_changed(read_lines(view.before), after)
+        return _text_changed(read_lines(view.before), after, gone="remove" in request.kinds)
     new = _joined(after)
     old = _joined(read_lines(view.before)) if request.removed_texts else ""
     grades, parts, wanted_found, gone_left = [], [], [], []
     for text in request.texts:
         wanted_found.append(similarity(text, new))
-        sure = max((line.confidence for line in after), default=0.0)
-        grades.append(wanted_found[-1] ** 3 * (0.95 + 0.05 * sure))
+        grades.append(wanted_found[-1] ** 3 * _spelled(text, after))
         parts.append(f"{text!r} is present with a similarity of {wanted_found[-1]:.0%}")
     for text in request.removed_texts:
         there, left = similarity(text, old), similarity(text, new)
@@ -146,7 +153,40 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         quantities["left"] = Quantity(max(gone_left), "share", 0.0, 1.0)
     sentence = f"In the candidate {'; '.join(parts)}. Recognized text: {_quoted(after)}."
     grade = min(1.0, 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)) if grades else None
+    if grade is not None and request.texts and (place := place_named(request)) is not None:
+        there, placed = place_grade(place, view.change**2)
+        quantities["in_place"] = Quantity(there, "share", 0.0, 1.0)
+        sentence += f" {there:.0%} of the change is at the {place.name}."
+        grade *= placed
     return Reading(quantities, grade, sentence, partial(_boxed, view, after, ()))
+
+
+def text_change(view: EditView) -> float:
+    """Measure the largest change of text between two images at their own size, as a share of its contrast.
+
+    It is 0 if the same words are read in both. Otherwise each line of either image is compared in small windows, at the
+    best of nine positions up to a pixel apart, without a difference of brightness and contrast.
+    """
+    largest = 0.0
+    if view.identical or not ocr_available():
+        return largest
+    old, new = read_lines(view.before), read_lines(view.aligned)
+    words = (sorted(_plain(_joined(lines), keep_spaces=True).casefold().split()) for lines in (old, new))
+    for line in (*old, *new) if next(words) != next(words) else ():
+        left, top, right, bottom = line.box
+        height = max(8, bottom - top)
+        place = np.s_[max(0, top - 2) : bottom + 2, max(0, left - height) : right + height]
+        before, after = (np.asarray(each.luma[place], np.float32) for each in (view.before, view.aligned))
+        if min(before.shape) < 8:
+            continue
+        before, after = (cv2.GaussianBlur(each, (0, 0), max(0.7, height / 20)) for each in (before, after))
+        after = (after - np.median(after)) * np.clip(before.std() / max(1.0, after.std()), 0.7, 1.4) + np.median(before)
+        contrast = max(float(np.ptp(np.quantile(each, (0.03, 0.97)))) for each in (before, after))
+        moved = (np.roll(after, (down, across), (0, 1)) for down in (-1, 0, 1) for across in (-1, 0, 1))
+        side = max(6, round(WINDOW * height))
+        apart = np.min([cv2.blur(np.abs(before - each), (side, side)) for each in moved], axis=0)
+        largest = max(largest, float(apart[2:-2, 2:-2].max()) / max(contrast, 24.0))
+    return largest
 
 
 def unasked_text(view: EditView, request: EditRequest) -> Reading:
@@ -246,6 +286,8 @@ def _model_files() -> tuple[Path, Path] | None:
 
 def _open_engine() -> Any:
     """Open an engine; its model for detection takes a third of the time without denormal weights."""
+    from rewardharness.measure.denormals import without_denormals
+
     files = _model_files()
     assert files is not None
     detection, recognition = files
@@ -315,7 +357,23 @@ def _best_run(wanted: str, text: str) -> float:
     return max(0.0, 1.0 - best / size)
 
 
-def _text_changed(before: Sequence[TextLine], after: Sequence[TextLine]) -> Reading:
+def _spelled(wanted: str, lines: Sequence[TextLine]) -> float:
+    """Return the square of the share of right words of a text; letters that may be misread count in part."""
+    text, words = (
+        _plain(_joined(lines), keep_spaces=True).casefold(),
+        _plain(wanted, keep_spaces=True).casefold().split(),
+    )
+    length = sum(map(len, words))
+    wrong = sum(_best_run(word, text) < 1.0 for word in words)
+    distance = length * (1.0 - _best_run("".join(words), text))
+    if not wrong or distance < 0.5:
+        return 1.0
+    line = max(lines, key=lambda line: similarity(line.text, wanted), default=None)
+    misread = min(1.0, length * (1.0 - line.confidence) / distance) if line else 0.0
+    return (1.0 - wrong / len(words) * (1.0 - MISSPELT) * (1.0 - misread)) ** 2
+
+
+def _text_changed(before: Sequence[TextLine], after: Sequence[TextLine], *, gone: bool) -> Reading:
     old, new = _joined(before), _joined(after)
     letters = len(_plain(old)) + len(_plain(new))
     same = 0.5 * (similarity(old, new) + similarity(new, old)) if letters else 1.0
@@ -329,6 +387,8 @@ def _text_changed(before: Sequence[TextLine], after: Sequence[TextLine]) -> Read
         f"The text in the image changed by {1.0 - same:.0%} and is recognized with a confidence of {sure:.0%}:"
         f" {_quoted(after)}."
     )
+    if gone:  # text that was unreadable in the source is no evidence of removal
+        return Reading(quantities, 1.0 - similarity(old, new) if _plain(old) else None, sentence)
     return Reading(quantities, min(1.0, 0.1 + 0.6 * (1.0 - same) ** 0.5 + 0.3 * sure), sentence)
 
 

@@ -145,6 +145,8 @@ class ChatRequest:
     """Stop sequences; the reply ends before them."""
     timeout: float | None = None
     """Seconds for the whole request, including waiting and all attempts; None limits only each attempt."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the body for OpenAI-compatible servers, such as `top_k`."""
 
     @property
     def images(self) -> tuple[ImagePart, ...]:

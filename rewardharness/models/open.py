@@ -75,7 +75,7 @@ def open_model(
     if not name or not urls or (not hosted and kind in SERVICES and kind != "openai"):
         problem = "cannot have an address" if urls else "has no endpoint"
         raise InputError(f"{_shown(spec)} {problem}.", next_step=_SPELLINGS)
-    key = endpoint.api_key or (_service_key(kind, spec, settings) if hosted else settings.api_key)
+    key = endpoint.api_key or (service_key(kind, spec, settings) if hosted else settings.api_key)
     return OpenAICompatibleModel(kind, name, urls, replace(endpoint, api_key=key), reopen=reopen)
 
 
@@ -84,7 +84,12 @@ def _reopen(spec: str, endpoint: EndpointSettings) -> Model:
     return open_model(spec, Settings.from_env(), endpoint)
 
 
-def _service_key(kind: str, spec: str, settings: Settings) -> str:
+def service_key(kind: str, spec: str, settings: Settings) -> str:
+    """Return the key of a hosted service.
+
+    Raises:
+        InputError: If there is none.
+    """
     key = settings.service_keys.get(kind)
     if not key and kind == "hf" and settings.hf_login:
         from rewardharness.hub.repository import saved_token

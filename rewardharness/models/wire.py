@@ -156,6 +156,7 @@ def _options(request: ChatRequest, can: Capabilities, refused: Collection[str]) 
     limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"  # OpenAI's reasoning models
     # Some gateways stream unless told otherwise.
     fields: dict[str, Any] = {limit: request.max_tokens, "temperature": request.temperature, "stream": False}
+    fields |= request.more
     if request.seed is not None:
         fields["seed"] = request.seed
     if request.stop:

@@ -12,15 +12,16 @@ from typing import Any
 
 from rewardharness.benchmark.task import list_tasks
 from rewardharness.codec import READS, WRITES, named, to_json
-from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK, HUB, parse_spec
+from rewardharness.data.opening import FEEDBACK, HUB, OWN, parse_spec
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO
 from rewardharness.files import is_run, megabytes, user_path
 from rewardharness.hub.repository import MAIN, Access, Repo, split_spec
 from rewardharness.jobs import JobConfig, name_of
+from rewardharness.judging.config import split_options
 from rewardharness.judging.deployments import DEPLOYED
 from rewardharness.leaks import find_leaks
-from rewardharness.library.opening import EMPTY_SPEC, INCLUDED, THIN
+from rewardharness.library.opening import EMPTY_SPEC, INCLUDED, THINNED
 from rewardharness.library.space import source_files
 from rewardharness.models.open import model_urls
 from rewardharness.runs.surroundings import DISTRIBUTION
@@ -35,7 +36,7 @@ MODELS = ("judge", "router", "orchestrator", "initializer_model")
 SERVED = "vllm:"
 """Prefix of a model; without an address, the job serves it."""
 _DATA = ("data", "task", "development")
-_NAMES = {DEMO, ATTACKS, *INCLUDED, THIN, EMPTY_SPEC}
+_NAMES = {*OWN - {FEEDBACK}, *INCLUDED, *THINNED, EMPTY_SPEC}
 """Names that mean the same everywhere, also where a folder is called so."""
 _LEFT_OUT = {".git", ".cache", ".env"}
 _HERE = re.compile(r"https?://(?:[^/@]*@)?(?:127\.|localhost|0\.0\.0\.0|\[::1?\])")
@@ -166,8 +167,8 @@ def with_server(config: JobConfig, model: str, judge: str) -> JobConfig:
         return config
 
     def located(spec: str) -> str:
-        bare, plus, suffix = spec.partition("+evidence")
-        return f"{judge}{plus}{suffix}" if bare == f"{SERVED}{model}" else spec
+        bare = split_options(spec)[0]
+        return f"{judge}{spec.removeprefix(bare)}" if bare == f"{SERVED}{model}" else spec
 
     changes: dict[str, Any] = {
         name: located(value) for name in MODELS if isinstance(value := getattr(config, name, None), str)
@@ -206,7 +207,7 @@ def _pinned(name: str, spec: str, access: Access) -> str:
 
 def _models(config: JobConfig) -> list[str]:
     named = [str(value) for name in MODELS if (value := getattr(config, name, None))]
-    return [*named, *(spec.removesuffix("+evidence") for spec in getattr(config, "baseline_judges", ()))]
+    return [split_options(spec)[0] for spec in (*named, *getattr(config, "baseline_judges", ()))]
 
 
 def served_model(config: JobConfig) -> str:

@@ -113,19 +113,18 @@ class RemotePlan:
         """The highest cost in US dollars: that of the whole timeout."""
         return None if self.run.price is None else self.run.price * self.spec.timeout / 3600
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what a dry run shows. Secrets are named only."""
+    @property
+    def preview(self) -> dict[str, Any]:
+        """What a dry run shows. Secrets are named only."""
+        run, spec = self.run, self.spec
         return {
             "folder": str(self.folder),
-            "image": self.spec.image,
-            "command": list(self.spec.command),
-            "flavor": self.spec.flavor,
-            "timeout_seconds": self.spec.timeout,
-            "environment": dict(self.spec.environment),
-            "secrets": sorted(self.spec.secrets),
-            "writes": [f"datasets/{self.run.repo}", *filter(None, (self.run.push_to,))],
-            "inputs": {"path": self.run.inputs, "bytes": len(self.archive)},
-            "price_per_hour": self.run.price,
+            **{name: to_json(getattr(spec, name)) for name in ("image", "command", "flavor", "environment")},
+            "timeout_seconds": spec.timeout,
+            "secrets": sorted(spec.secrets),
+            "writes": [f"datasets/{run.repo}", *filter(None, (run.push_to,))],
+            "inputs": {"path": run.inputs, "bytes": len(self.archive)},
+            "price_per_hour": run.price,
             "highest_cost": self.most,
             "warnings": list(self.warnings),
         }

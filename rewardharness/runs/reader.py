@@ -5,13 +5,15 @@ No process is asked: whether a run is running follows from the lock of its folde
 
 import os
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
+from copy import copy
 from dataclasses import dataclass
 from json import loads
 from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.runs.records import RECORD, read_record
+from rewardharness.runs.results import Results
 from rewardharness.runs.stop import STOP_FILE
 from rewardharness.runs.store import RESULTS, is_running, read_manifest
 from rewardharness.schema import Json
@@ -82,16 +84,17 @@ class Tail:
 
     Args:
         path: The file. It may not exist yet; it is read from the start after it was replaced or truncated.
+        parsed: Whether records are returned, not lines.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, parsed: bool = True) -> None:
+        self._path, self._parsed = path, parsed
         self._file = 0
         self._position = 0
         self._head = b""
         """First bytes of the file: a replaced file may have the same inode."""
 
-    def read(self) -> tuple[bool, list[Json]]:
+    def read(self) -> tuple[bool, list[Any]]:
         """Read the complete new lines. Lines that are not JSON objects are skipped.
 
         Returns:
@@ -113,7 +116,8 @@ class Tail:
         if not self._position:
             self._head = whole[:_HEAD]
         self._position += len(whole)
-        return void, [record for line in whole.splitlines() if (record := _record(line)) is not None]
+        lines = whole.splitlines()
+        return void, [record for line in lines if (record := _record(line)) is not None] if self._parsed else lines
 
 
 class RunReader:
@@ -121,15 +125,16 @@ class RunReader:
 
     Args:
         folder: The run folder; it need not exist yet.
-        fields: Fields of a result that `results` returns, besides its id; None for all.
+        fields: Fields of a result that `results` returns, besides its id; None for all, parsed when they are used.
     """
 
     def __init__(self, folder: Path, fields: Collection[str] | None = ()) -> None:
         self.folder = folder
         self._fields = None if fields is None else {"id", *fields}
-        self._tail, self._events = Tail(folder / RESULTS), Tail(folder / EVENTS)
+        self._tail = Tail(folder / RESULTS, parsed=fields is not None)
+        self._events = Tail(folder / EVENTS)
         self._event: Json = {}
-        self._results: dict[str, Json] = {}
+        self._results: MutableMapping[str, Json] = {}
         self._lock = threading.RLock()
 
     def look(self) -> RunStatus:
@@ -183,15 +188,17 @@ class RunReader:
         """Return the results so far by id. Of several with one id, the last one counts."""
         with self._lock:
             void, records = self._tail.read()
-            kept = {} if void else self._results
+            kept = self._results
+            if void or not kept:
+                kept = Results() if self._fields is None else {}
             for record in records:
-                if "id" in record:
-                    names = self._fields
-                    kept[str(record["id"])] = (
-                        record if names is None else {name: record[name] for name in names if name in record}
-                    )
+                if isinstance(kept, Results):
+                    kept.add_line(record)
+                elif "id" in record:
+                    names = self._fields or ()
+                    kept[str(record["id"])] = {name: record[name] for name in names if name in record}
             self._results = kept
-            return dict(kept)
+            return copy(kept)
 
 
 def _given(session: Mapping[str, Any]) -> str:

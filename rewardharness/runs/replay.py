@@ -10,7 +10,7 @@ from rewardharness.schema import Judgment
 TOLERANCE = 0.1
 """Largest accepted change of a margin where a model was queried again. Otherwise margins must be identical."""
 
-_IGNORED_KEYS = frozenset({"spent", "run", "usage"})
+_IGNORED_KEYS = frozenset({"spent", "run", "usage", "seconds"})
 """Parts of a report that always differ: costs, and the manifest, whose changes are reported separately."""
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rewardharness.codec import fields_reader
 from rewardharness.files import LARGE_READ
-from rewardharness.schema import Json
+from rewardharness.judgments import BRIEF, judgment_from_json
+from rewardharness.schema import Json, Judgment
 
 _ID = frozenset({"id"})
 _FAILURE = frozenset({"failure", "reason"})
@@ -53,10 +54,20 @@ class Results(MutableMapping[str, Json]):
     def __len__(self) -> int:
         return len(self._lines)
 
+    def __copy__(self) -> "Results":
+        found = Results()
+        found._lines = dict(self._lines)
+        return found
+
     def fields(self, name: str, names: frozenset[str]) -> Json:
         """Return some fields of a result, which is faster than the whole result; others may be there, too."""
         line = self._lines[name]
         return fields_reader(names)(line) if isinstance(line, bytes) else line
+
+    def judgment(self, name: str) -> Judgment:
+        """Return a judgment without steps, reasons and entries, which is faster than the whole one."""
+        line = self.fields(name, BRIEF)
+        return judgment_from_json(line if "failure" in line else self[name], steps=False, reasons=False)
 
     def failure(self, name: str) -> str:
         """Return the code of the failure of a result; empty for a judgment."""

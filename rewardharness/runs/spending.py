@@ -67,10 +67,6 @@ class Spent:
         """All tokens paid for."""
         return sum(usage.input_tokens + usage.output_tokens for usage in (self.judge, self.orchestrator))
 
-    def to_json(self) -> dict[str, Any]:
-        """Convert it to JSON."""
-        return asdict(self)
-
 
 NOTHING = Spent()
 """Nothing is spent yet."""
@@ -198,8 +194,8 @@ class Cost:
         """Return the usual cost; None if a price is unknown."""
         return limits.judge_price.of(Usage(self.requests, self.input_tokens, self.output_tokens))
 
-    def to_json(self, limits: SpendingLimits) -> dict[str, Any]:
-        """Convert it to JSON, with the cost in `money`."""
+    def priced(self, limits: SpendingLimits) -> dict[str, Any]:
+        """Return its numbers, with the usual cost in `money`."""
         return {**asdict(self), "money": self.money(limits)}
 
     def words(self, limits: SpendingLimits, place: object = "") -> list[str]:

@@ -112,9 +112,7 @@ class RunFolder:
 
     def results(self) -> "Results":
         """Return the results by id. If an id occurs in several lines, the last line counts."""
-        from rewardharness.runs.results import read_results
-
-        return read_results(self.results_file)
+        return results_of(self.path)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one result. The result must have an `id`."""

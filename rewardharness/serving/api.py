@@ -13,8 +13,8 @@ from rewardharness.serving.body import NAME, REQUEST_PART, Receive, parse_body
 from rewardharness.serving.dialects import DIALECTS, HEALTH_PATHS, UNIRL_REWARD, Dialect
 from rewardharness.serving.faults import ErrorReply, RefusedError
 from rewardharness.serving.front import Answer, Endpoint, Front
+from rewardharness.serving.monitoring import CONTENT_TYPE
 from rewardharness.serving.pickled import PICKLED
-from rewardharness.serving.prometheus import CONTENT_TYPE
 from rewardharness.serving.results import RewardReply
 from rewardharness.serving.security import Guard
 from rewardharness.serving.service import RequestContext, Service

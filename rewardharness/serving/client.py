@@ -40,8 +40,7 @@ from rewardharness.serving.client_wire import (
 )
 from rewardharness.serving.faults import Fault
 from rewardharness.serving.media import Edit
-from rewardharness.serving.normalise import RAW, Normalisation, normalise_groups
-from rewardharness.serving.results import Compared, ItemResult
+from rewardharness.serving.results import RAW, Compared, ItemResult, Normalisation, normalise_groups
 
 __all__ = [
     "Ask",

@@ -15,8 +15,7 @@ from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.measure.images import read_bytes
 from rewardharness.schema import LABELS, SOURCES, TIE, Candidate, FramesInput, ImageInput, TextInput
 from rewardharness.serving.faults import Fault
-from rewardharness.serving.images import RequestImage
-from rewardharness.serving.media import Edit, RequestFrames, RequestMedia, RequestText
+from rewardharness.serving.media import Edit, RequestFrames, RequestImage, RequestMedia, RequestText
 from rewardharness.serving.results import Compared, Comparison, ItemResult, not_judged
 
 T = TypeVar("T")

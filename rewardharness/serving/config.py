@@ -12,7 +12,8 @@ from rewardharness.library.store import Library
 from rewardharness.serving.api import make_app
 from rewardharness.serving.front import Front
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.request_log import RequestLog
+from rewardharness.serving.monitoring import RequestLog
+from rewardharness.serving.sampling import RequestSample
 from rewardharness.serving.security import Guard
 from rewardharness.serving.service import Service
 from rewardharness.settings import Settings
@@ -31,6 +32,8 @@ class ServerConfig:
     pickles: bool = False
     """Whether to accept the pickle formats of older reward servers."""
     request_log: Path | None = None
+    sample: tuple[float, Path] | None = None
+    """Share of the requests that are written into a folder; None for none."""
 
     def open(self, judge: Judge | None = None) -> Front:
         """Make the application.
@@ -46,6 +49,9 @@ class ServerConfig:
         service = Service(judge, self.library, self.limits, release=None if self.release is None else self.release.id)
         if self.request_log is not None:
             service.log = RequestLog(self.request_log, lambda: service.metrics.log_dropped.inc())
+        if self.sample is not None:
+            dropped = lambda: service.metrics.sample_dropped.inc()  # noqa: E731
+            service.sample = RequestSample(self.sample[1], self.sample[0], dropped, service.who)
         return make_app(service, self.guard, pickles=self.pickles)
 
 

@@ -69,6 +69,8 @@ class Front:
         await self.service.close()
         if self.service.log is not None:
             self.service.log.close()
+        if self.service.sample is not None:
+            self.service.sample.close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(
@@ -101,6 +103,8 @@ class Front:
             metrics.refused.labels(context.fault).inc()
         if self.service.log is not None and context.route not in _QUIET:
             self.service.log.put(self.service.record(context, method, status))
+        if self.service.sample is not None and context.reply is not None:
+            self.service.sample.draw(context.edits, context.reply.results)
 
 
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from rewardharness.certainty import CalibratedBy, InstructionPart
 from rewardharness.critique import Critique
@@ -59,6 +59,8 @@ class ItemResult:
     """Variance of the reward over repeated samples; null if not available."""
     comparisons: Comparisons | None = None
     error: Fault | None = None
+    consistency: float | None = None
+    """Whether what should stay the same did, from 1 to 4; null if not asked for."""
     parts: tuple[InstructionPart, ...] = ()
     """Parts of the instruction with the measures that graded them; empty for a judge that reads it as a whole."""
     critique: Critique | None = None
@@ -181,14 +183,15 @@ def _graded(judgment: Judgment, label: str) -> dict[str, Any]:
     graded = judgment.scores.get(label)
     if graded is None:
         return {"error": NO_SCORE}
-    scores, confidence = ItemScores(graded.instruction, graded.quality), judgment.own_confidence
+    known = {"scores": ItemScores(graded.instruction, graded.quality), "confidence": judgment.own_confidence}
+    known["consistency"] = graded.consistency
     if graded.reward is None:
-        return {"scores": scores, "confidence": confidence, "error": UNGRADED}
-    numbers = [number for number in (graded.instruction, graded.quality) if number is not None]
+        return {**known, "error": UNGRADED}
+    numbers = [number for number in (graded.instruction, graded.quality, graded.consistency) if number is not None]
     if not all(map(math.isfinite, numbers)) or not 0 <= graded.reward <= 1:
         return {"error": BAD_SCORE}
     variance = None if graded.variance is None or not math.isfinite(graded.variance) else graded.variance
-    return {"ok": True, "reward": graded.reward, "scores": scores, "confidence": confidence, "variance": variance}
+    return {**known, "ok": True, "reward": graded.reward, "variance": variance}
 
 
 @dataclass(frozen=True)
@@ -233,3 +236,73 @@ def total_usage(outcomes: Iterable[JudgedEdit]) -> ItemUsage:
     """Return the usage of several judgments."""
     usages = [outcome.usage for outcome in outcomes]
     return ItemUsage(*(sum(getattr(usage, field.name) for usage in usages) for field in fields(ItemUsage)))
+
+
+EPS = 1e-4
+"""The usual `eps`, as in TRL and flow_grpo."""
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How rewards are made relative."""
+
+    method: Literal["raw", "group"] = "raw"
+    """`raw`: not at all; `group`: as above."""
+    eps: float = EPS
+    clip: float | None = None
+
+
+RAW = Normalisation()
+"""Rewards as they are."""
+
+
+def normalise_group(rewards: Sequence[float | None], settings: Normalisation) -> tuple[list[float | None], GroupStats]:
+    """Make the rewards of one group relative.
+
+    Args:
+        rewards: One per member; None where there is none.
+        settings: The bounds; its method does not matter here.
+
+    Returns:
+        A number or None per member, and what they were made with.
+    """
+    known = [reward for reward in rewards if reward is not None]
+    mean = math.fsum(known) / len(known) if known else None
+    std = None if mean is None else math.sqrt(math.fsum((reward - mean) ** 2 for reward in known) / len(known))
+    degenerate = len(known) < 2 or min(known) == max(known)
+    stats = GroupStats(None, len(rewards), len(known), mean, std if not degenerate or std is None else 0.0, degenerate)
+    if mean is None or std is None:
+        return [None] * len(rewards), stats
+    bound = math.inf if settings.clip is None else settings.clip
+    values: list[float | None] = []
+    for reward in rewards:
+        if reward is None:
+            values.append(None)
+        else:
+            values.append(0.0 if degenerate else max(-bound, min(bound, (reward - mean) / (std + settings.eps))))
+    return values, stats
+
+
+def normalise_groups(
+    rewards: Sequence[float | None], groups: Sequence[str | None], settings: Normalisation
+) -> tuple[list[float | None], tuple[GroupStats, ...]]:
+    """Make rewards relative, each within its group.
+
+    Args:
+        rewards: One per member of any group; None where there is none.
+        groups: The group of each; those without a name form one group together.
+        settings: With the method `raw` no member gets a number, and no groups are reported.
+    """
+    values: list[float | None] = [None] * len(rewards)
+    if settings.method == "raw":
+        return values, ()
+    places: dict[str | None, list[int]] = {}
+    for index, group in enumerate(groups):
+        places.setdefault(group, []).append(index)
+    stats = []
+    for name, members in places.items():
+        relative, about = normalise_group([rewards[index] for index in members], settings)
+        stats.append(replace(about, group=name))
+        for index, value in zip(members, relative, strict=True):
+            values[index] = value
+    return values, tuple(stats)

@@ -284,4 +284,4 @@ def _mean_scores(first: Scores, second: Scores) -> Scores:
         one, other = getattr(first, name), getattr(second, name)
         return None if one is None or other is None else (one + other) / 2
 
-    return Scores(mean("instruction"), mean("quality"), mean("reward"), evidence=mean("evidence"))
+    return Scores(mean("instruction"), mean("quality"), mean("reward"), None, mean("consistency"), mean("evidence"))

@@ -18,11 +18,9 @@ from rewardharness.serving.body import ClientGoneError, Parse, Receive, body_too
 from rewardharness.serving.faults import SHUTTING_DOWN, Fault, RefusedError, invalid
 from rewardharness.serving.limits import AdmissionControl, Limits
 from rewardharness.serving.media import Edit
-from rewardharness.serving.normalise import normalise_groups
-from rewardharness.serving.prometheus import Metrics
-from rewardharness.serving.readiness import Readiness
-from rewardharness.serving.request_log import RequestLog
-from rewardharness.serving.results import JudgedEdit, RequestResult, RewardReply, milliseconds
+from rewardharness.serving.monitoring import Metrics, Readiness, RequestLog
+from rewardharness.serving.results import JudgedEdit, RequestResult, RewardReply, milliseconds, normalise_groups
+from rewardharness.serving.sampling import RequestSample
 from rewardharness.serving.scoring import Scorer
 from rewardharness.serving.wire import (
     BatchRequest,
@@ -72,7 +70,7 @@ class Service:
         self.gate = AdmissionControl(limits)
         self.identity = JudgeIdentity.of(judge, library, release)
         who = self.identity
-        self._who: Json = {
+        self.who: Json = {
             "release": who.release,
             "library_id": who.library_id,
             "judge": who.judge,
@@ -85,6 +83,7 @@ class Service:
         self.scorer = Scorer(judge, library, limits, self._made)
         self.readiness = Readiness(agent.find_out if (agent := model_judge(judge)) else None)
         self.log: RequestLog | None = None
+        self.sample: RequestSample | None = None
         gauge = self.metrics.gauge
         labels = {"library": library.id, "judge": judge.name, "protocol": judge.protocol, "release": release or ""}
         gauge("rh_info", "Who judges; always 1.", lambda: 1.0, {**labels, "version": __version__})
@@ -172,7 +171,7 @@ class Service:
         n_ok = sum(item.ok for item in answer.results)
         context.reply = RewardReply(
             request_id=context.request_id,
-            **self._who,
+            **self.who,
             n_ok=n_ok,
             n_error=len(answer.results) - n_ok,
             latency_ms=milliseconds(time.perf_counter() - context.began),
@@ -245,7 +244,7 @@ class Service:
             "method": method,
             "status": status,
             "latency_ms": milliseconds(time.perf_counter() - context.began),
-            **self._who,
+            **self.who,
             "error": context.fault,
         }
         if context.edits:

@@ -1,7 +1,5 @@
 """A reward function for TRL: an object that a GRPOTrainer calls, with rewards from `rh serve`.
 
-    from rewardharness.serving.trl import EditReward, stop_on_request
-
     reward = EditReward("http://127.0.0.1:8100", release="3f0c...", edited=render)
     trainer = GRPOTrainer(model, reward_funcs=reward, callbacks=[stop_on_request("stop")], ...)
 
@@ -22,16 +20,52 @@ from statistics import fmean
 from typing import Any
 
 from rewardharness.errors import InputError
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.interface import with_ungradable
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import open_judge
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
+from rewardharness.schema import LABELS, Judgment
 from rewardharness.serving.client import AsyncRewardClient, ClientSettings, RewardClient
 from rewardharness.serving.client_http import USUAL
-from rewardharness.serving.client_wire import Ask, ImageLike
-from rewardharness.serving.in_process import InProcessRewards
-from rewardharness.serving.results import ItemResult, not_judged
+from rewardharness.serving.client_wire import Ask, ImageLike, read_asks
+from rewardharness.serving.faults import Fault
+from rewardharness.serving.results import ItemResult, JudgedEdit, not_judged
 from rewardharness.settings import Settings
+
+
+class InProcessRewards:
+    """Scores edits with a judge and a Library, without a server.
+
+    Args:
+        judge: The judge.
+        library: The Library.
+        allow_ungradable: Whether an edit whose instruction the judge cannot grade gets a reward of low confidence.
+    """
+
+    def __init__(self, judge: Judge, library: Library, *, allow_ungradable: bool = False) -> None:
+        self.judge, self.library, self.allow_ungradable = judge, library, allow_ungradable
+
+    def score(self, asks: Sequence[Ask]) -> list[ItemResult]:
+        """Score edits, each alone; one result per edit, in order."""
+        edits, results = read_asks(asks)
+        examples = [edit.example() for edit in edits.values()]
+        judged = evaluate(self.judge, self.library, examples, concurrency=self.judge.traits.concurrency)
+        for index, (_, judgment) in zip(edits, judged, strict=True):
+            results[index] = self._result(index, judgment)
+        return [results[index] for index in range(len(asks))]
+
+    def _result(self, index: int, judgment: Judgment) -> ItemResult:
+        judgment = with_ungradable(judgment) if self.allow_ungradable else judgment
+        result = JudgedEdit(judgment).item(index, None, LABELS[0])
+        if judgment.failure is None:
+            return result
+        return replace(result, error=Fault(judgment.failure.code, judgment.failure.message))  # callers here see it all
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
 
 log = logging.getLogger(__name__)
 

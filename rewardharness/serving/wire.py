@@ -19,10 +19,18 @@ from pydantic import (
 from rewardharness.schema import LABELS, MAX_TEXT, SOURCES
 from rewardharness.serving.body import LIFTED, NAME, Parsed
 from rewardharness.serving.faults import TOO_MANY, Fault, RefusedError, invalid
-from rewardharness.serving.images import RequestImage, image_too_large, read_image
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.media import MAX_FRAMES, Edit, RequestFrames, RequestMedia, RequestText
-from rewardharness.serving.normalise import EPS, Normalisation
+from rewardharness.serving.media import (
+    MAX_FRAMES,
+    Edit,
+    RequestFrames,
+    RequestImage,
+    RequestMedia,
+    RequestText,
+    image_too_large,
+    read_image,
+)
+from rewardharness.serving.results import EPS, Normalisation
 
 _LONGEST = 16_000
 """Maximum length of an instruction."""

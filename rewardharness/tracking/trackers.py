@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from rewardharness.errors import HarnessError, InputError, MissingPackageError, shown
 
@@ -30,33 +30,13 @@ Config = Mapping[str, str | int | float | bool]
 Numbers = Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class TrackedRun:
-    """What a tracker knows about a run before its first number."""
-
-    id: str
-    """Id and name in the tracker; a resumed run keeps it."""
-    config: Config
-    """Settings of the run."""
-    folder: Path
-    """Folder for the files of trackers that have no place of their own."""
-
-
-class Tracker(Protocol):
+class Tracker(NamedTuple):
     """A run that is open in a tracker."""
 
-    def log(self, numbers: Numbers, step: int) -> None:
-        """Log numbers by name."""
-
-    def finish(self) -> None:
-        """Send what is left, and close the run."""
-
-
-class Opened(NamedTuple):
-    """See `Tracker`."""
-
     log: Callable[[Numbers, int], None]
+    """Log numbers by name, at a step."""
     finish: Callable[[], None]
+    """Send what is left, and close the run."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +46,15 @@ class TrackerSpec:
     name: str
     project: str = PROJECT
 
-    def open(self, run: TrackedRun) -> Tracker:
-        """Open or continue a run. Imports the package of the tracker."""
-        return _OPENERS[self.name](self.project, run)
+    def open(self, run: str, config: Config, folder: Path) -> Tracker:
+        """Open or continue a run. Imports the package of the tracker.
+
+        Args:
+            run: Id and name in the tracker; a resumed run keeps it.
+            config: Settings of the run.
+            folder: Folder for the files of trackers that have no place of their own.
+        """
+        return _OPENERS[self.name](self.project, run, config, folder)
 
 
 def parse_trackers(texts: str | Iterable[str]) -> tuple[TrackerSpec, ...]:
@@ -103,18 +89,18 @@ def check_packages(specs: Iterable[TrackerSpec]) -> None:
             raise MissingPackageError(package, extra, f"logging to {spec.name}")
 
 
-def _trackio(project: str, run: TrackedRun) -> Tracker:
+def _trackio(project: str, run: str, config: Config, folder: Path) -> Tracker:
     import trackio
 
     for name, module in list(sys.modules.items()):  # it prints on standard output, which belongs to the command
         if name.partition(".")[0] == "trackio":
             vars(module)["print"] = _quiet
     how = {"resume": "allow", "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
-    opened = trackio.init(project, name=run.id, config=dict(run.config), **how)
-    return Opened(lambda numbers, step: opened.log(dict(numbers), step=step), opened.finish)
+    opened = trackio.init(project, name=run, config=dict(config), **how)
+    return Tracker(lambda numbers, step: opened.log(dict(numbers), step=step), opened.finish)
 
 
-def _wandb(project: str, run: TrackedRun) -> Tracker:
+def _wandb(project: str, run: str, config: Config, folder: Path) -> Tracker:
     import wandb
 
     on = dict.fromkeys(("silent", "disable_code", "disable_git", "x_disable_meta", "x_disable_machine_info"), True)
@@ -123,19 +109,17 @@ def _wandb(project: str, run: TrackedRun) -> Tracker:
     mode = wandb.setup(settings).settings.mode
     if mode not in {"offline", "disabled"} and not wandb.login(prompt=False, verify=False):
         raise HarnessError("you are not logged in; use `wandb login`, or set WANDB_MODE=offline")
-    opened = wandb.init(
-        project=project, id=run.id, name=run.id, config=dict(run.config), resume="allow", settings=settings
-    )
-    return Opened(lambda numbers, step: opened.log(dict(numbers), step=step), opened.finish)
+    opened = wandb.init(project=project, id=run, name=run, config=dict(config), resume="allow", settings=settings)
+    return Tracker(lambda numbers, step: opened.log(dict(numbers), step=step), opened.finish)
 
 
-def _tensorboard(project: str, run: TrackedRun) -> Tracker:
+def _tensorboard(project: str, run: str, config: Config, folder: Path) -> Tracker:
     from tensorboardX import SummaryWriter
 
-    folder = run.folder / "tensorboard" / project / run.id
+    folder = folder / "tensorboard" / project / run
     # Names of files count seconds: a run that is resumed within one would overwrite its first file.
     writer = SummaryWriter(str(folder), filename_suffix=f".{sum(1 for _ in folder.glob('*'))}")
-    lines = "\n".join(f"| {name} | {value} |" for name, value in run.config.items())
+    lines = "\n".join(f"| {name} | {value} |" for name, value in config.items())
     writer.add_text("config", f"| name | value |\n|---|---|\n{lines}")
 
     def log_numbers(numbers: Numbers, step: int) -> None:
@@ -143,14 +127,14 @@ def _tensorboard(project: str, run: TrackedRun) -> Tracker:
             writer.add_scalar(name, value, step)
         writer.flush()
 
-    return Opened(log_numbers, writer.close)
+    return Tracker(log_numbers, writer.close)
 
 
 def _quiet(*values: Any, **options: Any) -> None:
     log.debug("%s", " ".join(map(str, values)))
 
 
-_OPENERS: Mapping[str, Callable[[str, TrackedRun], Tracker]] = {
+_OPENERS: Mapping[str, Callable[[str, str, Config, Path], Tracker]] = {
     "trackio": _trackio,
     "wandb": _wandb,
     "tensorboard": _tensorboard,

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 LAUNCH = """
 import json, os, sys
 from app.main import launch
-from rewardharness.models.local import PORTS
+from rewardharness.models.probe import PORTS
 from rewardharness.models.open import SERVICES
 from rewardharness.settings import Settings
 SERVICES.update(json.loads(os.environ.get("TEST_SERVICES", "{}")))

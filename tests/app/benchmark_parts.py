@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from app_parts import draw_ground, draw_square, make_services, write_pairs
+from drawn_pairs import TIMID
 from PIL import Image
 
 from app.run_panel.new_jobs import NewJob, prepare
@@ -15,8 +16,6 @@ from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
 from rewardharness.codec import to_json
 from rewardharness.files import write_json
-from rewardharness.library.entry import Entry
-from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
@@ -59,9 +58,7 @@ def make_labelled(folder: Path, *, hostile: str = "") -> Path:
 
 def make_timid(folder: Path) -> Path:
     """Write a Library by which the best edit is none."""
-    rubric = Rubric((Criterion("untouched", "Nothing changed.", measure="structure_kept"),))
-    entry = Entry("timid", "skill", "For all.", "Change nothing.", {"triggers": "always"}, rubric=rubric)
-    Library((entry,)).save(folder)
+    Library((TIMID,)).save(folder)
     return folder
 
 

@@ -107,7 +107,7 @@ def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served:
         shutil.rmtree(served.feedback)  # other tests of the app begin without feedback
         critiques = page.locator("#critiques")
         expect(critiques).not_to_contain_text("What is wrong")
-        page.get_by_label("Say what is wrong").check()
+        page.locator("#critique input").check()
         page.locator("#compare").click()
         expect(critiques).to_contain_text("What is wrong")
         expect(critiques.locator("li .letter")).to_have_text(["A", "B"])
@@ -221,7 +221,8 @@ def test_an_address_compares_two_libraries_and_choices_overlap(
 
 def test_the_page_fits_and_has_its_picture_taken(browser: BrowserContext, served: Served) -> None:
     with visit(browser, served.url, "narrow", "dark") as page:
-        page.get_by_role("button", name="What this judge can and cannot detect").click()
+        page.get_by_role("button", name="Library: built-in").click()
+        expect(page.locator("#score-setup")).to_contain_text("What this judge can and cannot detect")
         photograph(page, "1-empty")
         try_sample(page)
         page.get_by_role("button", name="How the judge got there").click()

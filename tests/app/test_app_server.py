@@ -79,6 +79,11 @@ def test_a_program_scores_with_its_library_and_judge(served: Served, pictures: P
     kind, [answer] = score(served, *asked, given[2])
     assert kind == "complete" and answer["scores"]["B"]["reward"] is None
     assert any("Reference images were not read" in note for note in answer["notes"])
+    kind, [answer] = score(served, given[0], given[2], None, None, None, pictures.instruction)
+    assert kind == "complete" and answer["preference"] is None and answer["scores"]["A"]["reward"] > 0.5
+    (tmp_path / "text.png").write_text("no image", encoding="utf-8")
+    kind, [answer] = score(served, given[0], upload(served, tmp_path / "text.png"), *asked[2:])
+    assert kind == "complete" and "Candidate A is not a PNG" in answer["failure"]["message"]
     Library(()).save(tmp_path / "empty")
     kind, [answer] = score(served, *asked, None, None, None, str(tmp_path / "empty"), "measured")
     assert kind == "complete" and answer["library_id"] == Library(()).id and answer["preference"] is None
@@ -86,7 +91,9 @@ def test_a_program_scores_with_its_library_and_judge(served: Served, pictures: P
     assert kind == "complete" and error[0]["failure"]["code"] == "unreachable"
 
 
-def test_a_program_is_told_what_is_wrong_and_can_name_no_file(served: Served, pictures: Pictures) -> None:
+def test_a_program_is_told_what_is_wrong_and_can_name_no_file(
+    served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
     picture = upload(served, pictures.source)
     stolen = {"path": str(pictures.good), "meta": {"_type": "gradio.FileData"}}
     nothing, blue = (None, None), "Make it blue."
@@ -98,6 +105,10 @@ def test_a_program_is_told_what_is_wrong_and_can_name_no_file(served: Served, pi
     ):
         kind, error = score(served, *asked)
         assert kind == "error" and words in json.dumps(error) and "preference" not in json.dumps(error)
+    text = tmp_path / "text.png"
+    text.write_text("I am a text.")
+    _, answer = score(served, picture, upload(served, text), picture, *nothing, blue)
+    assert "Candidate A is not a PNG" in json.dumps(answer) and "UnidentifiedImage" not in json.dumps(answer)
 
 
 def test_files_of_this_computer_are_not_served(served: Served) -> None:

@@ -17,8 +17,7 @@ TABS = {"Score": "#compare", "Library": "#search", "Evolve": "#evolve-see", "Ben
 
 PARTS = {
     "Table": "#benchmark-table table",
-    "Questions": "#benchmark-case-pictures img",
-    "Compare": "#benchmark-compared .rh",
+    "Questions": "#benchmark-questions-table img",
     "Kinds": "#benchmark-kinds table",
     "Confidence": "#benchmark-curve svg",
     "About": "#benchmark-about table",
@@ -108,35 +107,38 @@ def start_a_benchmark(page: Page, data: Path) -> None:
 def look_into_questions(page: Page) -> None:
     """Single questions, with the mouse and with the keys."""
     open_tab(page, "Questions", "#benchmark-tabs")
-    words, position = page.locator("#benchmark-case-words"), page.locator("#benchmark-position")
+    table, words = page.locator("#benchmark-questions-table"), page.locator("#benchmark-questions-case-words")
+    position = page.locator("#benchmark-questions-position")
+    table.locator("button.open").click()  # the only disagreement
     expect(words).to_contain_text("<script>window.owned=1</script>")
     expect(words).to_contain_text("against the label")
-    expect(page.locator("#benchmark-case-pictures")).to_contain_text("label")
+    expect(page.locator("#benchmark-questions-case-viewer .pane img").first).to_be_visible()
     expect(position).to_contain_text("1 of 1")
     page.get_by_role("button", name="How the judge got there").locator("visible=true").click()
-    expect(page.locator("#benchmark-case-chain-0")).to_contain_text("tool by tool")
-    choose(page, "kind", "Judge and label agree")
-    expect(position).to_contain_text(f"1 of {PAIRS - 1}")
-    choose(page, "category", "remove")
+    expect(page.locator("#benchmark-questions-case-chain-0")).to_contain_text("tool by tool")
+    choose(page, "questions-show", "Judge and label agree")
+    choose(page, "questions-kind", "remove")
+    expect(table.locator("button.open")).to_have_count(3)
+    table.locator("button.open").first.click()
     expect(position).to_contain_text("1 of 3")
     expect(words).to_contain_text("Remove the square.")
-    page.locator("#benchmark-next").focus()
-    for key, place in (("Enter", "2 of 3"), ("ArrowLeft", "1 of 3"), ("ArrowLeft", "3 of 3")):
+    page.locator("#benchmark-questions-next").focus()
+    for key, place in (("Enter", "2 of 3"), ("ArrowLeft", "1 of 3"), ("k", "3 of 3"), ("j", "1 of 3")):
         page.keyboard.press(key)
         expect(position).to_contain_text(place)
 
 
 def compare_rows(page: Page) -> None:
-    """Compare the row with that of another run, and with itself."""
-    open_tab(page, "Compare", "#benchmark-tabs")
-    choose(page, "first", "timid")
-    page.locator("#benchmark-compare").click()
-    told = page.locator("#benchmark-compared")
+    """Compare the row with that of another run, question by question."""
+    choose(page, "questions-beside", "timid")
+    told = page.locator("#benchmark-questions-compared")
     expect(told).to_contain_text("11 / 1")
     expect(told).to_contain_text("better")
-    page.locator("#benchmark-flips label").filter(has_text="Broken").click()
-    expect(page.locator("#benchmark-flip-words")).to_contain_text("measured (no VLM), timid")
-    expect(page.locator("#benchmark-flip-pictures img").first).to_be_visible()
-    choose(page, "first", "measured (no VLM), builtin · this run")
-    page.locator("#benchmark-compare").click()
-    expect(told).to_contain_text("Both are the same row.")
+    choose(page, "questions-kind", "All")
+    choose(page, "questions-show", "Broken")
+    table = page.locator("#benchmark-questions-table")
+    expect(table.locator("button.open")).to_have_count(1)
+    expect(table.locator("thead")).to_contain_text("timid")
+    table.locator("button.open").click()
+    expect(page.locator("#benchmark-questions-case-words")).to_contain_text("measured (no VLM), timid")
+    expect(page.locator("#benchmark-questions-case-viewer .pane img").first).to_be_visible()

@@ -10,17 +10,25 @@ from benchmark_parts import MISLABELLED, PAIRS, REMOVALS, app_services, judged, 
 from hostile import read_own
 
 from app.benchmark import case_views
-from app.benchmark.runs import pictures, short_name
-from app.benchmark.service import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
+from app.benchmark.questions import Questions
+from app.benchmark.runs import short_name
+from app.benchmark.service import BenchmarkServices
 from app.run_panel.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
 from app.score.judges import ENDPOINT, JudgeChoice
+from app.table.exports import export
+from app.table.page import TablePlace
+from app.table.rows import select
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
+from rewardharness.codec import to_json
+from rewardharness.data.opening import open_data
+from rewardharness.editors.result import ArenaResult, EditCounts
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.files import read_json, write_json, write_text
 from rewardharness.jobs import read_config
 from rewardharness.library.new import new_library
 from rewardharness.library.store import Library
+from rewardharness.settings import Settings
 
 CANARY = "sk-canary-of-the-benchmark"
 
@@ -73,31 +81,34 @@ def test_a_benchmark_goes_from_its_cost_to_its_table(world: World) -> None:
     assert services.report_file(name).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_questions_are_told_apart_and_shown_with_pictures_scores_and_chain(world: World) -> None:
-    services, name = world.services, world.builtin_run
-    asked = services.asked(name, world.key(name))
-    assert len(asked) == PAIRS
-    wrong = QuestionFilter(AGAINST).pick(asked)
-    assert f"drawn/{MISLABELLED}" in [each.reply.question.id for each in wrong], "its label is wrong"
-    margins = [abs(each.reply.margin or 0) for each in asked]
-    assert margins == sorted(margins, reverse=True)
-    assert len(wrong) + len(QuestionFilter(WITH).pick(asked)) == PAIRS and not QuestionFilter(UNJUDGED).pick(asked)
-    colors = QuestionFilter(WITH, category="color").pick(asked)
-    assert colors and all("Make" in each.reply.question.instruction for each in colors)
-    assert not QuestionFilter(WITH, part="another").pick(asked)
-    case = services.case(name, world.key(name), f"drawn/{MISLABELLED}")
+def test_questions_are_rows_and_shown_with_pictures_scores_and_chain(world: World, tmp_path: Path) -> None:
+    services, name, source = world.services, world.builtin_run, Questions(world.services)
+    key = world.key(name)
+    rows = source.rows(TablePlace(name, key))
+    wrong, right = select(rows, "against"), select(rows, "with")
+    assert f"drawn/{MISLABELLED}" in [row.id for row in wrong], "its label is wrong"
+    assert len(rows) == len(wrong) + len(right) == PAIRS and not select(rows, "failed")
+    colors = select(rows, "with", kind="=color")
+    assert colors and all("Make" in row.instruction for row in colors) and not select(rows, kind="=another")
+    case = services.case(f"drawn/{MISLABELLED}", (name, key))
     (side,) = case.sides
     (piece,) = side.pieces
     assert (side.credit, piece.letters, case.changed) == (0.0, {"A": "A", "B": "B"}, False)
     assert piece.judgment is not None and piece.judgment.steps
-    marks = {str(case.question.truth): "label", str(side.reply.choice): "judge"}
-    assert [title for _, title in pictures(case)] == ["Source", *(f"{each} · {marks[each]}" for each in "AB")]
-    coin = services.case(name, world.key(name, "baseline"), f"drawn/{MISLABELLED}").sides[0]
+    assert case.example.preference == case.question.truth != side.reply.choice
+    opened = source.case(TablePlace(name, key), wrong[0])
+    assert opened.example is not None and len(opened.example.images) == 3 and len(opened.chains) == 1
+    judged = list(source.judged(TablePlace(name, key), wrong))
+    saved = export(tmp_path / "wrong.jsonl", judged).read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["judged_preference"] for line in saved] == [row.verdicts[0].choice for row in wrong]
+    again = open_data(str(export(tmp_path / "wrong.zip", judged)), Settings.from_env({"RH_HOME": str(tmp_path)}))
+    assert [each.preference for each in again.examples] == [row.label for row in wrong]
+    coin = services.case(f"drawn/{MISLABELLED}", (name, world.key(name, "baseline"))).sides[0]
     assert "No reasoning" in read_own(case_views.chain(coin)).text
     with pytest.raises(RunError, match="no such row"):
-        services.asked(name, "nobody")
+        source.rows(TablePlace(name, "nobody"))
     with pytest.raises(DataError, match="no such question"):
-        services.case(name, world.key(name), "drawn/none")
+        services.case("drawn/none", (name, key))
 
 
 @pytest.mark.parametrize("protocol", ["both-orders", "pointwise"])
@@ -105,18 +116,17 @@ def test_questions_of_other_protocols_are_shown_in_the_letters_of_the_data(world
     services = world.services
     name = judged(world.home, on(world.data, task_protocol=protocol, limit=6, no_baseline=True), protocol)
     key = world.key(name)
-    for asked in services.asked(name, key):
-        case = services.case(name, key, asked.reply.question.id)
+    for reply, _ in services.answers(name, key):
+        case = services.case(reply.question.id, (name, key))
         (side,) = case.sides
         letters = {page for piece in side.pieces for page in piece.letters.values()}
         assert letters == {"A", "B"} and not case.changed
-        swapped = asked.reply.question.order == "reverse"
+        swapped = reply.question.order == "reverse"
         alone, other_way, as_is = [{"A": "A"}, {"A": "B"}], [{"B": "A", "A": "B"}], [{"A": "A", "B": "B"}]
         expected = alone if protocol == "pointwise" else other_way if swapped else as_is
         assert [dict(piece.letters) for piece in side.pieces] == expected
         assert all(piece.judgment is not None and piece.judgment.steps for piece in side.pieces)
-        right = [title[0] for _, title in pictures(case) if "label" in title]
-        assert right == [case.question.truth], "pictures stand as the label names them"
+        assert case.example.preference == case.question.truth, "images stand as the label names them"
 
 
 def test_two_libraries_are_compared_question_by_question(world: World) -> None:
@@ -130,10 +140,15 @@ def test_two_libraries_are_compared_question_by_question(world: World) -> None:
     assert part.gain is not None and part.gain > 0.5
     assert len(fixed) == PAIRS - REMOVALS - 1 and broken == [f"drawn/{MISLABELLED}"]
     assert (found.first.library, found.second.library) == ("timid", "builtin"), "no path is named"
-    case = services.flip(first, second, fixed[0])
+    case = services.case(fixed[0], first, second)
     assert [side.credit for side in case.sides] == [0.0, 1.0]
     assert all(side.pieces[0].judgment is not None for side in case.sides)
-    assert all(title for _, title in pictures(case))
+    source, place = Questions(services), TablePlace(*second, beside="/".join(first))
+    assert [row.id for row in select(source.rows(place), "fixed")] == sorted(fixed)
+    assert [row.id for row in select(source.rows(place), "broken")] == broken
+    assert place.beside in [value for _, value in source.others(place)] and len(source.judges(place)) == 2
+    opened = source.case(place, source.rows(place)[0])
+    assert len(opened.chains) == 2 and "Fixed / broken" in read_own(source.compared(place)).text
     with pytest.raises(InputError, match="the same row"):
         services.compare(first, first)
 
@@ -158,22 +173,22 @@ def test_data_and_libraries_that_have_changed_are_said_to_have(world: World, tmp
     data, library = shutil.copytree(world.data, tmp_path / "data"), make_timid(tmp_path / "library")
     name = judged(world.home, on(data, library=str(library), limit=5, no_baseline=True), "changing")
     key = world.key(name)
-    question = services.asked(name, key)[0].reply.question.id
-    assert services.case(name, key, question).changed is False
+    question = services.answers(name, key)[0][0].question.id
+    assert services.case(question, (name, key)).changed is False
     picture = data / f"a{int(question[-2:])}.png"
     shutil.copy(data / "s0.png", picture)
-    assert services.case(name, key, question).changed is False, "the data are remembered"
+    assert services.case(question, (name, key)).changed is False, "the data are remembered"
     other = app_services(world.home, tmp_path / "scratch").benchmarks
-    assert other.case(name, key, question).changed is True
+    assert other.case(question, (name, key)).changed is True
     entry = Library.load(library).entries[0]
     Library((replace(entry, description="Otherwise."),)).save(library)
     anew = app_services(world.home, tmp_path / "again").benchmarks
-    (piece,) = anew.case(name, key, question).sides[0].pieces
+    (piece,) = anew.case(question, (name, key)).sides[0].pieces
     assert piece.judgment is not None and piece.judgment.steps, "judgments need no Library"
     shutil.rmtree(data)
     with pytest.raises(HarnessError, match=r"no task|not exist"):
-        app_services(world.home, tmp_path / "gone").benchmarks.case(name, key, question)
-    assert anew.asked(name, key), "the numbers need no data"
+        app_services(world.home, tmp_path / "gone").benchmarks.case(question, (name, key))
+    assert anew.answers(name, key), "the numbers need no data"
 
 
 @pytest.mark.slow
@@ -285,7 +300,7 @@ def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(
     first, second = ((name, services.open(name).result.rows[0].key) for name in names)
     shown = services.compare(first, second)
     assert shown.first.library == "shared-library"
-    assert services.case(*first, services.asked(*first)[0].reply.question.id).sides[0].pieces[0].judgment
+    assert services.case(services.answers(*first)[0][0].question.id, first).sides[0].pieces[0].judgment
     for act in (services.look, services.open, services.stop, services.resume, services.report_file):
         with pytest.raises(RunError, match="no such run"):
             act(world.builtin_run)
@@ -315,3 +330,16 @@ def test_rows_name_their_library_as_it_calls_itself_while_it_is_the_same(tmp_pat
     assert short_name(str(place), library.id) == "my-library"
     assert short_name(str(place), "0" * 64) == "library", "it has changed since"
     assert [short_name(name, library.id) for name in ("builtin", "no Library")] == ["builtin", "no Library"]
+
+
+def test_finished_arenas_are_listed_on_this_computer_only(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "home" / "runs" / "arena-1"
+    result = ArenaResult(edits={"a": EditCounts(2, 0, "")}, n=2, judged=2, choice="random", judge={}, data="mine")
+    write_json(folder / "run.json", {"command": "arena"})
+    local = app_services(home, tmp_path / "local").benchmarks
+    assert local.arenas() == [], "it is not finished"
+    write_json(folder / "report.json", to_json(result))
+    assert local.arenas() == [(folder, result)]
+    assert app_services(home, tmp_path / "other", local=False).benchmarks.arenas() == []
+    write_json(folder / "report.json", {"editors": 1})
+    assert local.arenas() == []

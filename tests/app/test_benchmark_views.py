@@ -7,10 +7,9 @@ from benchmark_parts import MISLABELLED, PAIRS, app_services, judged, make_label
 from hostile import HOSTILE, read_own
 
 from app.benchmark import case_views as benchmark_case_views
-from app.benchmark import runs as benchmark_cases
 from app.benchmark import views as benchmark_views
 from app.benchmark.runs import BenchmarkStatus
-from app.benchmark.service import AGAINST, BenchmarkServices, QuestionFilter
+from app.benchmark.service import BenchmarkServices
 from app.benchmark.views import section
 from app.markup import plain
 from app.run_panel.following import State
@@ -18,7 +17,6 @@ from app.run_panel.jobs import CommandError
 from app.run_panel.new_jobs import PLACE
 from app.run_panel.service import Listed
 from rewardharness.benchmark.cases import DataProblem
-from rewardharness.benchmark.comparison import ComparedRun, Flip, PartComparison, RunComparison, compare
 from rewardharness.benchmark.published import Published, Setting, compare_published
 from rewardharness.benchmark.result import BenchmarkResult, CountedPart, PublishedNumber
 from rewardharness.benchmark.run import EntryRecord
@@ -59,7 +57,7 @@ def test_the_table_has_value_interval_n_and_coverage(world: tuple[BenchmarkServi
     low, high = (f"{100 * bound:.1f}" for bound in number.interval or ())
     assert f"{100 * (number.value or 0):.1f} [{low}, {high}]" in shown and f"{PAIRS} of {PAIRS}" in shown
     assert "random (baseline)" in shown and "50.0" in shown
-    assert "drawn: exact among A, B" in shown and "Judge minus entry" in shown
+    assert "Part drawn: exact among A, B" in shown and "Same answer" in shown
     judging = text_of(section(found, "judging"))
     assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and "no requests to models" in judging
     assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
@@ -100,40 +98,21 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
     services, builtin, timid = world
     keys = {name: services.open(name).result.rows[0].key for name in (builtin, timid)}
     question = f"drawn/{MISLABELLED}"
-    case = services.case(builtin, keys[builtin], question)
+    case = services.case(question, (builtin, keys[builtin]))
     words = text_of(benchmark_case_views.words(case))
     assert EVIL in words and "against the label" in words
     assert "Reward" in words and "margin 0." in words and "confidence 0." in words
     assert "tool by tool" in text_of(benchmark_case_views.chain(case.sides[0]))
-    both = services.flip((timid, keys[timid]), (builtin, keys[builtin]), question)
+    both = services.case(question, (timid, keys[timid]), (builtin, keys[builtin]))
     shown = text_of(benchmark_case_views.words(both))
     assert "measured (no VLM), <img src=x>" in shown and "measured (no VLM), builtin" in shown
     texts = replace(case, sources=(), candidates=(TextInput("a", EVIL), TextInput("b", "the second text")))
-    assert "the second text" in text_of(benchmark_case_views.words(texts)) and benchmark_cases.pictures(texts) == []
+    assert "the second text" in text_of(benchmark_case_views.words(texts)) and texts.example.images == ()
     changed = text_of(benchmark_case_views.words(replace(case, changed=True)))
     assert "The data have changed" in changed
     found = services.compare((timid, keys[timid]), (builtin, keys[builtin]))
     said = text_of(benchmark_case_views.compared(found))
     assert "Fixed / broken" in said and "better" in said and "<img src=x>" in said
-    flips = benchmark_case_views.flip_choices(found)
-    assert len(flips) == len(found.parts[0].flips) > 5
-    assert all("\n" in words and "\u202e" not in words for words, _ in flips)
-    asked = services.asked(builtin, keys[builtin])
-    kinds = dict(benchmark_case_views.category_choices(asked))
-    assert f"{EVIL} (1)" in kinds and sum(int(words.rpartition("(")[2][:-1]) for words in kinds) == PAIRS
-    total = [int(words.rpartition("(")[2][:-1]) for words, _ in benchmark_case_views.kind_choices(asked)]
-    assert sum(total) == PAIRS and total[0] == len(QuestionFilter(AGAINST).pick(asked))
-
-
-def test_what_differs_with_the_order_is_said_for_both_orders() -> None:
-    run = ComparedRun("a", "t", "exact", "both-orders", ())
-    flip = Flip("x", HOSTILE, "B", "A and undecided", "B", better=True)
-    part = PartComparison(**{**vars(compare(run, run)[0]), "part": "all"}, flips=(flip,))
-    ((words, name),) = benchmark_case_views.flip_choices(
-        RunComparison("t", "p", *_progress("paused").entries * 2, True, (part,))
-    )
-    assert name == "x" and words.startswith("Fixed · all\n")
-    assert words.endswith("first: A is better, in reverse: undecided · second: B is better")
 
 
 def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
@@ -147,7 +126,7 @@ def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
     assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
     assert f"This Library has no criteria for this instruction: {PAIRS}" in text_of(section(found, "judging"))
     assert benchmark_views.reliability(found, bare) == ""
-    case = services.case(builtin, bare, f"drawn/{MISLABELLED}")
+    case = services.case(f"drawn/{MISLABELLED}", (builtin, bare))
     assert "No judgment: This Library has no criteria for this instruction" in text_of(benchmark_case_views.words(case))
     assert "never counted as a tie" in text_of(benchmark_case_views.chain(case.sides[0]))
 
@@ -166,12 +145,13 @@ def _progress(state: State, **more: Any) -> BenchmarkStatus:
     facts = dict.fromkeys(("key", "protocol", "revision", "library_id"), "k")
     entries = (EntryRecord(name="measured", library="builtin", role="judge", **facts),)
     known: dict[str, Any] = {"manifest": manifest, "entries": entries, "judged": 3, "wanted": 12}
+    known |= {"data": "demo", "begun": "26 Nov 2026, 13:06"}
     return BenchmarkStatus("run", Path("/x"), state, **{**known, **more})
 
 
 def test_how_a_run_stands_is_said_with_how_far_it_has_come() -> None:
     shown = text_of(benchmark_views.run_status(_progress("running", seconds_left=300.0)))
-    assert shown.startswith("demo Running") and "3 of 12 judgments, about 5 min left" in shown
+    assert shown.startswith("demo · 26 Nov 2026, 13:06 Running") and "3 of 12 judgments, about 5 min left" in shown
     assert "writing the report" in text_of(benchmark_views.run_status(_progress("running", judged=12)))
     assert "judgments" not in text_of(benchmark_views.run_status(_progress("finished", judged=12)))
     assert "can be resumed" in text_of(benchmark_views.run_status(_progress("interrupted")))
@@ -180,7 +160,7 @@ def test_how_a_run_stands_is_said_with_how_far_it_has_come() -> None:
     )
     listed = [Listed(_progress("stopped")), Listed(BenchmarkStatus("b", Path("/b"), "failed"), error="It is broken.")]
     (first, name), (second, _) = benchmark_views.run_choices(listed)
-    assert first == "demo · run\nStopped · measured, builtin · 3 of 12 judgments" and name == "run"
+    assert first == "demo · 26 Nov 2026, 13:06\nStopped · measured, builtin · 3 of 12 judgments" and name == "run"
     assert second == "b\nCannot be read\nIt is broken."
 
 

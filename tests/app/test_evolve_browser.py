@@ -1,5 +1,6 @@
 """The Evolve tab as a person meets it: a real browser, a real `rh evolve`, a local Hub."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,8 +73,9 @@ def begin(page: Page, scene: Scene) -> str:
     before = {path.name for path in scene.runs.glob("*")}
     page.locator("#evolve-see").click()
     page.locator("#evolve-start").click()
-    expect(page.locator("#evolve-standing h3")).to_contain_text("pairs-")
-    name = page.locator("#evolve-standing h3").inner_text().split()[0]
+    expect(page.locator("#evolve-standing h3")).to_contain_text("pairs")
+    page.wait_for_url(re.compile(r"run=pairs-"))
+    name = page.url.partition("run=")[2].partition("&")[0]
     assert name not in before
     return name
 
@@ -95,7 +97,8 @@ def test_a_library_grows_is_published_and_judges(scene: Scene, browser: BrowserC
         expect(page.locator("#evolve-standing")).to_contain_text("Training examples")
         page.reload()
         open_tab(page, "Evolve")
-        expect(page.locator("#evolve-standing h3")).to_contain_text(name)
+        expect(page.locator("#evolve-standing h3")).to_contain_text("pairs · ")
+        assert name in page.url
         expect(page.locator("#evolve-standing h3")).to_contain_text("Running")
         page.locator("#evolve-stop").click()
         expect(page.locator("#evolve-standing h3")).to_contain_text("Stopping")
@@ -107,6 +110,7 @@ def test_a_library_grows_is_published_and_judges(scene: Scene, browser: BrowserC
         expect(page.locator("#evolve-standing")).to_contain_text("Held-out test")
         expect(page.locator("#evolve-accuracy svg")).to_contain_text("held-out, 95%")
         look_at_a_fix(page)
+        use_the_result(page, name)
         publish(page, scene, tmp_path)
         score(page, scene)
         assert scene.site.token not in page.content()
@@ -146,7 +150,7 @@ def look_at_a_fix(page: Page) -> None:
     expect(words).to_contain_text("Before, with version 0")
     expect(words).to_contain_text("against the label")
     expect(words).to_contain_text("as the label says")
-    expect(page.locator("#evolve-case-pictures img")).to_have_count(3)
+    expect(page.locator("#evolve-case-viewer .files img")).to_have_count(3)
     fold_out(page, "How the judge got there · After")
     expect(page.locator("#evolve-case-chain-1")).to_contain_text("How the grades were weighed")
     inner_tab(page, "Findings")
@@ -158,10 +162,26 @@ def look_at_a_fix(page: Page) -> None:
     assert download.value.path().read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def use_the_result(page: Page, name: str) -> None:
+    """The gain in pictures and as a difference, and the way to the other tabs."""
+    expect(page.locator("#evolve-now")).to_contain_text("Held-out examples whose verdict changed")
+    expect(page.locator("#evolve-thumbnails img").first).to_be_visible()
+    fold_out(page, "What changed in the Library")
+    expect(page.locator("#evolve-changed")).to_contain_text("added")
+    photograph(page, "evolve-gain")
+    page.locator("#evolve-to-benchmark").click()
+    expect(page.locator("#benchmark-library-folder input, #benchmark-library-folder textarea")).to_have_value(
+        re.compile(f"{name}/library$")
+    )
+    open_tab(page, "Evolve")
+    page.locator("#evolve-to-score").click()
+    expect(page.get_by_role("button", name=f"Library: '{name}'")).to_be_visible()
+    open_tab(page, "Evolve")
+
+
 def publish(page: Page, scene: Scene, scratch: Path) -> None:
     """Push the newest version: first what would happen, then it happens."""
-    inner_tab(page, "Versions")
-    page.locator("#evolve-versions label").first.click()
+    page.locator("#evolve-to-publish").click()
     expect(page.locator("#evolve-use")).to_contain_text("Held-out test set:")
     fill(page, "evolve-publish-repo", REPO)
     page.locator("#evolve-publish-preview").click()
@@ -178,6 +198,7 @@ def publish(page: Page, scene: Scene, scratch: Path) -> None:
 def score(page: Page, scene: Scene) -> None:
     """Judge with what was published, as anybody can."""
     page.goto(f"{scene.app.url}/?library={REPO}@v0.1.0")
+    page.locator("#place-load").click()
     expect(page.get_by_text(f"Judging with {REPO}@v0.1.0")).to_be_visible()
     pictures = (("source", "s2"), ("candidate-a", "a2"), ("candidate-b", "b2"))
     for place, picture in pictures:
@@ -234,11 +255,12 @@ def _attack(folder: Path) -> None:
 def test_a_wrong_label_is_corrected_for_the_next_run(scene: Scene, browser: BrowserContext, finished: str) -> None:
     before = (scene.data / "pairs.jsonl").read_bytes()
     with open_evolve(browser, f"{scene.app.url}/?run={finished}") as page:
-        expect(page.locator("#evolve-standing h3")).to_contain_text(finished)
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
+        assert finished in page.url
         inner_tab(page, "Labels to check")
         page.locator("#evolve-queued label", has_text=WRONG).click()
         expect(page.locator("#evolve-puzzle-words")).to_contain_text("The label: A is better.")
-        expect(page.locator("#evolve-puzzle-pictures img")).to_have_count(3)
+        expect(page.locator("#evolve-puzzle-viewer .files img")).to_have_count(3)
         expect(page.locator("#evolve-label-A")).to_be_hidden()
         page.locator("#evolve-label-B").click()
         expect(page.locator("#evolve-relabelled")).to_contain_text("Noted: the label was wrong")
@@ -265,8 +287,9 @@ def test_nothing_sticks_out_of_the_tab(scene: Scene, browser: BrowserContext, fi
         shoot("form")
         fold_out(page, "New run")
         fold_out(page, "Earlier runs")
-        page.locator("#evolve-list label", has_text=finished).click()
-        expect(page.locator("#evolve-standing h3")).to_contain_text(finished)
+        page.locator("#evolve-list label").filter(has=page.locator(f"input[value='{finished}']")).click()
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
+        assert finished in page.url
         page.locator("#evolve-edits label", has_text="<script>").click()
         expect(page.locator("#evolve-edit-head")).to_contain_text("<script>window.owned=1</script>")
         page.locator("#evolve-edits label", has_text="Accepted").last.click()

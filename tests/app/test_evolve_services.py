@@ -15,6 +15,7 @@ from app.evolve import proposal_views
 from app.evolve import views as evolve_views
 from app.evolve.page import EvolveEvents
 from app.evolve.proposal_views import EditItem
+from app.evolve.runs import latest_effect
 from app.evolve.service import EvolveServices
 from app.run_panel.new_jobs import NewJob, PreparedJob
 from app.run_panel.service import Expected
@@ -82,10 +83,29 @@ def test_fixes_and_breaks_are_shown_as_they_were_judged(world: World) -> None:
             assert all(seen.judgment is not None and seen.judgment.steps for seen in case.seen) and not case.changed
             cases.append(case)
     case = cases[-1]
-    shown = world.services.pictures(case)
-    assert [title for _, title in shown] == ["Source", "Candidate A", "Candidate B"] and shown[0][0].size == (64, 64)
+    opened = example_views.opened(case)
+    assert opened.example is case.example and len(opened.chains) == 2 and opened.right in {*"AB", "tie"}
     says(example_views.words(case), case.example.instruction, "as the label says", "against the label")
     says(example_views.chain(case.seen[0].judgment, ("A", "B")), "How the grades were weighed")
+
+
+def test_small_pictures_show_what_changed_held_out_only_at_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, report = world.services.look(world.name), world.services.report(world.name)
+    _, audit = split(read_folder(world.data).examples, share=0.25, seed=0)
+    held_out = {example.instruction for example in audit}
+    assert report is not None
+    shown, test = world.services.thumbnails(world.name), report.audit.final_against_start
+    assert len(shown) == min(6, test.fixes + test.breaks) > 0 and {each[1] for each in shown} <= held_out
+    assert any(each[2] for each in shown) and shown[0][0].size == (3 * 132 - 4, 128)
+    says(proposal_views.story(status, report), f"{test.fixes} right now, {test.breaks} wrong now")
+    running = replace(status, state="running", events=status.events[:-2])
+    monkeypatch.setattr(world.services, "look", lambda name: running)
+    event = latest_effect(running)
+    assert event is not None
+    effects = len(event.evidence.fixed) + len(event.evidence.broken)
+    assert len(world.services.thumbnails(world.name)) == min(6, effects)
 
 
 def test_what_the_audit_holds_is_not_shown(world: World) -> None:

@@ -12,6 +12,7 @@ from app.evolve.runs import EvolutionStatus, ExampleCase, Seen
 from app.run_panel import views as run_views
 from app.run_panel.jobs import CommandError
 from app.run_panel.service import Listed
+from app.run_panel.views import run_title
 from app.viewer import example_views
 from rewardharness.evolution.events import (
     Concluding,
@@ -33,6 +34,7 @@ from rewardharness.evolution.held_out import EnsembleScore, HeldOutComparison, H
 from rewardharness.evolution.progress import RunProgress
 from rewardharness.evolution.proposal import Finding
 from rewardharness.evolution.status import Status
+from rewardharness.evolution.stop import NO_PROPOSALS
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
@@ -109,24 +111,23 @@ def test_it_says_what_it_is_at() -> None:
 
 def test_a_run_without_an_edit_says_so_and_why() -> None:
     def told(*events: Event, state: str = "finished") -> str:
-        return read_own(proposal_views.no_item(sight(STARTED, *events, state=state, reason="the time is up"))).text
+        return read_own(proposal_views.no_item(sight(STARTED, *events, state=state))).text
 
-    assert "No edit was proposed" in told() and "The search ended because the time is up." in told()
-    assert "No edit could be tested" in told(PROPOSED), "it was proposed"
+    assert told() == "No edit was tested" == told(PROPOSED), "it was proposed"
     assert "Nothing was proposed yet" in told(state="running")
     assert "Choose an edit" in told(decided())
+    done = sight(STARTED, Judged(9, 1, 0.5), state="finished", reason="the time is up")
+    says(evolve_views.run_status(done), "The search ended because the time is up.")
+    says(evolve_views.run_status(replace(done, status=replace(done.status, reason=NO_PROPOSALS))), "No further idea")
 
 
 def test_foreign_text_stays_text_everywhere() -> None:
     told = {
-        "expected": {
-            "begin": 1, "search": 2, "most": 3, "audit": 4, "ensemble": 5, "regression": 6, "requests": 2,
-            "expected": 18,
-        },
+        "expected": {}, "words": [HOSTILE, "At least 2 requests."], "seconds": 150.0,
         "pool": 1, "audit": 1, "data": HOSTILE, "judge": HOSTILE, "orchestrator": HOSTILE, "corrections": 2,
         "problems": [HOSTILE],
     }  # fmt: skip
-    says(evolve_views.expected(told), "2 requests")
+    says(evolve_views.expected(told), "2 requests", "About 2 min on")
     for markup in (
         evolve_views.about(BUSY, HOSTILE),
         evolve_views.findings(BUSY),
@@ -163,6 +164,30 @@ def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
     says(proposal_views.head(replace(items[2], event=untouched)), "reads for no example")
 
 
+def test_it_says_what_is_tested_now_and_what_the_latest_edit_changed() -> None:
+    waiting = sight(STARTED, Judged(9, 1, 0.5), decided(), replace(PROPOSED, step=4))
+    says(
+        proposal_views.story(waiting, None),
+        "Now testing",
+        "Change a weight",
+        "Before it",
+        "Add to",
+        "1 right now, 1 wrong now",
+    )
+    says(proposal_views.story(sight(STARTED, Judged(9, 1, 0.5), decided()), None), "Latest edit", no=["Now testing"])
+    assert proposal_views.story(sight(STARTED), None) == ""
+    assert proposal_views.caption("make it red", right=False) == "Wrong now: make it red"
+
+
+def test_a_visitors_run_is_called_by_data_and_date() -> None:
+    run = replace(BUSY, name=f"visitor-{'9a' * 16}")
+    dated = replace(run, data="demo-100", begun="26 Nov, 12:56")
+    archive = replace(dated, manifest={"command": "score"})
+    titles = [HOSTILE, "New run", "demo-100 · 26 Nov, 12:56", "Your archive · 26 Nov, 12:56"]
+    assert [run_title(each) for each in (BUSY, run, dated, archive)] == titles
+    says(evolve_views.run_status(dated), "demo-100 · 26 Nov, 12:56", no=["visitor-"])
+
+
 def test_a_rehearsal_is_told_and_what_it_replaced_does_not_wait() -> None:
     seen = ({"example": "e", "said": HOSTILE, "problem": ""}, {"example": "f", "said": "", "problem": HOSTILE})
     good = Rehearsed("meter", "sig-b", seen[:1], usable=True)
@@ -188,11 +213,11 @@ OWN_SHAPES = {"svg", "path", "circle", "text", "div", "h4", "p"}
 def test_charts_are_made_of_numbers_alone() -> None:
     odd = replace(decided(), accuracy=None, spent=Spent())
     points = evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), decided(), odd))
-    assert [(each.accuracy, each.judgments) for each in points] == [(0.5, 10), (0.75, 120), (None, 0)]
+    assert [(each.accuracy, each.version) for each in points] == [(0.5, 0), (0.75, 1), (None, 1)]
     none, nothing = Score.of(()), HeldOutComparison.of((), ())
     scores = Score(9, 9, 0.5, (0.3, 0.7)), Score(9, 9, 0.6, (0.4, 0.8)), none
     audit = HeldOutReport(9, *scores, nothing, nothing, EnsembleScore(skipped="not requested"))
-    charts = (evolve_charts.accuracy(points, audit), evolve_charts.accuracy(points), evolve_charts.judgments(points))
+    charts = (evolve_charts.accuracy(points, audit), evolve_charts.accuracy(points))
     for markup in charts:
         reader = Reader(markup)
         assert set(reader.tags) <= OWN_SHAPES and reader.open == []
@@ -201,7 +226,7 @@ def test_charts_are_made_of_numbers_alone() -> None:
         numbers = [float(each) for d in drawn for each in re.findall(r"-?[0-9.]+", d)]
         assert all(-50 <= number <= evolve_charts.WIDTH for number in numbers)
     assert "held-out, 95%" in charts[0]
-    assert evolve_charts.accuracy([]) == "" == evolve_charts.judgments([])
+    assert evolve_charts.accuracy([]) == ""
     assert evolve_charts.points(sight(STARTED)) == []
 
 

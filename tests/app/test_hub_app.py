@@ -1,5 +1,6 @@
 """The app and a local Hub, as a person meets them in a real browser."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -41,7 +42,11 @@ def scene(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 def test_an_address_or_a_name_loads_a_library_or_says_why_not(scene: Site, browser: BrowserContext) -> None:
+    before = len(scene.hub.requests)
     with visit(browser, f"{scene.app.url}/?library={REPO}@v0.1.0") as page:
+        expect(page.locator("#place")).to_contain_text("The address asks for a Library")
+        assert scene.hub.requests[before:] == [], "another page cannot make this one load what it names"
+        page.locator("#place-load").click()
         expect(page.get_by_text("Judging with ann/library@v0.1.0")).to_be_visible()
         expect(page.get_by_role("button", name="Library: 'ann/library@v0.1.0'")).to_be_visible()
         open_tab(page, "Library")
@@ -106,6 +111,7 @@ def test_versions_are_compared_shown_and_restored(scene: Site, browser: BrowserC
     repo, access = "ann/restored", Access(scene.token, scene.hub.url, tmp_path / "cache")
     old = publish(scene.hub, scene.token, tmp_path / "mine", repo)
     with visit(browser, f"{scene.app.url}/?library={repo}", "narrow", "dark") as page:
+        page.locator("#place-load").click()
         open_tab(page, "Library")
         expect(page.locator("#library-status")).to_contain_text("v0.1.1")
         open_tab(page, "Hub", "#library-tabs")
@@ -137,3 +143,56 @@ def test_versions_are_compared_shown_and_restored(scene: Site, browser: BrowserC
         expect(told).to_contain_text(f"{repo} v0.1.2 is published")
     assert pull(repo, access=access).library == old
     assert pull(repo, "v0.1.1", access=access).library == Library.load(tmp_path / "mine"), "what was between stays"
+
+
+def test_a_copy_is_edited_tested_saved_and_used(scene: Site, browser: BrowserContext) -> None:
+    start = open_library("builtin")
+    with visit(browser, scene.app.url) as page:
+        open_tab(page, "Library")
+        open_tab(page, "Edit", "#library-tabs")
+        page.locator("#edit-copy").click()
+        expect(page.locator("#edit-problems")).to_contain_text("Nothing to complain about")
+        page.locator("#edit-entry input").click()
+        page.get_by_role("option", name="style-and-tone-changes", exact=True).click()
+        criterion = next(iter(start.get("style-and-tone-changes").rubric.criteria))  # type: ignore[union-attr]
+        expect(page.locator("#edit-weight input")).to_have_value(f"{criterion.weight:g}")
+        fold_out(page, "Advanced")
+        fill(page, "edit-weight", "-1")
+        expect(page.locator("#edit-problems")).to_contain_text("the weight is not a number of at least 0")
+        expect(page.locator("#edit-rubric-text textarea")).to_have_value(re.compile("weight: -1"))
+        fill(page, "edit-name", "louder")
+        page.locator("#edit-save").click()
+        expect(page.locator("#edit-saved")).to_contain_text("style-and-tone-changes has errors")
+        fill(page, "edit-weight", "9")
+        expect(page.locator("#edit-problems")).to_contain_text("Nothing to complain about")
+        skill = page.locator("#edit-skill-text textarea")
+        skill.fill(skill.input_value().replace("triggers:", "triggers: ["))
+        skill.blur()
+        expect(page.locator("#edit-problems")).to_contain_text("error")
+        expect(page.locator("#edit-weight")).to_be_hidden()
+        page.locator("#edit-entry input").click()
+        page.get_by_role("option", name="style-and-tone-changes", exact=True).click()
+        expect(page.locator("#edit-weight input")).to_have_value("9")
+        fold_out(page, "What changed")
+        expect(page.locator("#edit-changed")).to_contain_text("1 changed")
+        photograph(page, "library-edit")
+        page.locator("#edit-judge").click()
+        expect(page.locator("#edit-result")).to_contain_text("McNemar p =")
+        expect(page.locator("#edit-result")).to_contain_text("95% CI")
+        photograph(page, "library-judged-again")
+        page.locator("#edit-save").click()
+        expect(page.locator("#edit-saved")).to_contain_text("louder is saved")
+        fold_out(page, "Publish")
+        fill(page, "edit-publish-repo", "ann/louder")
+        page.locator("#edit-publish-preview").click()
+        expect(page.locator("#edit-publish-told")).to_contain_text("would be published in ann/louder")
+        open_tab(page, "Score")
+        page.get_by_role("button", name="Library: built-in").click()
+        page.locator("#score-library-kind").get_by_text("A folder on this computer").click()
+        page.locator("#score-library-saved input").click()
+        page.get_by_role("option", name="louder").click()
+        expect(page.get_by_role("button", name="Library: 'louder'")).to_be_visible()
+    saved = Library.load(scene.app.cwd / "home" / "libraries" / "louder")
+    changed = saved.get("style-and-tone-changes")
+    assert changed is not None and changed.rubric is not None and changed.rubric.criteria[0].weight == 9
+    assert saved.lineage[-1]["parent"] == start.id and saved.name == "louder"

@@ -85,7 +85,7 @@ def test_a_model_is_followed_to_its_verdict(browser: BrowserContext, served: Ser
         assert '"preference": "B"' in record and '"judge": "vllm:judge"' in record and CANARY not in record
         assert_kept_secret(seen, served)
 
-        page.get_by_label("Say what is wrong").check()
+        page.locator("#critique input").check()
         page.locator("#compare").click()
         critiques = page.locator("#critiques")
         expect(critiques).to_contain_text("Too dark.")

@@ -21,17 +21,19 @@ from app.score.judges import (
     ENVIRONMENT,
     GEMINI,
     HUGGING_FACE,
+    PROFILE,
     RETRIES,
     JudgeChoice,
     Key,
     Used,
+    judge_choice,
     judge_options,
     place_of,
 )
 from app.score.releases import RELEASE, Fixed, Places
 from app.score.sharing import record
 from app.services import AppServices
-from rewardharness.errors import HarnessError, InputError
+from rewardharness.errors import DataError, HarnessError, InputError
 from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.release import make_release
@@ -39,7 +41,7 @@ from rewardharness.judging.release_file import save_release
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.models.base import ChatRequest, Message, ModelError
-from rewardharness.models.local import LocalServer
+from rewardharness.models.probe import LocalServer
 from rewardharness.settings import Settings
 
 CANARY = "sk-canary-of-the-services"
@@ -210,6 +212,10 @@ def test_the_judge_of_the_settings_is_offered_first_without_its_address(tmp_path
         (JudgeChoice(ENDPOINT, "scripted", "http://a/v1", "m"), "Unknown judge"),
         (JudgeChoice("scripted", name="/etc/passwd"), "Unknown judge"),
         (JudgeChoice(GEMINI, name="m"), "key for Gemini is missing"),
+        (JudgeChoice(PROFILE, url="http://a/v1", name="m", profile="none"), "no judge profile 'none'"),
+        (JudgeChoice(PROFILE, url="http://a/v1", name="m", profile="/no/mine.yaml"), "cannot be read"),
+        (JudgeChoice(PROFILE, url="http://a/v1", profile="editscore"), "name of the model is missing"),
+        (JudgeChoice(MEASURED, principles=("The box is red.",)), "Unknown judge"),
     ],
 )
 def test_an_incomplete_judge_is_named(tmp_path: Path, choice: JudgeChoice, said: str) -> None:
@@ -297,3 +303,40 @@ def test_a_public_app_looks_for_no_servers_of_this_computer(tmp_path: Path, monk
     monkeypatch.setattr("app.score.judges.find_local_servers", lambda: found)
     apps = (make_services(tmp_path, local=local, **env) for local, env in ((True, {}), (False, {}), (True, SPACE)))
     assert [app.judges.near() for app in apps] == [found, [], []]
+
+
+def test_a_stranger_asks_shipped_profiles_at_public_addresses(
+    tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, public = (
+        make_services(tmp_path / str(here), local=here, RH_API_KEY="mine").judges for here in (True, False)
+    )
+    own = tmp_path / "mine.yaml"
+    own.write_text("profile: 1", encoding="utf-8")
+    choice = JudgeChoice(PROFILE, "openai", "http://127.0.0.1:1/v1", "m", profile="editscore")
+    assert local.spelled(choice)[0] == "editscore:openai:m@http://127.0.0.1:1/v1"
+    assert local.spelled(dataclasses.replace(choice, server="vllm"))[0] == "editscore:m@http://127.0.0.1:1/v1"
+    assert judge_choice("editscore:m@http://127.0.0.1:1/v1") == dataclasses.replace(choice, server="vllm")
+    for ask in (public.spelled, lambda choice: public.profile(choice.profile)):
+        with pytest.raises(InputError, match="no judge profile") as error:
+            ask(dataclasses.replace(choice, profile=str(own)))
+        assert "path" not in error.value.next_step
+    assert public.spelled(choice)[1].api_key is None and not public.remembers(PROFILE) and public.asks_key(PROFILE)
+
+    def refuse(*_: object) -> bytes:
+        raise DataError("pypi.org cannot be reached.")
+
+    monkeypatch.setattr("rewardharness.judging.profile_texts._read", refuse)
+    with pytest.raises(InputError, match="HTTPS"):  # before anything is fetched
+        public.open(choice)
+    choice = dataclasses.replace(choice, url="https://127.0.0.1:1/v1")
+    with pytest.raises(InputError, match=r"pypi\.org cannot be reached") as error:
+        public.open(choice)
+    assert "check the network" in error.value.next_step
+    monkeypatch.setattr(
+        "rewardharness.judging.profile_texts.load_texts", lambda profile, *_: dict.fromkeys(profile.texts, "")
+    )
+    services = make_services(tmp_path / "False", local=False)
+    judgment = compare(services, pictures, choice).judgment
+    assert judgment.failure is not None and judgment.failure.code == "not_public"
+    assert judgment.protocol.startswith("profile:editscore@")

@@ -1,11 +1,16 @@
 """Libraries that visitors choose, here and on the Hub."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
-from hostile import read_own
+from app_parts import make_services
+from evolve_parts import make_pairs, make_timid
+from hostile import HOSTILE, read_own
 from hub_parts import running_hub
 
+from app.library import editing, libraries, views
+from app.library.editing import EditedCopy
 from app.library.libraries import (
     ANONYMOUS,
     BUILTIN,
@@ -20,13 +25,15 @@ from app.library.libraries import (
     Visitor,
 )
 from app.library.views import summary
+from app.run_panel.new_jobs import FOLDER as PAIRS
 from app.services import AppServices
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.hub import HubError, PushOptions, push
+from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, entry_files
+from rewardharness.library.hub import HubError, PushOptions, UnreachableError, push
 from rewardharness.library.new import new_library
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY
+from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.settings import Settings
 
 
@@ -139,3 +146,89 @@ def test_what_is_loaded_is_what_is_typed(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(InputError, match="is not loaded yet"):
             services.libraries.open(Choice(HUB, "", "ann/other", loaded))
         assert services.libraries.choices()[0][0] == "From RH_LIBRARY: ann/library"
+
+
+def drafted(library: Library, name: str) -> EditedCopy:
+    entry = library.get(name)
+    assert entry is not None
+    return EditedCopy(library, library, entry)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "problem"),
+    [
+        (RUBRIC_FILE, "weight: 4", "weight: -4", "the weight is not a number of at least 0"),
+        (RUBRIC_FILE, "scale: [1, 4]", "scale: [4, 1]", "not a pair of increasing numbers"),
+        (RUBRIC_FILE, "measure: text_match", "measure: nothing", "nothing"),
+        (RUBRIC_FILE, "criteria:", "criteria: [", "Not valid YAML"),
+        (ENTRY_FILE, "  triggers: >-", "  triggers: /(/", ""),
+        (ENTRY_FILE, "kind: skill", "kind: tool", "`kind` is 'tool'"),
+        (ENTRY_FILE, "---\n", "", "The first line is not"),
+    ],
+)
+def test_an_edit_with_errors_does_not_reach_the_copy(file: str, old: str, new: str, problem: str) -> None:
+    draft = drafted(open_library("builtin"), "text-edits")
+    texts = entry_files(draft.entry)
+    assert old in texts[file]
+    failed = draft.edit({**texts, file: texts[file].replace(old, new, 1)})
+    assert failed.failed and failed.library is draft.start and problem in read_own(views.problems(failed.problems)).text
+    with pytest.raises(InputError, match="text-edits has errors"):
+        failed.result()
+    done = failed.edit({**texts, ENTRY_FILE: f"{texts[ENTRY_FILE]}\nMind the font.\n"})
+    assert not done.failed and done.result().lineage[-1]["entries"] == ["text-edits"]
+    assert done.edit(texts).result() == draft.start, "the original texts restore the Library"
+
+
+def test_copies_are_saved_under_valid_free_names_and_only_here(tmp_path: Path) -> None:
+    here, elsewhere = make_services(tmp_path), make_services(tmp_path, local=False)
+    draft = drafted(open_library("builtin"), "text-edits")
+    texts = entry_files(draft.entry)
+    draft = draft.edit({**texts, ENTRY_FILE: texts[ENTRY_FILE] + "More.\n"})
+    for name in ("", "../up", "a/b", "/etc", "UPPER", ".", "x" * 65, HOSTILE):
+        with pytest.raises(HarnessError, match="name"):
+            editing.save(here, draft, name)
+    with pytest.raises(RightsError, match="only on the computer"):
+        editing.save(elsewhere, draft, "mine")
+    assert not (tmp_path / "home" / "libraries").exists()
+    saved, folder = editing.save(here, draft, "mine")
+    assert folder == tmp_path / "home" / "libraries" / "mine" and Library.load(folder) == draft.library
+    assert here.libraries.saved() == [("mine", str(folder))] and elsewhere.libraries.saved() == []
+    assert here.libraries.name(Choice(FOLDER, str(folder))) == "the Library 'mine'"
+    more = saved.edit({**texts, ENTRY_FILE: texts[ENTRY_FILE] + "Even more.\n"})
+    with pytest.raises(InputError, match="another Library named mine"):
+        editing.save(here, drafted(EMPTY.apply(AddEntry(draft.entry)), "text-edits"), "mine")
+    assert editing.save(here, more, "mine")[1] == folder and Library.load(folder) == more.library
+    read_own(views.saved("mine", str(folder)))
+
+
+def test_an_edit_is_judged_again_where_it_counts(tmp_path: Path) -> None:
+    here, elsewhere = make_services(tmp_path), make_services(tmp_path, local=False)
+    pairs = str(make_pairs(tmp_path / "pairs"))
+    draft = drafted(Library.load(make_timid(tmp_path / "timid")), "timid-removals")
+    texts = entry_files(draft.entry)
+    nothing = editing.judge_again(here, draft, PAIRS, pairs)
+    assert nothing.after.n == 0 and "None of the 48 examples" in read_own(views.judged_again(nothing)).text
+    draft = draft.edit({**texts, RUBRIC_FILE: texts[RUBRIC_FILE].replace("edit_extent", "edit_presence")})
+    judged = editing.judge_again(here, draft, PAIRS, pairs)
+    compared, kinds = judged.comparison, [kind for kind, _ in judged.changed]
+    assert judged.labeled == 48 and judged.after.n == 24, "only the removals consult the entry"
+    assert (compared.fixes, compared.breaks) == (kinds.count("Fixed"), kinds.count("Broken"))
+    text = read_own(views.judged_again(judged)).text
+    assert f"{compared.fixes} fixed, {compared.breaks} broken of 24 (McNemar p =" in text and "n = 24, 95% CI" in text
+    with pytest.raises(InputError, match="not judged on the computer of this page"):
+        editing.judge_again(elsewhere, draft, PAIRS, pairs)
+
+
+def test_the_gallery_does_not_wait_for_a_silent_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, over = make_services(tmp_path).hub, Event()
+    monkeypatch.setattr(libraries, "SEARCH_SECONDS", 0.05)
+    monkeypatch.setattr(libraries, "search_libraries", lambda query, access: over.wait(60) and ())
+    with pytest.raises(UnreachableError, match="did not answer within"):
+        here.search("", ANONYMOUS)
+    over.set()
+    monkeypatch.setattr(libraries, "SEARCH_SECONDS", 60)
+    assert here.search("", ANONYMOUS) == ((), False)
+    over.clear()
+    monkeypatch.setattr(libraries, "SEARCH_SECONDS", 0.05)
+    assert here.search("", ANONYMOUS) == ((), True), "the last answer is shown"
+    over.set()

@@ -1,5 +1,6 @@
 """Comparisons behind the Score tab: inputs and results, the queue, sessions, and what is shared."""
 
+import base64
 import io
 import json
 import re
@@ -17,17 +18,31 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.library.libraries import FOLDER, HUB, Choice
+from app.markup import escape
 from app.score import sessions as sessions_module
 from app.score import sharing, views
-from app.score.comparisons import Comparison, ComparisonQueue, ComparisonRequest, Draft, Running, scalings, uploaded
+from app.score.comparisons import (
+    FIRST_FRAME,
+    Comparison,
+    ComparisonQueue,
+    ComparisonRequest,
+    Draft,
+    Running,
+    scalings,
+    sent,
+    uploaded,
+)
 from app.score.judges import BY_MEASURING, ENDPOINT, JudgeChoice
 from app.score.sessions import SHOWN, Session, Sessions
+from app.score.upload_events import displayed
 from app.services import AppServices, is_local
 from app.viewer import chain_views
 from app.viewer import results as results_module
 from app.viewer.results import PICTURE, RECORD, REPORT, ResultFiles, address, viewer
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.measure.images import load_picture
+from rewardharness.schema import ImageInput
 from rewardharness.settings import Settings
 
 
@@ -54,13 +69,48 @@ def test_what_is_missing_is_named(services: AppServices, pictures: Pictures) -> 
     for draft, missing in (
         (Draft(None, (good, bad, None), (), "x"), "The source image is missing."),
         (Draft(source, (None, bad, None), (), "x"), "Candidate A is missing."),
-        (Draft(source, (good, None, None), (), "x"), "Candidate B is missing."),
+        (Draft(source, (good, None, bad), (), "x"), "Candidate B is missing."),
         (Draft(source, (good, bad, None, bad), (), "x"), "Candidate C is missing."),
         (Draft(source, (good, bad), (), "  "), "The instruction is missing."),
     ):
         with pytest.raises(InputError, match=missing) as caught:
             services.compare(draft, Choice())
         assert caught.value.next_step
+
+
+def test_one_candidate_is_scored_and_of_several_each_has_its_own_reasons(
+    services: AppServices, pictures: Pictures
+) -> None:
+    alone = services.compare(pictures.draft("bad"), Choice()).judgment
+    assert alone.judged and alone.preference is None and alone.critiques["A"].problems
+    assert "no comparison" in views.verdict(alone) and sharing.headline(alone) == f"Reward {alone.reward:.2f} of 1"
+    smile = services.compare(pictures.draft("good", instruction="Make the woman smile."), Choice()).judgment
+    assert not smile.judged and smile.scores["A"].quality is not None
+    says(views.verdict(smile), "not measurable", "cannot be measured")
+    several = services.compare(pictures.draft("good bad good"), Choice())
+    assert set(several.judgment.critiques) == {"A", "B", "C"} and not several.critique
+    assert not services.compare(pictures.draft(), Choice()).judgment.critiques
+
+
+def test_what_browsers_cannot_show_is_shown_as_it_is_judged(pictures: Pictures, tmp_path: Path) -> None:
+    first, second = Image.open(pictures.good), Image.open(pictures.bad)
+    for name, name_shown in (("moving.gif", f"moving{FIRST_FRAME}"), ("still.tiff", "still.png"), ("still.png", None)):
+        path = tmp_path / name
+        first.save(path, **({"save_all": True, "append_images": [second]} if name.startswith("moving") else {}))
+        seen, picture = Path(displayed(load_picture(ImageInput("x", path)), path)), load_picture(ImageInput("x", path))
+        assert seen.name == name_shown if name_shown else seen == path
+        assert np.array_equal(load_picture(ImageInput("x", seen)).pixels, picture.pixels)
+        assert len(scalings([("Candidate A", seen)])) == name.startswith("moving")
+
+
+def test_images_of_programs_are_files_or_bytes(pictures: Pictures) -> None:
+    data = base64.b64encode(pictures.good.read_bytes()).decode()
+    assert sent(None) is None and sent({"path": "/a.png"}) == "/a.png"
+    path = sent({"url": f"data:image/png;base64,{data}", "path": None})
+    assert path and Path(path).read_bytes() == pictures.good.read_bytes()
+    for bad in ({"url": "data:image/png;base64,@", "path": None}, {"path": None}, {}):
+        with pytest.raises(InputError, match="cannot be decoded"):
+            sent(bad)
 
 
 def test_a_broken_picture_is_named_as_candidate(services: AppServices, pictures: Pictures, tmp_path: Path) -> None:
@@ -234,6 +284,15 @@ def test_the_newest_comes_first_and_the_same_counts_once(kept: Comparison) -> No
     assert len(past) == SHOWN and past[0].comparison.library == str(2 * SHOWN - 1)
 
 
+def test_comparisons_of_a_session_are_deleted_one_by_one(kept: Comparison) -> None:
+    sessions, other = Sessions(), replace(kept, library="another")
+    for token, comparison in ((ME, kept), (ME, other), (YOU, kept)):
+        sessions.add(token, comparison)
+    assert [each.comparison for each in sessions.remove(ME, [other]).past] == [kept]
+    assert sessions.remove(ME, [kept]).past == () and len(sessions.of(YOU).past) == 1
+    assert views.history_caption(kept, "12:05").startswith("12:05 · A: ")
+
+
 def test_the_oldest_sessions_go_first(kept: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "MAX_KEPT", 4)
     sessions = Sessions()
@@ -251,11 +310,6 @@ def test_only_uploads_are_taken(pictures: Pictures, tmp_path: Path, monkeypatch:
     for path in (str(pictures.good), "/etc/passwd", f"{upload}/../../../../x", str(upload.parent), "", None):
         assert uploaded({"path": path}) is None
     assert uploaded(None) is None
-
-
-def test_a_public_app_keeps_no_pages(public: AppServices, kept: Comparison) -> None:
-    with pytest.raises(InputError, match="own computer"):
-        public.keep(kept)
 
 
 def test_a_removed_upload_is_not_restored(tmp_path: Path, pictures: Pictures) -> None:
@@ -317,7 +371,7 @@ def test_foreign_text_stays_text(shared: Comparison) -> None:
     example = replace(shared.example, instruction=HOSTILE)
     judgment = replace(shared.judgment, reasons=(HOSTILE,), notes=(HOSTILE,), judge=HOSTILE)
     evil = replace(shared, example=example, judgment=judgment, library=HOSTILE)
-    ours = "html head title style body h1 h2 p strong div figure figcaption table thead tbody tr th td ul li"
+    ours = "html head title style body main h1 h2 p strong div figure figcaption table thead tbody tr th td ul li"
     assert set(read_page(sharing.page(evil)).tags) <= set(ours.split())
     assert sharing.picture(evil).startswith(b"\x89PNG")
 
@@ -379,7 +433,7 @@ def test_the_viewer_marks_what_each_candidate_changed(services: AppServices, res
     marked = []
     for label in result.example.labels:
         place = address(result, f"{label}.webp")
-        assert f'data-marked="{place}"' in markup
+        assert f'data-marked="{escape(place)}"' in markup
         marked.append(np.asarray(Image.open(io.BytesIO(page.get(f"/{place}").content))))
     assert {each.shape for each in marked} == {(192, 256, 3)} and (marked[0] != marked[1]).any()
 
@@ -397,6 +451,8 @@ def test_a_file_is_drawn_once_and_the_oldest_go_first(
     assert page.get(f"/{address(result, REPORT)}").status_code == 200
     gone = page.get(f"/{address(result, PICTURE)}")
     assert gone.status_code == 410 and "source" in gone.text
+    services.results.remove([result])
+    assert services.results.open(result.name, RECORD) is None
     for other in others:
         services.results.add(other)
         assert services.results.open(other.name, RECORD) is not None

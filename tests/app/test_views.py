@@ -4,13 +4,15 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own, says
 from PIL import Image
 
-from app.failures import error_message, failure
+from app.benchmark import views as benchmark_views
+from app.failures import error_message, failure, in_browser
 from app.library import hub_views
 from app.library import views as library_views
 from app.score import model_views, views
@@ -19,21 +21,36 @@ from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Answer
 from app.viewer import chain_views
 from app.vote import views as vote_views
 from app.vote.feedback import Stored
+from app.vote.service import Ballot, Cast
+from rewardharness.certainty import CalibratedBy
 from rewardharness.critique import Critique
+from rewardharness.editors.result import ArenaAgreement, ArenaResult, EditCounts
 from rewardharness.errors import Description
 from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
 from rewardharness.judging.presentation import PresentationOrder
+from rewardharness.judging.ranking import RatedEditor
 from rewardharness.judging.router import route
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
-from rewardharness.library.gallery import ClaimedResult, ListedLibrary
+from rewardharness.library.hub import ClaimedResult, ListedLibrary
 from rewardharness.library.problems import Problem
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode, ModelError, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import Capabilities
-from rewardharness.schema import TIE, ChainStep, Failure, Judgment, RoutedEntry, Scores, Usage
+from rewardharness.schema import (
+    TIE,
+    ChainStep,
+    Example,
+    Failure,
+    ImageInput,
+    Interval,
+    Judgment,
+    RoutedEntry,
+    Scores,
+    Usage,
+)
 
 
 def png(color: str) -> bytes:
@@ -89,12 +106,38 @@ EVIL = replace(
 )
 
 
+EDITS = tuple(ImageInput(HOSTILE, data=b"x", editor=HOSTILE) for _ in range(3))
+EVIL_ARENA = ArenaResult(
+    editors=(RatedEditor(HOSTILE, 1000.0, Interval(900, 1100), 1.0, 2, 1),),
+    categories={HOSTILE: (RatedEditor(HOSTILE, 1000.0, Interval(900, 1100), 1.0, 2, 1),)},
+    edits={HOSTILE: EditCounts(1, 1, HOSTILE)},
+    n=2,
+    judged=1,
+    choice="active",
+    judge={"judge": HOSTILE},
+    data=HOSTILE,
+    failures={HOSTILE: 1},
+    agreements=(ArenaAgreement(HOSTILE, 1, 1, 0, 0, ()),),
+)
+HOSTILE_CAST = Cast(
+    Ballot(Example(HOSTILE, HOSTILE, EDITS[0], EDITS[1:]), 1, 2, frozenset()),
+    (("A",), ("B",)),
+    Stored(HOSTILE, HOSTILE),
+)
+
+
 CLAIMED = ClaimedResult(0.5, 10, 0.2, 0.8, HOSTILE, HOSTILE, True)
 FOREIGN = ListedLibrary("ann/odd", "v1.0.0", HOSTILE, 1, 2, None, True, CLAIMED, 0.3)
 
 
 def test_the_verdict_names_the_winner_how_sure_and_what_stands_next_to_it() -> None:
-    says(views.verdict(PLAIN), "People would most likely prefer B.", "Fairly sure: B leads A by 0.21 in reward")
+    untested = "Lead. How often verdicts with this judge and Library are right has not been tested."
+    says(views.verdict(PLAIN), "People would most likely prefer B.", f"{untested} Reward: A 0.50, B 0.71.")
+    scores = dict.fromkeys("ABCD", Scores(2.0, 3.0, 0.5))
+    says(views.verdict(replace(PLAIN, scores=scores, confidence=0.9)), "Clear lead. How often verdicts on four edits")
+    tested = replace(PLAIN, confidence=0.866, calibration=CalibratedBy("all kinds", 557, False, "id"))
+    says(views.verdict(tested), "Verdicts like this one were right 87% of the time (557 tested). Reward: A 0.50, B")
+    says(views.verdict(replace(tested, calibration=CalibratedBy("color", 9, True, "id", None, False))), "of another")
     level = replace(PLAIN, preference=TIE, ranking=(("A", "B"), ("C",)), margin=0.0)
     says(views.verdict(level), "A and B are level.")
     says(views.verdict(replace(PLAIN, preference=TIE, margin=0.004)), "Too close to call.", "only 0.004")
@@ -103,10 +146,70 @@ def test_the_verdict_names_the_winner_how_sure_and_what_stands_next_to_it() -> N
     says(noted, "same image", "reward-harness-library[ocr]", no=["upright"])
 
 
-def test_confidence_in_words_and_failures_by_name() -> None:
-    confidences = (0.75, 0.74, 0.3, 0.0, None)
-    words = ("Quite sure", "Fairly sure", "Not very sure", "Little more than a guess", "Confidence unknown")
-    assert tuple(map(views.sureness, confidences)) == words
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Check the network, then run the same command again.", "Check the network, then try again."),
+        ("Run the same command again later.", "Try again later."),
+        ("Judge with a model: --judge vllm:NAME@URL or openai:NAME@URL.", "Choose a model under Judge."),
+        ("Use --judge vllm:NAME@URL, or add a rubric.", "Choose a model under Judge, or add a rubric."),
+        ("Use it, or a model: --judge vllm:NAME@URL.", "Use it, or choose a model under Judge."),
+        ("The price is unknown (--price).", "The price is unknown."),
+    ],
+)
+def test_the_page_says_what_to_do_in_the_page(text: str, words: str) -> None:
+    assert in_browser(text) == words
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "A: has several frames; only the first is used",
+        "Candidate A: an animation, of which only the first frame is judged and shown.",
+        "B does not show the scene of the source; both of its scores are low for that.",
+        "The pixel-based judge reads English, and the instruction appears to be in another language.",
+        "Whether the requested pose edit was done cannot be measured; the judgment has low confidence.",
+    ],
+)
+def test_what_limits_a_verdict_stands_beside_it(note: str) -> None:
+    assert 'class="callout warning"' in views.verdict(replace(PLAIN, notes=(note,)))
+    assert 'class="callout warning"' in model_views.verdict(replace(JUDGED, notes=(note,)), RUN)
+
+
+def test_a_single_candidate_has_a_reward_and_its_faults_and_no_comparison() -> None:
+    fault = Critique(("The edit added noise. Noise of 23.2 gray levels.",), "")
+    alone = replace(
+        PLAIN, preference=None, ranking=(("A",),), margin=None, scores={"A": Scores(2, 3, 0.5)}, reasons=(),
+        critiques={"A": fault},
+    )  # fmt: skip
+    says(views.verdict(alone), "Reward 0.50 of 1.", "there is no comparison", no=["prefer", "right"])
+    says(views.reasons(alone), "Why", "The edit added noise.", "23.2 gray levels", no=["separates"])
+    says(model_views.verdict(alone, RUN), "Reward 0.50 of 1.", "there is no comparison", no=["finds no difference"])
+    unknown = replace(
+        alone,
+        scores={"A": Scores(None, 3, None)},
+        failure=Failure("not_gradable", "x"),
+        notes=("It cannot be measured.",),
+    )
+    says(views.verdict(unknown), "Reward: not measurable.", "It cannot be measured.", no=["0.00", "tie"])
+    groups = replace(
+        PLAIN, scores=dict.fromkeys("ABC", Scores(2, 3, 0.5)), critiques={"B": Critique((), ""), "C": fault}
+    )
+    says(views.reasons(groups), "A lacks the color", "BNo fault was measured.", "CThe edit added noise.")
+    rated = replace(RUN, how=ModelJudgeConfig(protocol="pointwise"), showings=tuple(
+        OrderProgress(PresentationOrder((label,)), (ChainStep("think", f"{label} is blurred."),)) for label in "AB"
+    ))  # fmt: skip
+    says(model_views.reasons(replace(JUDGED, reasons=()), rated), "A is blurred.", "B is blurred.")
+
+
+def test_what_is_understood_of_an_instruction_is_said() -> None:
+    assert views.understood(" ") == ""
+    says(views.understood("Make the car red."), "color of car → red, rest unchanged")
+    says(views.understood("Hello"), "Nothing specific was understood")
+    read_own(views.understood(f"Make {HOSTILE} red."))
+
+
+def test_failures_are_shown_by_name() -> None:
     for code, title in (
         ("image", "One of the images cannot be used"),
         ("nothing_to_measure", "This Library has no criteria for this instruction"),
@@ -120,7 +223,7 @@ def test_scores_reasons_entries_and_notes() -> None:
     scores, markup = read_own(views.score_table(PLAIN)).text, views.reasons(PLAIN)
     assert scores.index("3.5") < scores.index("2.0"), "best first"
     says(views.score_table(PLAIN), "not measured", "0.71", "Instruction following: whether the edit does")
-    assert markup.index("A lacks the color") < markup.index("<details>") < markup.index("It is red")
+    assert markup.index("<details><summary>A lacks the color") < markup.index("</summary>") < markup.index("It is red")
     says(markup, "It is blue.", "It is red.", "Something else.", no=["Color target of"])
     says(views.consulted(PLAIN), "color-changeSkillalways")
     says(views.consulted(replace(PLAIN, entries=())), "No entry")
@@ -187,7 +290,10 @@ EVIL_LIBRARY = Library((EVIL_ENTRY,))
         lambda: views.feedback_hint("", repo=HOSTILE, lasting=True),
         lambda: hub_views.gallery([], HOSTILE),
         lambda: vote_views.about(HOSTILE, HOSTILE, lasting=True),
-        lambda: vote_views.revealed("A", Stored(HOSTILE, HOSTILE), None, lasting=True),
+        lambda: vote_views.revealed(HOSTILE_CAST, None, lasting=True),
+        lambda: vote_views.question(HOSTILE_CAST.ballot),
+        lambda: vote_views.leaderboard([RatedEditor(HOSTILE, 1000.0, Interval(900, 1100), 1.0, 2, 1)]),
+        lambda: benchmark_views.arenas([(Path("/runs"), EVIL_ARENA)]),
         lambda: library_views.summary(EVIL_LIBRARY, HOSTILE),
         lambda: library_views.entry_head(EVIL_ENTRY),
         lambda: library_views.entry_document(EVIL_ENTRY),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -108,6 +109,7 @@ def test_a_visitor_votes_logs_in_judges_and_the_votes_become_a_library(
         address = shelf.get_by_role("link", name="Open ann/evolved").get_attribute("href")
         assert address == "?library=ann/evolved@v0.1.0"
         page.goto(f"{space.app.url}/{address}")
+        page.locator("#place-load").click()
         expect(page.get_by_text("Judging with ann/evolved@v0.1.0")).to_be_visible()
 
 
@@ -181,6 +183,7 @@ def test_visitors_publish_as_themselves_with_their_own_token(space: Space, brows
     theirs = repos["models", SMALL]
     head = theirs.branches["main"]
     with visit(browser, f"{space.app.url}/?library=ann/hidden") as page:
+        page.locator("#place-load").click()
         told, status = page.locator("#publish-told"), page.locator("#library-status")
 
         def ask(repo: str, words: str) -> None:
@@ -193,12 +196,14 @@ def test_visitors_publish_as_themselves_with_their_own_token(space: Space, brows
         expect(status).to_contain_text("Log in first to read a private repository")
         assert page.locator("#library-kind").get_by_text("A folder on this computer").count() == 0
         page.goto(f"{space.app.url}/?library={REPO}@v0.1.0")
+        page.locator("#place-load").click()
         open_tab(page, "Library")
         open_tab(page, "Hub", "#library-tabs")
         ask("bob/copy", "You are not logged in.")
-        page.locator("#login").click()
-        page.locator("#compare").wait_for()
-        open_tab(page, "Library")
+        with page.expect_navigation(url=re.compile(r"[?&]library=.*v0.1.0")):
+            page.locator("#login").click()
+        expect(page.get_by_text(f"Judging with {REPO}@v0.1.0")).to_be_visible()  # the place in the address is kept
+        expect(page.locator("#tabs button[aria-selected=true]").first).to_have_text("Library")
         open_tab(page, "Hub", "#library-tabs")
         expect(page.locator("#login")).to_contain_text("Log out (bob)")
         expect(status).to_contain_text("published by ann")

@@ -107,8 +107,12 @@ def fold_out(page: Page, name: str) -> None:
 
 
 def fill(page: Page, part: str, text: str) -> None:
-    """Type into a field."""
-    page.locator(f"#{part} input, #{part} textarea").first.fill(text)
+    """Type into a field. One that was just folded out may be set to its first value a frame later."""
+    field = page.locator(f"#{part} input, #{part} textarea").first
+    field.fill(text)
+    page.evaluate(_DRAWN)
+    if field.input_value() != text:
+        field.fill(text)
 
 
 def choose_endpoint(page: Page, server: ModelServer, key: str = "") -> None:

@@ -10,9 +10,10 @@ from bench_parts import settings
 from model_server import Call, ModelServer
 from PIL import Image
 
-from rewardharness.benchmark.config import BenchmarkConfig, split_judges
+from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.errors import InputError
 from rewardharness.jobs import open_job
+from rewardharness.judging.config import split_judges
 
 
 def test_lists_of_judges_are_split_but_not_lists_of_addresses() -> None:

@@ -128,6 +128,7 @@ def test_commits_are_compared_and_words_about_a_revision_are_told() -> None:
         ("EditScore-72B, mean of 4 samples", "editscore-bench", "all", "overall", "0.763"),
         ("Gemini 3 Pro", "mmrb2-editing", "edit", "", "74.9"),
         ("Qwen2.5-VL-7B", "editreward-compass", "all", "VC", "0.217"),
+        ("PVC-Judge", "vcreward-bench", "all", "", "81.82"),
         ("qwenVL", "genai-bench", "test_v1", "", "14.91"),
     ],
 )

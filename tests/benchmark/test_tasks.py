@@ -40,13 +40,6 @@ def test_every_task_that_comes_along_is_read_and_has_synthetic_data() -> None:
         assert task.data.revision or task.data.revision_note or not task.data.hub, "no word about the revision"
 
 
-def test_a_task_file_is_read_whole() -> None:
-    task = read_task(WHOLE, "my.yaml")
-    assert (task.name, task.data.hub, task.parts[0].labels) == ("my-task", "someone/some-data", ("A", "B"))
-    assert task.columns is not None and task.columns.candidates == ("one", "two")
-    assert task.digest != read_task(WHOLE.replace("Mine", "Yours"), "my.yaml").digest
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

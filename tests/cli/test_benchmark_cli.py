@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import Rh
+from drawn_pairs import two_skills
 from model_server import Call, ModelServer
 from PIL import Image
 
 from rewardharness.cli.command import complete
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import Library
 
 
 def png(color: tuple[int, int, int], box: tuple[int, int, int] | None = None) -> bytes:
@@ -202,7 +202,7 @@ def test_votes_and_ratings_are_counted_without_a_judge(rh: Rh, tmp_path: Path) -
     for rater in (1, 2):
         table = "uid\tAlpha\nx.jpg\t[1, 1]\ny.jpg\t[0, 0.5]\n"
         (tmp_path / f"Edits_rater{rater}.tsv").write_text(table, encoding="utf-8")
-    assert "0.500 [0.000, 1.000]" in rh("benchmark", "ratings", tmp_path).out
+    assert "0.500" in rh("benchmark", "ratings", tmp_path).out  # of two edits, too few for an interval
     assert rh("benchmark", "ratings", tmp_path, "--json").json["raters"] == 2
 
 
@@ -223,9 +223,8 @@ def test_real_pairs_are_judged_beside_the_baselines(rh: Rh, real_data: Path, tmp
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    names = {"color-and-material-changes", "preserving-the-rest"}
     folder = tmp_path / "small"
-    Library(tuple(each for each in open_library("builtin").entries if each.name in names)).save(folder)
+    two_skills().save(folder)
     return folder
 
 
@@ -269,25 +268,6 @@ def test_a_release_is_benchmarked_as_it_is_and_named_by_its_hash(rh: Rh, library
     ties, _ = released(rh, library, "--ties")
     for other in (["--release", ties], ["--library", library]):
         assert "release" in rh("benchmark", data, *other, "--run", run, "--quiet", status=1).err
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ("--library builtin", "--library builtin"),
-        ("--one-order", "--one-order"),
-        ("--protocol direct --samples 2", "--protocol direct, --samples 2"),
-        ("--judge random", "random"),
-    ],
-)
-def test_what_a_release_fixes_is_not_said_otherwise(
-    rh: Rh, library: Path, tmp_path: Path, more: str, says: str
-) -> None:
-    file, made = released(rh, library)
-    words = ["benchmark", draw(tmp_path / "data", "A"), "--release", file, "--run", tmp_path / "run", "--quiet"]
-    err = rh(*words, *more.split(), status=1).err
-    assert says in err and "Next:" in err and not (tmp_path / "run").exists()
-    assert made["id"][:12] in err or "The release" in err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Options that are read from a file, and the configuration that a run keeps."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,6 @@ from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.files import write_json
 from rewardharness.jobs import JOBS, read_config
-
-
-@pytest.fixture
-def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh) -> Path:
-    monkeypatch.chdir(tmp_path)
-    rh("data", "demo", "data", "--pairs", "2", "--groups", "0", "--quiet")
-    rh("score", "data", "--judge", "closer", "--run", "run", "--quiet", "--limit", "1")
-    return tmp_path / "run"
 
 
 def test_options_of_a_file_give_way_to_those_of_the_command_line(tmp_path: Path) -> None:
@@ -44,17 +35,6 @@ def test_a_file_that_cannot_be_used_is_a_wrong_command_line(text: str, problem: 
     (tmp_path / "run.yaml").write_text(text)
     shown = rh("evolve", "demo", "--config", str(tmp_path / "run.yaml"), status=2)
     assert problem in shown.err and not shown.out
-
-
-def test_a_run_keeps_its_configuration_and_begins_again_from_it(scored: Path, rh: Rh) -> None:
-    job, config = read_config(scored)
-    assert job == "score" and (config.judge, config.library, config.limit) == ("closer", "builtin", 1)  # type: ignore[union-attr]
-    again = rh("score", "--config", scored / "config.json", "--run", "again", "--quiet", "--json").json
-    assert again["judge"] == "closer (baseline)"
-    first, second = ((scored.parent / name / "results.jsonl").read_text() for name in ("run", "again"))
-    assert [json.loads(line)["scores"] for line in first.splitlines()] == [
-        json.loads(line)["scores"] for line in second.splitlines()
-    ]
 
 
 def test_a_removed_option_that_makes_no_difference_is_read_as_before(tmp_path: Path, rh: Rh) -> None:

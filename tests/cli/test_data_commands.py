@@ -142,6 +142,6 @@ def test_texts_are_refused_where_only_images_work(tmp_path: Path, rh: Rh, monkey
     monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
     file = str(Path(__file__).parents[2] / "examples" / "ranked_texts.json")
     for command in (["score", file], ["evolve", file], ["benchmark", "run", file]):
-        assert "measured (no VLM) cannot judge text responses" in rh(*command, status=1).err
+        assert "The Library is not for text responses" in rh(*command, status=1).err
     refused = rh("data", "pairs", file, "--output", tmp_path / "pairs", status=1)
     assert "no samples of image edits" in refused.err

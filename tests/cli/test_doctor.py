@@ -7,7 +7,7 @@ import pytest
 from commands import Rh
 from model_server import Fault, ModelServer, refused_url
 
-from rewardharness.models.local import find_local_servers as find
+from rewardharness.models.probe import find_local_servers as find
 
 KEY = "sk-" + "never-shown"
 
@@ -93,7 +93,7 @@ def test_for_people_the_next_steps_follow_the_table(rh: Rh) -> None:
 
 def test_local_servers_are_listed_with_the_judge_to_use(rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as server:
-        monkeypatch.setattr("rewardharness.models.local.find_local_servers", lambda: find({"vLLM": server.port}))
+        monkeypatch.setattr("rewardharness.models.probe.find_local_servers", lambda: find({"vLLM": server.port}))
         line = doctor(rh, "measured")[f"local server at {server.url}"]
         assert line["status"] == "ok" and "judge (does not say if it accepts images)" in line["detail"]
         assert line["next_step"] == f"Judge with it: --judge vllm:judge@{server.url}"

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Rh
 from drawn_pairs import TIMID, draw_pairs
 
-from rewardharness.cli.main import main
 from rewardharness.files import sha256, write_text
 from rewardharness.library.store import EMPTY, Library
 
@@ -32,23 +32,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Run:
     """Runs `rh lineage`."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
+    def __init__(self, rh: Rh) -> None:
+        self._rh = rh
 
     def __call__(self, *words: object, status: int = 0) -> str:
-        assert main(["lineage", *map(str, words)]) == status
-        captured = self._capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return captured.err if status and not captured.out else captured.out
+        shown = self._rh("lineage", *words, status=status)
+        return shown.err if status and not shown.out else shown.out
 
-    def json(self, *words: object, status: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self(*words, "--json", status=status))
-        return found
+    def json(self, *words: object, status: int = 0) -> Any:
+        return self._rh("lineage", *words, "--json", status=status).json
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    return Run(capsys)
+def run(rh: Rh) -> Run:
+    return Run(rh)
 
 
 PLAN = ("record-manifest", "grpo-1", "--base-model", "org/base", "--base-revision", "abc", "--release", "release.json")
@@ -204,19 +201,17 @@ def test_an_eval_is_read_from_the_report_of_an_evolution(place: Path, run: Run, 
     assert "evidence for: edit add skill" in run("show", "final")
 
 
-def test_an_eval_of_a_benchmark_has_its_examples(place: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_eval_of_a_benchmark_has_its_examples(place: Path, run: Run, rh: Rh) -> None:
     draw_pairs(place / "pairs", 8)
     Library((TIMID,)).save(place / "timid")
     words = ["benchmark", "pairs", "--library", "timid", "--baselines", "always-a", "--run", "bench", "--quiet"]
-    assert main(words) == 0
-    capsys.readouterr()
+    rh(*words)
     run("record-eval", "timid", "--report", "bench/report.json")
     run("record-eval", "always-a", "--report", "bench/report.json", "--row", "baseline")
     nobody = ("record-eval", "x", "--report", "bench/report.json", "--row", "nobody")
     assert "has no row 'nobody'" in run(*nobody, status=1)
     Library(()).save(place / "bare")
-    main(["benchmark", "pairs", "--library", "bare", "--run", "none", "--quiet"])
-    capsys.readouterr()
+    rh("benchmark", "pairs", "--library", "bare", "--run", "none", "--quiet", status=3)
     assert "nothing was judged" in run("record-eval", "x", "--report", "none/report.json", status=1)
     assert "differ in the judge" in run("compare", "always-a", "timid", status=1)
     found = run.json("compare", "always-a", "timid", "--different-judges")
@@ -237,9 +232,8 @@ def test_a_library_s_own_lineage_is_drawn(place: Path, run: Run) -> None:
     assert f"Library {other[:SHORT]}" in shown and "edited by: edit remove x" in shown
 
 
-def test_a_release_of_ours_is_verified(place: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["release", "create", "--library", "builtin", "-o", "ours.json"]) == 0
-    capsys.readouterr()
+def test_a_release_of_ours_is_verified(place: Path, run: Run, rh: Rh) -> None:
+    rh("release", "create", "--library", "builtin", "-o", "ours.json")
     plan = ("record-manifest", "one", "--base-model", "b", "--release", "ours.json")
     assert len(run.json(*plan, "--dry-run")["body"]["reward"]["release"]["library"]) == 64
     write_text(place / "ours.json", (place / "ours.json").read_text("utf-8").replace('"ties": false', '"ties": true'))

@@ -7,29 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from commands import Rh
+from drawn_pairs import draw_box, two_skills
 from model_server import Call, ModelServer
-from PIL import Image
 
 from app.score.model_views import about_release
 from rewardharness.files import content_id
 from rewardharness.judging.release_card import UNVERIFIED
 from rewardharness.judging.release_file import load_release
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY, Library
+from rewardharness.library.store import EMPTY
 
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
     """A folder of examples: two pairs, the first right, with labels."""
     folder = tmp_path / "data"
-    folder.mkdir()
-    pixels = np.random.default_rng(4).integers(60, 200, (96, 96, 3), dtype=np.uint8)
-    for name, level in (("source", 0), ("red", 90), ("pale", 25)):
-        pixels[30:70, 30:70] = (120 + level, 120 - level, 110 - level)
-        Image.fromarray(pixels).save(folder / f"{name}.png")
+    draw_box(folder)
     row = {"source": "source.png", "candidate_a": "red.png", "candidate_b": "source.png", "label_kind": "made"}
     rows = [{**row, "id": f"p{n}", "instruction": "make the box red", "preference": "A"} for n in range(2)]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
@@ -39,9 +34,8 @@ def pictures(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Library of two Skills, both of which can be measured."""
-    names = {"color-and-material-changes", "preserving-the-rest"}
     folder = tmp_path_factory.mktemp("libraries") / "small"
-    Library(tuple(each for each in open_library("builtin").entries if each.name in names)).save(folder)
+    two_skills().save(folder)
     return folder
 
 

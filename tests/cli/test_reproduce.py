@@ -15,12 +15,7 @@ from rewardharness.library.store import Library
 JUDGE = "vllm:judge@http://127.0.0.1:9/v1"
 
 
-def told(capsys, *words: str, status: int = 0) -> str:
-    assert main(["benchmark", "reproduce", *words]) == status
-    return capsys.readouterr().err
-
-
-def test_a_dry_run_names_every_command_of_the_paper_s_path(tmp_path, capsys):
+def test_a_dry_run_names_every_command_of_the_paper_s_path(tmp_path, rh):
     words = (
         "--judge",
         JUDGE,
@@ -33,7 +28,7 @@ def test_a_dry_run_names_every_command_of_the_paper_s_path(tmp_path, capsys):
         "--run",
         str(tmp_path / "r"),
     )
-    said = told(capsys, *words, "--dry-run")
+    said = rh("benchmark", "reproduce", *words, "--dry-run").err
     for part in (
         f"rh doctor --judge {JUDGE}",
         "rh data show AgPerry/EditReward-Data-100",
@@ -54,8 +49,8 @@ def test_a_dry_run_names_every_command_of_the_paper_s_path(tmp_path, capsys):
         (("--judge", JUDGE, "--tasks", ","), "No benchmark is named"),
     ],
 )
-def test_what_cannot_be_reproduced(words, problem, capsys):
-    assert problem in told(capsys, *words, status=1)
+def test_what_cannot_be_reproduced(words, problem, rh):
+    assert problem in rh("benchmark", "reproduce", *words, status=1).err
 
 
 def test_a_step_that_fails_is_named_and_nothing_after_it_is_done(tmp_path, capfd):

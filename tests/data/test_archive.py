@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from rewardharness.data import archive as archive_module
-from rewardharness.data.archive import unpack
-from rewardharness.data.opening import open_data
+from rewardharness.data import opening
+from rewardharness.data.opening import open_data, unpack
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError
 from rewardharness.settings import Settings
@@ -42,7 +41,7 @@ def test_nothing_leaves_the_folder(tmp_path: Path, name: str) -> None:
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="too large"):
         unpack(pack(tmp_path / "bomb.zip", {"zeros": bytes(10 << 20)}), tmp_path / "unpacked")
-    monkeypatch.setattr(archive_module, "MAX_FILES", 2)
+    monkeypatch.setattr(opening, "MAX_FILES", 2)
     with pytest.raises(DataError, match="too large"):
         unpack(pack(tmp_path / "many.zip", {str(number): b"x" for number in range(3)}), tmp_path / "unpacked")
 
@@ -76,7 +75,7 @@ def test_names_are_checked_first(
     with zipfile.ZipFile(path, "w") as packed:
         for name in names:
             packed.writestr(zipfile.ZipInfo(name), b"x")
-    monkeypatch.setattr(archive_module.shutil, "copyfileobj", None)
+    monkeypatch.setattr(opening.shutil, "copyfileobj", None)
     with pytest.raises(DataError, match=problem):
         unpack(path, tmp_path / "unpacked")
     assert not list((tmp_path / "unpacked").iterdir())
@@ -94,7 +93,7 @@ def test_nothing_remains_of_a_bad_archive(error: Any, tmp_path: Path, monkeypatc
         raise error
 
     if error is not None:
-        monkeypatch.setattr(archive_module.shutil, "copyfileobj", fail)
+        monkeypatch.setattr(opening.shutil, "copyfileobj", fail)
     with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else DataError) as caught:
         unpack(path, tmp_path / "unpacked")
     assert not list((tmp_path / "unpacked").iterdir()) and "/private/place" not in str(caught.value)

@@ -25,8 +25,12 @@ NAMED = {
     "+source_image instruction +left_image +right_image vote_type dev_id category": FieldMap(
         "source_image", "instruction", ("left_image", "right_image"), ("vote_type",), id="dev_id", category="category"
     ),
-    "+source_image instruct_prompt +left_output_image +right_output_image vote_type left_model": FieldMap(
-        "source_image", "instruct_prompt", ("left_output_image", "right_output_image"), ("vote_type",)
+    "+source_image instruct_prompt +left_output_image +right_output_image vote_type left_model right_model": FieldMap(
+        "source_image",
+        "instruct_prompt",
+        ("left_output_image", "right_output_image"),
+        ("vote_type",),
+        editors=("left_model", "right_model"),
     ),
     "id instruction +source_image +candidate_1 +candidate_2 ranking comparison_type score_1 score_2": FieldMap(
         "source_image", "instruction", ("candidate_1", "candidate_2"), ("ranking",), id="id"

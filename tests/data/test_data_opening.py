@@ -16,11 +16,11 @@ from made_tables import DATA_100, as_parquet, data_100
 from PIL import Image
 
 from rewardharness.data import opening
-from rewardharness.data.feedback import append_feedback
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.opening import open_data, open_described, parse_spec
 from rewardharness.data.rows import RowSource
 from rewardharness.data.values import read_data
+from rewardharness.data.votes import append_feedback
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import write_text
 from rewardharness.hub.errors import HubError

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rewardharness import files
-from rewardharness.data.feedback import append_feedback
 from rewardharness.data.folder import read_folder
+from rewardharness.data.votes import append_feedback, withdraw_feedback
 from rewardharness.errors import DataError, InputError
 from rewardharness.schema import Example, ImageInput
 
@@ -117,3 +117,33 @@ def test_references_are_stored_and_tell_rows_apart(tmp_path: Path) -> None:
     append_feedback(tmp_path, group, "C")
     stored = read_folder(tmp_path).examples[-1]
     assert (len(stored.references), stored.preference) == (2, "C")
+
+
+def test_a_withdrawn_vote_leaves_the_one_before_it(tmp_path: Path):
+    def read() -> dict[str, str | None]:
+        return {each.instruction: each.preference for each in read_folder(tmp_path).examples}
+
+    append_feedback(tmp_path, judged("s", "a", "b", "c"), "C", vote="group")
+    append_feedback(tmp_path, judged("s", "a", "b", instruction="keep"), "A", vote="1")
+    append_feedback(tmp_path, judged("s", "a", "b", instruction="keep"), "B", vote="2")
+    append_feedback(tmp_path, judged("s", "a", "b", instruction="once"), "tie", vote="3")
+    before = (tmp_path / "pairs.jsonl").read_bytes()
+    for vote in ("group", "2", "3", "3", "none"):
+        withdraw_feedback(tmp_path, vote)
+    assert read() == {"keep": "A"} and (tmp_path / "pairs.jsonl").read_bytes().startswith(before)
+    append_feedback(tmp_path, judged("s", "a", "b", instruction="once"), "B", vote="4")
+    assert read() == {"keep": "A", "once": "B"}
+    withdraw_feedback(tmp_path, "1")  # a later vote on the same images stays
+    assert read() == {"once": "B"}
+
+
+def test_editors_are_stored_with_their_candidates(tmp_path: Path):
+    example = judged("s", "a", "b")
+    edits = tuple(replace(image, editor=f"editor {image.name[0]}") for image in example.candidate_images)
+    append_feedback(tmp_path / "lines", replace(example, candidates=edits), "B")
+    table = "instruction,source,candidate_a,candidate_b,preference,editor_a,editor_b\nAdd,s.png,a.png,b.png,A,x,\n"
+    files.write_text(tmp_path / "table" / "pairs.csv", table)
+    for name, named in (("lines", ["editor a", "editor b"]), ("table", ["x", ""])):
+        dataset = read_folder(tmp_path / name)
+        assert [image.editor for image in dataset.examples[0].candidate_images] == named
+        assert not any("unused" in problem for problem in dataset.problems)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_tables import as_parquet, data_100, picture
+from made_tables import picture
 
-from rewardharness.data.columns import KNOWN, complete
+from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, parse_fields, read_examples, read_fields
 from rewardharness.data.row_store import Rows
 from rewardharness.data.rows import RowSource, open_rows
@@ -49,21 +49,6 @@ def read(rows: Rows, fields: FieldMap = PAIR) -> Dataset:
 # What is read --------------------------------------------------------------------------------------------------------
 
 
-def test_a_known_dataset_is_read_by_its_own_fields(tmp_path: Path, settings: Settings) -> None:
-    (tmp_path / "t.parquet").write_bytes(as_parquet(data_100()))
-    rows = open_rows(RowSource(path=tmp_path / "t.parquet"), settings)
-    dataset = read(rows, KNOWN["AgPerry/EditReward-Data-100"])
-    assert not dataset.problems and len({each.source_id for each in dataset.examples}) == 12
-    assert [example.preference for example in dataset.examples[:3]] == ["A", "B", "tie"]
-    first, row = dataset.examples[0], data_100()[0]
-    assert (first.id, first.label_kind, first.category) == ("000", "human", "color_alter")
-    assert first.instruction == "make the house number 0 red"
-    assert [image.path.read_bytes() for image in first.candidates if image.path] == [
-        row["left_image"],
-        row["right_image"],
-    ]
-
-
 def test_all_fields_are_taken_over(folder: Path, settings: Settings) -> None:
     more = {"n": 7, "kind": "expert", "sort": ["add", "color"], "src": 3}
     fields = FieldMap(id="n", label_kind="kind", category="sort", source_id="src").over(PAIR)
@@ -96,6 +81,9 @@ def test_groups_come_from_columns_or_from_a_list(folder: Path, settings: Setting
     rows = table(folder, settings, pair(1, third="5.png", vote="C>A=B"), pair(2, third=None))
     three, two = read(rows, FieldMap(candidates=("left", "right", "third")).over(PAIR)).examples
     assert (len(three.candidates), three.preference, len(two.candidates)) == (3, "C", 2)
+    for cells, columns in (({"x": "one", "y": None}, ("x", "y")), ({"x": ["one"]}, ("x",))):
+        [named] = read(table(folder, settings, pair(1, **cells)), FieldMap(editors=columns).over(PAIR)).examples
+        assert [image.editor for image in named.candidate_images] == ["one", ""]
 
 
 def test_scores_and_ranks_make_labels(folder: Path, settings: Settings) -> None:
@@ -255,29 +243,6 @@ def test_our_own_files_on_the_hub_are_read_together(folder: Path, settings: Sett
     dataset = read(rows, complete(rows, FieldMap()).fields)
     found = {each.id: (each.preference, len(each.candidates), each.label_kind) for each in dataset.examples}
     assert found == {"p1": ("tie", 2, "k"), "g1": ("C", 3, "")}
-
-
-@pytest.mark.parametrize(
-    ("fields", "cells"),
-    [
-        ({"references": ("two", "three")}, {"two": "8.png", "three": "9.png"}),
-        ({"references": ("two", "three")}, {"two": "8.png"}),
-        ({"references": ("two",)}, {"two": ["8.png", "9.png"]}),
-        ({}, {"source": ["0.png", "8.png", "9.png"]}),
-        ({"references": ("two",)}, {"source": ["0.png", "8.png"], "two": ["9.png"]}),
-        ({"references": ("two",)}, {"two": []}),
-    ],
-)
-def test_references_are_columns_or_lists(folder: Path, settings: Settings, fields: Any, cells: dict[str, Any]) -> None:
-    filler = pair(5, two=["8.png"] if isinstance(cells.get("two"), list) else "8.png", three="9.png")
-    filler |= {"source": ["3.png"]} if isinstance(cells.get("source"), list) else {}
-    example = read(table(folder, settings, pair(1, **cells), filler), replace(PAIR, **fields)).examples[0]
-    given = [*cells.get("source", ["0.png"])]
-    for name in ("two", "three"):
-        cell = cells.get(name, [])
-        given += cell if isinstance(cell, list) else [cell]
-    assert [image.name for image in example.sources] == given
-    assert [image.name for image in example.candidates] == ["1.png", "3.png"]
 
 
 def test_references_are_checked(folder: Path, settings: Settings) -> None:

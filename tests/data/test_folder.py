@@ -27,19 +27,6 @@ def error(folder: Path) -> DataError:
     return caught.value
 
 
-def test_pairs_and_groups_are_read_together(tmp_path: Path):
-    put(tmp_path, "pairs.jsonl", PAIR | {"preference": "tie", "label_kind": "human", "category": "add"})
-    group = {"id": "g1", "source": "s.png", "candidates": ["a.png", "b.png", "c.png"], "instruction": "Go", "best": 2}
-    put(tmp_path, "groups.jsonl", group)
-    data = read_folder(tmp_path)
-    pair, three = data.examples
-    assert data.name == tmp_path.name
-    assert (pair.preference, pair.label_kind, pair.category, pair.instruction) == ("tie", "human", "add", "Add a cat")
-    assert (three.preference, three.labels) == ("C", ("A", "B", "C"))
-    assert three.candidates[2].path == tmp_path / "c.png"
-    assert pair.source_id == three.source_id == "s.png"
-
-
 def test_images_are_not_opened_and_a_missing_one_keeps_its_row(tmp_path: Path):
     (tmp_path / "s.png").write_bytes(b"not an image")
     put(tmp_path, "pairs.jsonl", PAIR)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.data.labels import UnknownLabelError, best_by_score, label_key, read_label, read_values
+from rewardharness.data.cells import UnknownLabelError, best_by_score, label_key, read_label, read_values
 from rewardharness.errors import InputError
 from rewardharness.schema import LABELS, TIE
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from made_tables import picture
 
-from rewardharness.data.feedback import append_feedback
 from rewardharness.data.opening import open_data, open_described
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
+from rewardharness.data.votes import append_feedback
 from rewardharness.errors import DataError, InputError
 from rewardharness.schema import Example, FramesInput, ImageInput, TextInput
 from rewardharness.settings import Settings

@@ -344,17 +344,6 @@ def test_a_long_list_of_files_comes_in_pages(hub: Hub) -> None:
 # This disk -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_parquet_file_on_this_disk(tmp_path: Path, settings: Settings) -> None:
-    path = tmp_path / "t.parquet"
-    path.write_bytes(as_parquet(data_100()))
-    rows = open_rows(RowSource(path=path), settings)
-    assert contents(rows) == data_100() and rows.name == "t.parquet"
-    assert open_rows(RowSource(path=path), settings).revision == rows.revision
-    path.write_bytes(as_parquet(data_100(2)))
-    changed = open_rows(RowSource(path=path), settings)
-    assert changed.revision != rows.revision and changed.count == 2
-
-
 def test_images_beside_a_table_stay_where_they_are(tmp_path: Path, settings: Settings) -> None:
     folder = tmp_path / "set"
     (folder / "pictures").mkdir(parents=True)

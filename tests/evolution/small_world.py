@@ -18,7 +18,7 @@ from PIL import Image
 from rewardharness.data.source import Dataset
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Event, read_events
-from rewardharness.evolution.loop import Callbacks, evolve
+from rewardharness.evolution.loop import evolve
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Finding, Proposal, View
 from rewardharness.evolution.report import EvolutionReport
@@ -32,6 +32,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
 from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.runs.job import Session
 from rewardharness.runs.spending import UNLIMITED, SpendingLimits
 from rewardharness.schema import Example, ImageInput, Usage
 
@@ -165,9 +166,9 @@ class Fuse:
             raise Killed
 
 
-def evolved(home: Path, callbacks: Callbacks | None = None, **options: Any) -> EvolutionReport:
+def evolved(home: Path, session: Session | None = None, **options: Any) -> EvolutionReport:
     """Run or resume the evolution of a plan in the folder `run`."""
-    return evolve(make_plan(home, **options)[0], home / "run", callbacks or Callbacks())
+    return evolve(make_plan(home, **options)[0], home / "run", session)
 
 
 Kind = TypeVar("Kind", bound=Event)

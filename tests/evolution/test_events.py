@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rewardharness.cli.progress import event_line
-from rewardharness.codec import from_json
+from rewardharness.codec import from_json, to_json
 from rewardharness.evolution import events
 from rewardharness.evolution.events import Concluding, Decided, Finished, Judged, Resumed, Skipped, Started, read_events
 from rewardharness.evolution.held_out import Score
@@ -93,7 +93,7 @@ def test_an_unknown_price_is_not_zero() -> None:
     assert SpendingLimits(judge_price=Price(1, 4)).money(Spent(judge=USED, orchestrator=USED)) is None
     spent = Spent(judge=USED)
     assert SpendingLimits(judge_price=Price(1, 4)).money(spent) == pytest.approx(4.0)
-    assert from_json(Spent, spent.to_json()) == spent
+    assert from_json(Spent, to_json(spent)) == spent
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE, Fuse, Killed, answer_
 
 from rewardharness.data.folder import read_folder
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
-from rewardharness.evolution.loop import Callbacks, evolve
+from rewardharness.evolution.loop import evolve
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.files import write_text
@@ -29,6 +29,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
+from rewardharness.runs.job import Session
 
 QUICK = EndpointSettings(backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01)
 SECRETS = ("secretgenerator", "secretlabel", "secretcategory", "secretsource", "secretid")
@@ -121,7 +122,7 @@ def world(
 
 def test_the_judge_is_told_nothing_but_instructions_pixels_and_the_library(data: Path, tmp_path: Path) -> None:
     with world(tmp_path, data) as made:
-        report = evolve(made.plan, tmp_path / "run", Callbacks())
+        report = evolve(made.plan, tmp_path / "run")
         calls = made.judge.calls
     assert (report.audit.start.accuracy, report.audit.final.accuracy) == (0.25, 0.75)
     assert report.audit.ensemble.samples == 2
@@ -145,7 +146,7 @@ def test_the_orchestrator_never_sees_held_out_examples_nor_who_made_what(
 ) -> None:
     with world(tmp_path, data, images=images) as made:
         training, held_out = made.plan.parts
-        evolve(made.plan, tmp_path / "run", Callbacks())
+        evolve(made.plan, tmp_path / "run")
         calls = made.orchestrator.calls
     assert len(held_out) == 8 and len(calls) > 4
     known, unseen = (
@@ -174,14 +175,14 @@ def misbehaving_by_words(call: Call) -> str | Fault:
 
 def test_a_killed_step_neither_loses_nor_repeats_what_the_orchestrator_said(data: Path, tmp_path: Path) -> None:
     with world(tmp_path / "whole", data, misbehaving_by_words, images=True) as made:
-        whole = evolve(made.plan, tmp_path / "whole" / "run", Callbacks())
+        whole = evolve(made.plan, tmp_path / "whole" / "run")
         asked = [call.body for call in made.orchestrator.calls]
     bodies: list[bytes] = []
     report, sittings = None, 0
     while report is None:
         with world(tmp_path, data, misbehaving_by_words, images=True) as made:
             try:
-                report = evolve(made.plan, tmp_path / "run", Callbacks(on_event=Fuse(7)))
+                report = evolve(made.plan, tmp_path / "run", Session(on_event=Fuse(7)))
             except Killed:
                 sittings += 1
             bodies += [call.body for call in made.orchestrator.calls]

@@ -10,7 +10,7 @@ from small_world import ListOrchestrator, evolved, make_dataset, make_plan
 from rewardharness.codec import to_json
 from rewardharness.data.source import VoterAgreement
 from rewardharness.evolution.held_out import HeldOutComparison, HeldOutReport, Score, samples_for
-from rewardharness.evolution.loop import Callbacks, evolve
+from rewardharness.evolution.loop import evolve
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.report import EvolutionReport, Puzzle, read_report
 from rewardharness.evolution.report_page import headline, report_page
@@ -24,7 +24,7 @@ HOSTILE = "<script>alert(1)</script><img src=http://evil.example/x onerror=alert
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> EvolutionReport:
     home = tmp_path_factory.mktemp("report")
-    report = evolve(make_plan(home)[0], home / "run", Callbacks())
+    report = evolve(make_plan(home)[0], home / "run")
     assert read_report(home / "run") == report, "nothing is lost in the file"
     return report
 
@@ -101,7 +101,8 @@ def test_what_is_foreseen_is_about_what_comes(tmp_path: Path, report: EvolutionR
     plan, _ = make_plan(tmp_path)
     cost = plan.estimate
     assert cost.begin == 36 and cost.audit == 36 and cost.ensemble == 0 and cost.requests == 1
-    assert cost.begin <= report.spent.judgments <= cost.begin + cost.most
+    assert cost.begin <= report.spent.judgments <= 2 * (cost.begin + cost.search)
+    assert "Expected: about 2 min and" in cost.words(130.0)
     paper, _ = make_plan(tmp_path, schedule=PaperSchedule(iterations=2), library=EMPTY)
     gate, read_both_ways = 14, 44
     assert paper.estimate.begin + paper.estimate.search == gate + read_both_ways + 2 * (read_both_ways + 2 * gate)

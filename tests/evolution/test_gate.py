@@ -22,8 +22,7 @@ from rewardharness.evolution.gate import (
     sign_test,
 )
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.evolution.state import begin
-from rewardharness.evolution.trial import GateSettings, Trial, credit_of, try_edit
+from rewardharness.evolution.state import GateSettings, Trial, begin, credit_of, try_edit
 from rewardharness.library.store import EMPTY
 from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Example, Failure, ImageInput, Judgment

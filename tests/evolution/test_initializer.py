@@ -10,11 +10,11 @@ from small_world import make_dataset, text_of
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
-from rewardharness.evolution.initializer import MOST_SKILLS, write_library
-from rewardharness.evolution.replies import Replies
+from rewardharness.evolution.llm_orchestrator import MOST_SKILLS, write_library
+from rewardharness.evolution.proposal import Replies
 from rewardharness.jobs import open_job
 from rewardharness.library.evolved import data_digests
-from rewardharness.library.opening import THIN, check_library, open_library
+from rewardharness.library.opening import THIN, UNCOUNTED, check_library, open_library
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
 from rewardharness.models.scripted import Script, ScriptedModel
@@ -117,5 +117,17 @@ def test_the_demo_data_start_from_half_of_the_criteria_unless_a_library_is_named
         ]
         for spec in (THIN, "builtin")
     )
-    assert len(thin) == -(-len(full) // 2)
+    assert len(thin) - len(UNCOUNTED) == -(-(len(full) - len(UNCOUNTED)) // 2) and set(thin) >= UNCOUNTED
     assert [problem for problem in check_library(THIN) if problem.severity == "error"] == []
+
+
+def test_a_published_reward_model_reads_no_library_that_could_be_evolved(tmp_path: Path) -> None:
+    make_demo(tmp_path / "pairs", pairs=8)
+    (tmp_path / "mine.yaml").write_text(
+        "profile: 1\nname: mine\nversion: '1'\nabout: Mine.\nvalues: {grade: {}}\nscore: grade\n"
+        "calls: {rate: {user: [{image: candidate}, {text: Grade it.}], reply: {json: {grade: [grade]}}}}\n",
+        encoding="utf-8",
+    )
+    config = EvolveConfig(str(tmp_path / "pairs"), judge=f"{tmp_path / 'mine.yaml'}:m@http://127.0.0.1:1/v1")
+    with pytest.raises(InputError, match="reads no Library"):
+        open_job(config, Settings.from_env({"RH_HOME": str(tmp_path / "home")}))

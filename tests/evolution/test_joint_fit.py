@@ -16,7 +16,7 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.check import check
+from rewardharness.evolution.diagnosis import check
 from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.joint import fit as fits
 from rewardharness.evolution.joint.fit import Comparisons, fit, fold_numbers, novelty_p_value

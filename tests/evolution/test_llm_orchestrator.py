@@ -13,8 +13,15 @@ from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.evolution.briefing import cases_text, choose_cases, quoted, tried_text
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
-from rewardharness.evolution.proposal import Proposal, RejectedProposal, View
-from rewardharness.evolution.replies import REPLIES, UNSAVED_REPLIES, Replies, request_key
+from rewardharness.evolution.proposal import (
+    REPLIES,
+    UNSAVED_REPLIES,
+    Proposal,
+    RejectedProposal,
+    Replies,
+    View,
+    request_key,
+)
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.openai_compatible import OpenAICompatibleModel

@@ -12,7 +12,7 @@ from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Paused, Proposed, read_events
 from rewardharness.evolution.held_out import Score
-from rewardharness.evolution.loop import Callbacks, evolve, finished_report
+from rewardharness.evolution.loop import evolve, finished_report
 from rewardharness.evolution.progress import RunProgress, read_progress
 from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.report import EvolutionReport, read_report
@@ -23,6 +23,7 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.scripted import Script
+from rewardharness.runs.job import Session
 from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
@@ -45,7 +46,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """An undisturbed run: its result, the number of requests, its folder."""
     home = tmp_path_factory.mktemp("whole")
     plan, model = make_plan(home)
-    report = evolve(plan, home / "run", Callbacks())
+    report = evolve(plan, home / "run")
     return result(home / "run", report), len(model.requests), home / "run"
 
 
@@ -90,7 +91,7 @@ def sittings(home: Path, at: int, where: str) -> Iterator[int]:
 
         plan, model = make_plan(home, answers=answer)
         try:
-            evolve(plan, home / "run", Callbacks(on_event=fuse) if where == "event" else Callbacks())
+            evolve(plan, home / "run", Session(on_event=fuse) if where == "event" else None)
         except (Killed, BaseExceptionGroup):
             yield len(model.requests)
             continue
@@ -104,7 +105,7 @@ def test_killing_a_run_again_and_again_changes_nothing(whole: Whole, tmp_path: P
     requests = list(sittings(tmp_path, at, where))
     assert len(requests) > 2
     plan, model = make_plan(tmp_path)
-    report = evolve(plan, tmp_path / "run", Callbacks())
+    report = evolve(plan, tmp_path / "run")
     assert model.requests == [], "a finished run only shows its report"
     assert result(tmp_path / "run", report) == whole[0]
     # What was under way when it was killed may be lost: at most as many as are asked at once, per sitting.
@@ -112,12 +113,12 @@ def test_killing_a_run_again_and_again_changes_nothing(whole: Whole, tmp_path: P
 
 
 def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(whole: Whole, tmp_path: Path) -> None:
-    watch, counted = Callbacks(), iter(range(5))
+    counted = iter(range(5))
 
     def count(progress: RunProgress) -> None:
         watch.stop.asked = next(counted, None) is None
 
-    watch.on_progress = count
+    watch = Session(on_progress=count)
     plan, model = make_plan(tmp_path)
     with pytest.raises(Stopped):
         evolve(plan, tmp_path / "run", watch)
@@ -125,7 +126,7 @@ def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(whole: Whole, tm
     assert status.condition == "stopped" and "same command" in status.next_step
     assert isinstance(read_events(tmp_path / "run")[-1], Paused)
     plan, again = make_plan(tmp_path)
-    report = evolve(plan, tmp_path / "run", Callbacks())
+    report = evolve(plan, tmp_path / "run")
     assert len(model.requests) + len(again.requests) == whole[1] == report.spent.judge.calls
 
 
@@ -143,9 +144,9 @@ def test_another_configuration_is_an_explicit_choice(tmp_path: Path, change: dic
     evolved(tmp_path)
     plan, _ = make_plan(tmp_path, **change)
     with pytest.raises(RunError, match=word) as caught:
-        evolve(plan, folder, Callbacks())
+        evolve(plan, folder)
     assert "--restart" in caught.value.next_step
-    evolve(plan, folder, Callbacks(), restart=True)
+    evolve(plan, folder, Session(restart=True))
     assert (folder / "events.jsonl.old").exists() and (folder / "versions.old").is_dir()
 
 
@@ -159,14 +160,14 @@ def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_la
     folder = tmp_path / "run"
     small, larger = (make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=most)))[0] for most in (50, 52))
     assert finished_report(small, folder) is None
-    first = evolve(small, folder, Callbacks())
+    first = evolve(small, folder)
     assert "budget" in first.ending and first.spent.judgments <= 50
-    assert finished_report(small, folder) == first == evolve(small, folder, Callbacks())
+    assert finished_report(small, folder) == first == evolve(small, folder)
     assert finished_report(larger, folder) is None
     with pytest.raises(Killed):
-        evolve(larger, folder, Callbacks(on_event=killed_at_its_end))
+        evolve(larger, folder, Session(on_event=killed_at_its_end))
     assert finished_report(larger, folder) is None
-    second = evolve(larger, folder, Callbacks())
+    second = evolve(larger, folder)
     assert "52 judgments" in second.ending and second != first
     assert finished_report(larger, folder) == second
     with pytest.raises(RunError, match="differs in: seed"):
@@ -185,7 +186,7 @@ def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(whole: Whole, tmp
 
     plan, _ = make_plan(tmp_path, answers=dying)
     with pytest.raises(RunPaused):
-        evolve(plan, tmp_path / "run", Callbacks())
+        evolve(plan, tmp_path / "run")
     status = read_status(tmp_path / "run")
     assert status.condition == "paused" and "unreachable" in status.reason
     decided = events_of(tmp_path, Decided)
@@ -201,7 +202,7 @@ def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytes
     full = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     with pytest.raises(RunPaused, match="MiB are free"):
-        evolve(plan, tmp_path / "run", Callbacks())
+        evolve(plan, tmp_path / "run")
     assert model.requests == []
     monkeypatch.undo()
     assert evolved(tmp_path).audit.final.accuracy == 1.0
@@ -222,7 +223,7 @@ def test_what_cannot_be_saved_ends_the_run_with_one_error(
 
     monkeypatch.setattr(RunFolder, "append", full)
     with pytest.raises(OSError, match="No space left"):
-        evolve(plan, tmp_path / "run", Callbacks())
+        evolve(plan, tmp_path / "run")
     assert len(model.requests) <= 26 + 4, "nothing is asked that cannot be kept"
     assert read_status(tmp_path / "run").condition == "paused"
     monkeypatch.undo()
@@ -234,7 +235,7 @@ def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None
     exact = plan.judge
     assert isinstance(exact, SubAgent)
     judge = SubAgent(exact.model, exact.settings, exact.cache)
-    report = evolve(replace(plan, judge=judge, samples=None), tmp_path / "run", Callbacks())
+    report = evolve(replace(plan, judge=judge, samples=None), tmp_path / "run")
     ensemble = report.audit.ensemble
     assert ensemble.samples == round(report.spent.judgments / 12) > 2
     assert ensemble.accuracy == 0.5, "asking a judge that errs by nature again does not help"
@@ -245,7 +246,7 @@ def test_the_papers_schedule_runs_and_resumes(tmp_path: Path) -> None:
     schedule = PaperSchedule(iterations=2, per_round=2)
     whole = evolved(tmp_path / "a", schedule=schedule)
     with pytest.raises((Killed, BaseExceptionGroup)):
-        evolved(tmp_path / "b", Callbacks(on_progress=Fuse(45)), schedule=schedule)
+        evolved(tmp_path / "b", Session(on_progress=Fuse(45)), schedule=schedule)
     report = evolved(tmp_path / "b", schedule=schedule)
     assert result(tmp_path / "b" / "run", report) == result(tmp_path / "a" / "run", whole)
 
@@ -259,12 +260,15 @@ def test_a_library_that_does_worse_on_held_out_examples_is_not_the_result(tmp_pa
     worse = replace(plan, dataset=replace(plan.dataset, examples=examples))
     worse = replace(worse, corrections={each.id: right[each.id] for each in worse.parts[0]})
     run = tmp_path / "run"
-    report = evolve(worse, run, Callbacks())
+    report = evolve(worse, run)
     assert report.library.final_id == plan.library.id != report.library.tried_id
     assert Library.load(run / "library") == plan.library
     assert Library.load(run / "library-tried").id == report.library.tried_id
     said = headline(report)
-    assert said.startswith("Lower on held-out examples (50% → 0%, n 12, p 0.031)") and "library-tried" in said
+    assert (
+        said.startswith("Lower on held-out examples (50% → 0%, 95% CI 0% to 24%, n 12, McNemar p 0.031)")
+        and "library-tried" in said
+    )
     finished = read_events(run)[-1]
     assert isinstance(finished, Finished) and finished.headline == said
     status = read_status(run)
@@ -274,7 +278,7 @@ def test_a_library_that_does_worse_on_held_out_examples_is_not_the_result(tmp_pa
 
 @pytest.mark.parametrize(
     ("start", "final", "judged", "said"),
-    [(21, 22, 25, "(84% → 88%, n 25, p 1)."), (2, 3, 5, "(40% → 60%, n 5 of 25 judged, p 1).")],
+    [(21, 22, 25, "(84% → 88%, n 25, McNemar p 1)."), (2, 3, 5, "(40% → 60%, n 5 of 25 judged, McNemar p 1).")],
 )
 def test_the_headline_calls_small_differences_undetectable(
     whole: Whole, start: int, final: int, judged: int, said: str
@@ -290,7 +294,7 @@ def test_a_run_without_a_proposal_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 8"):
         evolved(tmp_path / "few", dataset=make_dataset(1))
     report = evolved(tmp_path, orchestrator=ListOrchestrator(proposals=()))
-    said = "No edit was proposed: the Orchestrator proposed nothing more that could be tested. The Library is unchanged"
+    said = "No edit was proposed, and the Library is unchanged"
     assert report.proposed == 0 and headline(report).startswith(f"{said} (")
     assert headline(replace(report, proposed=3)).startswith("No edit was accepted: the Library is unchanged (")
 
@@ -304,7 +308,7 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
     drawn = [replace(each, id=f"r-{each.id}") for each in drawn]
     seen: list[RunProgress] = []
     known = RegressionSet(lambda told: drawn, len(drawn))
-    report = evolve(replace(plan, regression=known), tmp_path / "run", Callbacks(on_progress=seen.append))
+    report = evolve(replace(plan, regression=known), tmp_path / "run", Session(on_progress=seen.append))
     found = report.regression
     assert (found.n, found.start.accuracy, found.final.accuracy, found.lost) == (16, 0.5, 0.0, True)
     assert [row.name for row in found.kinds] == ["no edit"]
@@ -314,7 +318,7 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Regression set" in page and "no edit" in page
     wide = replace(plan, regression=replace(known, margin=0.5))
-    assert evolve(wide, tmp_path / "wide", Callbacks()).library.final_id != plan.library.id
+    assert evolve(wide, tmp_path / "wide").library.final_id != plan.library.id
     assert plan.estimate.regression == 0 and wide.estimate.regression == 2 * len(drawn)
     assert wide.estimate.expected == plan.estimate.expected + 2 * len(drawn)
     last = {each.phase: each for each in seen}

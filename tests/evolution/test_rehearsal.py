@@ -10,13 +10,14 @@ from small_world import QUICK, Killed, ListOrchestrator, add, make_plan, see, te
 
 from rewardharness.evolution.checkpoint import Checkpoints
 from rewardharness.evolution.events import Decided, Event, Rehearsed, Skipped, read_events
-from rewardharness.evolution.loop import Callbacks, evolve
+from rewardharness.evolution.loop import evolve
 from rewardharness.evolution.proposal import Proposal, View
 from rewardharness.files import read_jsonl
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, ReplaceEntry
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.scripted import Script
+from rewardharness.runs.job import Session
 from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Usage
@@ -73,7 +74,7 @@ def run(
     home: Path, says: Callable[[ChatRequest], Script] | Script, orchestrator: Toolmaker, **more: Any
 ) -> tuple[list[Event], Any]:
     plan, model = make_plan(home, answers=telling(says), orchestrator=orchestrator, **more)
-    evolve(plan, home / "run", Callbacks())
+    evolve(plan, home / "run")
     return read_events(home / "run"), model
 
 
@@ -181,7 +182,7 @@ def test_a_killed_rehearsal_is_taken_again_and_nothing_is_paid_twice(tmp_path: P
 
     plan, first = make_plan(tmp_path, answers=telling(unless_json), orchestrator=Toolmaker(better=BETTER))
     with pytest.raises(Killed):
-        evolve(plan, tmp_path / "run", Callbacks(on_event=kill))
+        evolve(plan, tmp_path / "run", Session(on_event=kill))
     events, second = run(tmp_path, unless_json, Toolmaker(better=BETTER))
     assert [each.repaired for each in rehearsals(events)] == [False, True]
     calls = [[text_of(each) for each in model.requests if "STARS" in text_of(each)] for model in (first, second)]
@@ -212,5 +213,5 @@ def test_a_judge_that_calls_no_tools_is_not_asked_about_any(tmp_path: Path) -> N
     plan, _ = make_plan(tmp_path, orchestrator=(orchestrator := Toolmaker()), schedule=QUICK)
     judge: Any = plan.judge
     direct = replace(judge, settings=replace(judge.settings, protocol="direct"))
-    evolve(replace(plan, judge=direct), tmp_path / "run", Callbacks())
+    evolve(replace(plan, judge=direct), tmp_path / "run")
     assert {view.phase for view in orchestrator.views} == {"skills"}

@@ -12,7 +12,7 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.loop import Callbacks, evolve
+from rewardharness.evolution.loop import evolve
 from rewardharness.evolution.report import read_report
 from rewardharness.evolution.schedules import PaperSchedule
 from rewardharness.evolution.status import read_status
@@ -20,6 +20,7 @@ from rewardharness.files import read_json, write_text
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.library.store import EMPTY
+from rewardharness.runs.job import Session
 from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.schema import TIE, Example
 
@@ -68,9 +69,9 @@ def test_a_dataset_of_one_source_has_no_audit_and_that_is_said(tmp_path: Path) -
     dataset = changed(make_dataset(), lambda number, each: replace(each, source_id="one"))
     plan, model = make_plan(tmp_path, dataset=dataset)
     with pytest.raises(InputError, match="same source image") as caught:
-        evolve(plan, tmp_path / "run", Callbacks())
+        evolve(plan, tmp_path / "run")
     assert "--audit-share 0" in caught.value.next_step and model.requests == []
-    report = evolve(replace(plan, audit_share=0.0), tmp_path / "run", Callbacks())
+    report = evolve(replace(plan, audit_share=0.0), tmp_path / "run")
     assert report.audit.n == 0 and report.library.version == 0, "no image is left to test on"
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "no examples were held out" in page.lower()
@@ -80,14 +81,14 @@ def test_a_dataset_of_one_source_has_no_audit_and_that_is_said(tmp_path: Path) -
 def test_a_budget_that_leaves_nothing_to_search_with_makes_no_folder(tmp_path: Path, most: int) -> None:
     plan, model = make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=most)))
     with pytest.raises(InputError, match="leaves nothing"):
-        evolve(plan, tmp_path / "run", Callbacks())
+        evolve(plan, tmp_path / "run")
     assert model.requests == [] and not (tmp_path / "run").exists()
 
 
 def test_a_budget_that_ends_before_the_pool_is_judged_is_an_error_and_more_goes_on(tmp_path: Path) -> None:
     plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(seconds=1e-9)))
     with pytest.raises(InputError, match="could not be judged once: the budget of 1e-09 seconds"):
-        evolve(plan, tmp_path / "run", Callbacks())
+        evolve(plan, tmp_path / "run")
     assert evolved(tmp_path).audit.final.accuracy == 1.0
 
 
@@ -96,7 +97,7 @@ def test_the_measured_judge_starts_from_nothing_with_nothing_remembered(tmp_path
     plan, _ = make_plan(tmp_path, dataset=make_dataset(3))
     judge = MeasuredJudge(workers=1, cache=cache)
     plan = replace(plan, judge=judge, orchestrator=BuiltinOrchestrator(), observe=observer(cache), library=EMPTY)
-    report = evolve(plan, tmp_path / "run", Callbacks())
+    report = evolve(plan, tmp_path / "run")
     assert report.audit.empty.judged == 0, "an empty Library says nothing, which is no defect"
     lines = (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8")
     assert "nothing_to_measure" in lines and "defect" not in lines
@@ -120,7 +121,7 @@ def test_a_finished_run_asks_nobody_even_when_nothing_is_remembered(home: Path) 
     shutil.rmtree(home / "cache")
     before = (home / "run" / "events.jsonl").read_bytes()
     plan, model = make_plan(home)
-    assert evolve(plan, home / "run", Callbacks()) == read_report(home / "run")
+    assert evolve(plan, home / "run") == read_report(home / "run")
     assert model.requests == [] and (home / "run" / "events.jsonl").read_bytes() == before
 
 
@@ -130,7 +131,7 @@ def test_what_is_deleted_is_made_again_or_not_missed(home: Path, name: str) -> N
     shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
     before = read_json(home / "run" / "checkpoint.json")["library_id"]
     plan, model = make_plan(home)
-    report = evolve(plan, home / "run", Callbacks())
+    report = evolve(plan, home / "run")
     assert report.library.final_id == before and report.audit.final.accuracy == 1.0
     assert model.requests == []
 
@@ -154,7 +155,7 @@ def test_a_damaged_checkpoint_is_one_sentence(home: Path, text: str) -> None:
     with pytest.raises(RunError, match=r"checkpoint\.json cannot be used") as caught:
         evolved(home)
     assert "--restart" in caught.value.next_step
-    report = evolve(make_plan(home)[0], home / "run", Callbacks(), restart=True)
+    report = evolve(make_plan(home)[0], home / "run", Session(restart=True))
     assert report.audit.final.accuracy == 1.0
 
 
@@ -165,5 +166,5 @@ def test_a_damaged_report_is_written_anew(home: Path, text: str) -> None:
     with pytest.raises(RunError, match=r"report\.json"):
         read_report(home / "run")
     plan, model = make_plan(home)
-    assert evolve(plan, home / "run", Callbacks()).audit == known.audit
+    assert evolve(plan, home / "run").audit == known.audit
     assert read_report(home / "run").audit == known.audit and model.requests == []

@@ -16,11 +16,13 @@ from rewardharness.errors import DataError, InputError
 from rewardharness.judging.calibration import (
     ALL_KINDS,
     NOT_GRADABLE,
+    ONE_EDITED,
     SHIPPED,
     CalibrationData,
     ConfidenceCalibration,
     Curve,
     confidence_words,
+    edit_kind,
     load_calibration,
     shipped_calibration,
 )
@@ -31,7 +33,7 @@ from rewardharness.judging.opening import open_judge
 from rewardharness.judging.release import make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.library.opening import open_library
-from rewardharness.schema import Example, ImageInput, Judgment
+from rewardharness.schema import Example, ImageInput, Judgment, Scores
 from rewardharness.serving.results import JudgedEdit
 from rewardharness.settings import Settings
 
@@ -66,7 +68,7 @@ def test_the_probability_grows_with_the_margin(points: list[tuple[float, bool]],
 def test_the_error_of_an_overconfident_judge_shrinks(made: ConfidenceCalibration) -> None:
     assert made.before.error > 0.2
     assert made.after.error < made.before.error and made.after.n == 60
-    assert set(made.curves) == {ALL_KINDS, "add", "color"}
+    assert set(made.curves) == {ALL_KINDS, NOT_GRADABLE, "add", "color"}
     chances = cross_validate(rows())
     assert measure_error(rows(), chances).error == made.after.error
 
@@ -85,7 +87,7 @@ def test_a_calibration_keeps_the_preference_and_says_what_it_rests_on(made: Conf
 
 
 def test_a_reward_keeps_the_low_confidence_of_what_could_not_be_graded() -> None:
-    noise = [np.random.default_rng(0).normal(128, level, (96, 96, 3)).clip(0, 255) for level in (30, 60, 5)]
+    noise = [np.random.default_rng(seed).normal(128, 40, (96, 96, 3)).clip(0, 255) for seed in (0, 1, 2)]
     source, *candidates = (ImageInput.of(pixels.astype(np.uint8)) for pixels in noise)
     asked = Example("x", "make it feel more hopeful", source, tuple(candidates))
     library = open_library("builtin")
@@ -93,10 +95,25 @@ def test_a_reward_keeps_the_low_confidence_of_what_could_not_be_graded() -> None
         judge = open_judge(MEASURED, Settings.from_env({}), allow_ungradable=allowed, no_cache=True)
         judged = judge_one(judge, asked, library)
         assert judged.calibration.kind == NOT_GRADABLE
-        assert judged.confidence > 0.5
+        assert 0.45 < judged.confidence < 0.65
         items = [JudgedEdit(judged).item(place, None, label) for place, label in enumerate("AB")]
         assert all(item.confidence == judged.own_confidence and item.confidence <= 0.25 for item in items)
         assert [item.ok for item in items] == [allowed, allowed]
+
+
+def test_what_could_not_be_graded_is_fitted_apart_from_pairs_with_an_unedited_candidate() -> None:
+    guessed = [GradedJudgment("", float(n % 2), 0.9, 0.2, NOT_GRADABLE, f"s{n}") for n in range(10)]
+    sure = [GradedJudgment("", 1.0, 0.9, 0.2, ONE_EDITED, f"t{n}") for n in range(40)]
+    curves = fit_curves([*guessed, *sure])
+    assert curves[NOT_GRADABLE].probability(0.2) == pytest.approx(0.5)
+    assert curves[ONE_EDITED].probability(0.2) > 0.85
+    assert fit_curves(sure)[NOT_GRADABLE].probability(0.9) == 0.5
+    scores = {"A": Scores(None, 3.0, None, evidence=0.0), "B": Scores(None, 3.0, None, evidence=0.6)}
+    picture = ImageInput.of(np.zeros((8, 8, 3), np.uint8))
+    asked = Example("x", "make it hopeful", picture, (picture, picture))
+    assert edit_kind(asked, replace(JUDGMENT, scores=scores)) == ONE_EDITED
+    both = {**scores, "A": replace(scores["B"], quality=2.0)}
+    assert edit_kind(asked, replace(JUDGMENT, scores=both)) == NOT_GRADABLE
 
 
 def test_another_library_and_ties_are_not_calibrated(made: ConfidenceCalibration) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from judge_parts import PREFERS_A, agent, ask, judge_one, waves
-from model_server import Call, ModelServer
+from judge_parts import PREFERS_A, agent, ask, waves
 
 from rewardharness.critique import Critique
 from rewardharness.errors import InputError
@@ -21,7 +20,6 @@ from rewardharness.judging.measured_critique import UNGRADED, WORDS, put_in_word
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
-from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion
 from rewardharness.measure.reading import Reading
 from rewardharness.measure.table import MEASURES
@@ -46,10 +44,6 @@ def example() -> Example:
     return Example("x", "make the box red", images[0], tuple(images[1:]))
 
 
-def respond(call: Call) -> str | None:
-    return json.dumps(SAID) if "What is wrong with" in call.text else None
-
-
 def is_critique(request: ChatRequest) -> bool:
     asked = str(request.messages[1].parts[-1])
     return "What is wrong with" in asked or "有什么问题" in asked
@@ -65,20 +59,6 @@ def writes(critique: Script | Any, cache: JudgmentCache | None = None, **setting
 def asked_of(judge: SubAgent, example: Example) -> tuple[Judgment, list[ChatRequest]]:
     judgment = ask(judge, example)
     return judgment, [request for request in judge.model.requests if is_critique(request)]
-
-
-def test_a_model_is_asked_once_more_for_each_candidate_over_the_wire(example: Example) -> None:
-    with ModelServer(respond) as server:
-        judge = open_judge(f"vllm:judge@{server.url}", SETTINGS, no_cache=True, critique=True, protocol="direct")
-        judgment = judge_one(judge, example, open_library("builtin"))
-    asked = [call for call in server.calls if "What is wrong with the edit" in call.text]
-    assert len(asked) == 2
-    assert all(len(call.images) == 2 and "make the box red" in call.text for call in asked)
-    schema = asked[0].json["response_format"]["json_schema"]["schema"]
-    assert schema["required"] == ["problems", "next_instruction"]
-    wanted = Critique(("The sky turned <b>blue</b>.",), "make the box red; keep the sky")
-    assert judgment.critiques == {"A": wanted, "B": wanted} and judgment.preference
-    assert judge.estimate_cost(example) == 4
 
 
 def test_scores_and_identity_are_the_same_with_and_without(example: Example) -> None:

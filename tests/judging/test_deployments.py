@@ -35,21 +35,6 @@ def deployments(tmp_path: Path) -> Deployments:
     return found
 
 
-def test_what_is_deployed_is_active_and_remembered(tmp_path: Path) -> None:
-    deployments = Deployments(tmp_path)
-    assert (deployments.targets(), deployments.active("prod"), deployments.history("prod")) == ([], None, [])
-    assert list(tmp_path.iterdir()) == [], "reading makes nothing"
-    for number, release in enumerate((FIRST, SECOND), 1):
-        record, changed = deployments.deploy("prod", release)
-        assert changed
-        assert (record.number, record.release, record.library_id) == (number, release.id, release.library.id)
-        assert active(deployments) == release.id
-    deployments.deploy("staging", THIRD)
-    assert deployments.targets() == ["prod", "staging"]
-    assert [each.release for each in deployments.in_effect("prod")] == [FIRST.id, SECOND.id]
-    assert deployments.release("prod") == SECOND
-
-
 def test_deploying_what_is_active_changes_nothing(deployments: Deployments) -> None:
     record, changed = deployments.deploy("prod", SECOND)
     assert not changed

@@ -237,15 +237,6 @@ def test_an_empty_library_leaves_nothing_to_go_by(pictures: dict[str, ImageInput
     assert judgment.failure.code == "nothing_to_measure" and "--judge vllm:NAME@URL" in judgment.failure.message
 
 
-def test_pictures_come_only_when_asked_for(pictures: dict[str, ImageInput], library: Library) -> None:
-    asked = example(pictures, "red", "over")
-    plain = MeasuredJudge().judge_now(asked, library)
-    shown = MeasuredJudge(pictures=True).judge_now(asked, library)
-    assert all(step.picture is None for step in plain.steps)
-    assert {step.subject for step in shown.steps if step.picture} == {"A", "B"}
-    assert [step.text for step in plain.steps] == [step.text for step in shown.steps]
-
-
 @pytest.mark.slow
 @pytest.mark.real_data
 def test_real_pairs_are_judged_without_position_bias(real_data: Path, library: Library) -> None:

@@ -23,7 +23,6 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
-from rewardharness.settings import Settings
 
 ANSWER = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 2} for label in "AB"}})
 ENDPOINT = "http://127.0.0.1:9/v1"
@@ -150,8 +149,3 @@ class TestOnRay:
         gone = rh(PYTHON, "score", data, "--on", "ray", environ={"RAY_ADDRESS": "127.0.0.1:1"})
         assert gone.returncode == 1 and "No Ray cluster answers at 127.0.0.1:1" in gone.stderr
         assert "Traceback" not in gone.stderr
-
-
-def test_settings_name_the_cluster() -> None:
-    assert Settings.from_env({"RAY_ADDRESS": "head:6379"}).ray_address == "head:6379"
-    assert Settings.from_env({}).ray_address is None

@@ -7,24 +7,21 @@ from pathlib import Path
 from statistics import variance
 
 import pytest
-from judge_parts import agent, ask, boxed, code, judge_one, observations, redder, text_of
-from model_server import Call, ModelServer, completion
+from judge_parts import agent, ask, boxed, code, observations, redder, text_of
 
 from rewardharness.cli.main import main
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.model_config import PROTOCOLS, Protocol
-from rewardharness.judging.opening import open_judge
 from rewardharness.judging.presentation import PresentationOrder
 from rewardharness.judging.report import make_report
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY, Library
+from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, Reply
 from rewardharness.models.scripted import Script, ScriptedModel
 from rewardharness.schema import Failure, Judgment, Scores
-from rewardharness.settings import Settings
 
 GOOD = '{"instruction": 3, "quality": 4}'
 REWARD = (3 + 4 - 2) / 6
@@ -52,8 +49,11 @@ def reply_for(protocol: Protocol) -> ScriptedModel:
     def reply(request: ChatRequest) -> Script:
         if protocol == "logprob":
             return Reply("3", top_logprobs=({"3": math.log(0.6), "4": math.log(0.2), "x": math.log(0.2)},))
-        if protocol == "rubric":
-            return json.dumps(dict.fromkeys(request.schema["properties"], 4))
+        if "principles" in (request.schema or {}).get("properties", {}):
+            about = [{"text": f"Statement {n}.", "about": "instruction", "weight": n} for n in (1, 2, 3)]
+            return json.dumps({"principles": about})
+        if protocol in ("rubric", "checklist"):
+            return json.dumps(dict.fromkeys(request.schema["properties"], 4 if protocol == "rubric" else 1))
         return chained(protocol, GOOD)
 
     return ScriptedModel(reply)
@@ -75,12 +75,12 @@ def test_every_protocol_scores_one_candidate(protocol: Protocol, library: Librar
     model = reply_for(protocol)
     judgment = ask(model, ALONE, library, protocol=protocol, ties=True)
     check_scored(judgment)
-    assert judgment.usage.calls == len(model.requests) == (2 if protocol == "logprob" else 1)
-    named = protocol if protocol in ("pointwise", "rubric") else f"{protocol}, one candidate"
+    assert judgment.usage.calls == len(model.requests) == (2 if protocol in ("logprob", "checklist") else 1)
+    named = protocol if protocol in ("pointwise", "rubric", "checklist") else f"{protocol}, one candidate"
     assert (judgment.judge, judgment.protocol) == ("scripted", named)
     hints = ("prefer", "candidates", "candidate b", "other candidate", "compare every", "tie", "order in which")
     for request in model.requests:
-        assert len(request.images) == 2
+        assert len(request.images) == (1 if "principles" in (request.schema or {}).get("properties", {}) else 2)
         asked = " ".join(map(text_of, request.messages)).split("Notes on judging")[0].lower()
         assert not [hint for hint in hints if hint in asked.replace("properties", "")]
 
@@ -203,20 +203,6 @@ def test_a_failure_is_not_judged_whatever_scores_it_carries() -> None:
     scored = replace(plain, scores={"A": Scores(3, 3, 0.5)})
     assert scored.judged and not plain.judged
     assert not replace(scored, failure=Failure("input", "no")).judged
-
-
-@pytest.mark.parametrize("protocol", ["chain", "direct", "logprob", "pointwise"])
-def test_over_http(protocol: Protocol) -> None:
-    def respond(call: Call) -> dict[str, object] | None:
-        if len(call.images) != 2:
-            return None  # what is asked to find out about the server
-        return completion("4", top_logprobs=5) if protocol == "logprob" else completion(chained(protocol, GOOD))
-
-    with ModelServer(respond) as server:
-        judge = open_judge(f"vllm:judge@{server.url}", Settings.from_env(), no_cache=True, protocol=protocol)
-        judgment = judge_one(judge, ALONE, EMPTY)
-    check_scored(judgment)
-    assert judgment.scores["A"].reward == (1.0 if protocol == "logprob" else REWARD)
 
 
 def test_rh_score_of_one_candidate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

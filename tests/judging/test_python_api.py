@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rewardharness.data.opening import open_data
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError, HarnessError, ImageError, InputError
 from rewardharness.judging.config import JudgeConfig
@@ -21,8 +20,6 @@ from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
-from rewardharness.schema import Example
-from rewardharness.settings import Settings
 
 PIXELS = np.random.default_rng(1).integers(0, 255, (64, 64, 3), dtype=np.uint8)
 DARKER = (PIXELS * 0.6).astype(np.uint8)
@@ -91,13 +88,6 @@ def test_datasets_rows_and_examples_give_the_same_judgments(judge: MeasuredJudge
     assert found[0].library_id == open_library("builtin").id and len(found) == 2
     assert [each.correct for each in found.report.by_label_kind.values()] == [2]
     assert judge.score_dataset(found.examples).dataset.digest == found.dataset.digest
-
-
-def test_folders_are_scored_by_name(judge: MeasuredJudge, tmp_path: Path) -> None:
-    make_demo(tmp_path / "demo", pairs=3, groups=0, workers=1)
-    found = judge.score_dataset(tmp_path / "demo")
-    assert found.dataset.digest == open_data(str(tmp_path / "demo"), Settings.from_env()).digest
-    assert all(isinstance(example, Example) for example in found.examples) and len(found) == 3
 
 
 @pytest.mark.parametrize(

@@ -34,19 +34,6 @@ def saved(release: Release, folder: Path) -> Release:
     return load_release(folder / "release.json", id=release.id)
 
 
-@pytest.mark.parametrize("levels", [(90,), (90, 10), (10, 90, 40)])
-def test_the_measured_score_is_the_same_to_the_last_digit(levels: tuple[int, ...], tmp_path: Path) -> None:
-    library = open_library("builtin")
-    release = saved(make_release("measured", library), tmp_path)
-    ours = judge_one(open_release(release, settings()), redder(*levels), release.library)
-    theirs = judge_one(open_judge("measured", settings()), redder(*levels), library)
-    assert replace(ours, usage=Usage()) == replace(theirs, usage=Usage())
-    assert ours.judged
-    shown = open_release(release, settings(), JudgeConfig(retries=1), pictures=True)
-    on_the_page = judge_one(shown, redder(*levels), release.library)
-    assert (on_the_page.scores, on_the_page.margin) == (ours.scores, ours.margin)
-
-
 def bodies(server: ModelServer) -> list[dict[str, object]]:
     """What was asked about images, the connection aside."""
     return sorted((call.json for call in server.calls if len(call.images) > 1), key=json.dumps)
@@ -133,15 +120,6 @@ def test_gemini_is_where_it_always_is() -> None:
     pytest.importorskip("google.genai")
     judge = open_release(model_release("gemini:g"), replace(settings(), gemini_key="x"), JudgeConfig(no_cache=True))
     assert judge.name == "gemini:g"
-
-
-def test_a_script_is_named_by_the_caller(tmp_path: Path) -> None:
-    script = tmp_path / "replies.jsonl"
-    script.write_text('{"text": "{\\"instruction\\": 4, \\"quality\\": 4}"}\n', encoding="utf-8")
-    release = model_release("scripted:/anywhere/replies.jsonl", protocol="pointwise")
-    judge = open_release(release, settings(), JudgeConfig(judge=f"scripted:{script}", no_cache=True))
-    judgment = judge_one(judge, redder(90), release.library)
-    assert judgment.scores["A"].reward == 1.0
 
 
 def test_the_router_is_pinned_too() -> None:

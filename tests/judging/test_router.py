@@ -18,7 +18,6 @@ from rewardharness.judging.report import consulted_words, count_consulted
 from rewardharness.judging.router import Route, route
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
-from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library, ReplaceEntry
 from rewardharness.models.base import ChatRequest
 from rewardharness.models.scripted import ScriptedModel
@@ -52,25 +51,6 @@ def test_an_entry_is_decided_on_its_own() -> None:
         assert set(names(make(HATS, SILENT), instruction)) == alone
     one, two = route(make(HATS), "x"), route(make(HATS, SILENT), "x")
     assert one.context_id == two.context_id, "an entry that does not fire changes no context"
-
-
-def test_the_built_in_library_speaks_to_every_kind_of_edit() -> None:
-    library = open_library("builtin")
-    for instruction, wanted in {
-        "let there be a movie poster on the wall": "following-additions",
-        "get rid of the man": "following-removals",
-        "turn the remote into a VR headset": "following-replacements",
-        "make the chair red": "color-and-material-changes",
-        "change the background to a beach": "background-and-scene-changes",
-        "make it a watercolor painting": "style-and-tone-changes",
-        'write "SALE" on the sign': "text-edits",
-        "Move the book to the left of the headphones": "count-and-position-edits",
-        "Have the dog lick the teddy bear": "pose-and-motion-edits",
-        "Reproduce the source image as faithfully as possible": "faithful-reproduction",
-    }.items():
-        found = names(library, instruction)
-        assert wanted in found
-        assert {"preserving-the-rest", "scoring-scale", "visual-quality-and-artifacts"} <= set(found)
 
 
 def asked(request: ChatRequest) -> str:

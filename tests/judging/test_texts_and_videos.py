@@ -1,6 +1,7 @@
 """Text responses and videos, with every protocol, Tools, the cache, and judges and Libraries of another task."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.measured_example import FORM
 from rewardharness.judging.media import FRAMES
 from rewardharness.judging.model_config import Protocol
 from rewardharness.library.entry import Entry
@@ -58,7 +60,11 @@ def judge(example: Example, library: Library, **settings: object) -> tuple[Judgm
 def test_texts_are_judged_without_images_or_names(protocol: Protocol) -> None:
     judgment, model = judge(texts("a dull text", "a lovely text"), open_library("builtin:text"), protocol=protocol)
     assert (judgment.failure, judgment.preference, len(model.requests)) == (None, "B", 2)
-    assert {entry.name for entry in judgment.entries} == {"following-the-prompt", "writing-quality"}
+    assert {entry.name for entry in judgment.entries} == {
+        "following-the-prompt",
+        "form-of-the-response",
+        "writing-quality",
+    }
     for request in model.requests:
         said = "\n".join(map(text_of, request.messages))
         assert not request.images and "text response" in said and PROMPT in said
@@ -137,13 +143,29 @@ def test_rubrics_for_images_are_never_used_on_text() -> None:
     assert "is not for image edits" in message(image)
 
 
-@pytest.mark.parametrize("example", [texts("lovely", "dull"), Example("v", "add", flat(1), (video(2, 2), video(5, 2)))])
-def test_the_pixel_based_judge_judges_images_only(example: Example) -> None:
+def test_the_pixel_based_judge_judges_no_videos() -> None:
+    example = Example("v", "add", flat(1), (video(2, 2), video(5, 2)))
     judgment = judge_one(MeasuredJudge(), example)
     assert code(judgment) == "input" and "measured (no VLM) cannot judge" in message(judgment)
     assert "--judge vllm:NAME@URL" in message(judgment)
-    with pytest.raises(InputError, match=r"cannot judge (text responses|video edits)"):
+    with pytest.raises(InputError, match="cannot judge video edits"):
         MeasuredJudge().score_dataset([example], library="empty")
+
+
+def test_without_a_model_the_form_of_texts_is_judged_and_nothing_else() -> None:
+    example = replace(texts("It rains. We stay.", "It rains."), instruction="Describe the weather in one sentence.")
+    library = open_library("builtin:text")
+    judgment = judge_one(MeasuredJudge(), example, library)
+    assert judgment.preference == "B" and judgment.scores["B"].reward is not None
+    assert judgment.confidence is not None and judgment.confidence < 0.3 and FORM in judgment.notes
+    assert "2 sentences where 'one sentence' is asked for" in judgment.reasons[0]
+    other = judge_one(MeasuredJudge(), replace(example, instruction="Describe the weather."), library)
+    assert (other.preference, other.confidence) == ("tie", 0.0)
+    assert all(scores.reward is None for scores in other.scores.values())
+    alone = judge_one(MeasuredJudge(), replace(example, instruction="Why?", candidates=example.candidates[:1]), library)
+    assert code(alone) == "not_gradable" and "no form that can be checked" in message(alone)
+    nothing = judge_one(MeasuredJudge(), example, EMPTY)
+    assert code(nothing) == "nothing_to_measure"
 
 
 def test_baselines_without_pixels_judge_text() -> None:

@@ -73,16 +73,6 @@ def test_what_is_written_is_read_back(entry: Entry) -> None:
     check_entry(entry)
 
 
-def test_a_file_is_read_into_an_entry() -> None:
-    entry = skill(rubric=RUBRIC)
-    assert entry.description == "How to judge edits of text."
-    assert entry.body == "# Text\n\nLook at each letter."
-    assert entry.extra == {"license": "MIT"}
-    assert [trigger.text for trigger in entry.triggers] == ["text", r"\bsays\b"]
-    assert entry.rubric == Rubric((Criterion("spelling", "Spelled right."),))
-    assert entry.path == "skills/text-edits/SKILL.md"
-
-
 def test_files_that_nobody_changed_come_out_as_they_were() -> None:
     entry = skill(rubric=RUBRIC)
     assert entry_files(entry) == {"SKILL.md": SKILL, "rubric.yaml": RUBRIC}

@@ -1,14 +1,11 @@
 """Libraries on the Hub by tag: what their cards claim, whatever they say."""
 
-import json
-
 import pytest
+from commands import Rh
 from hub_parts import REPO, Hub
 
-from rewardharness.cli.main import main
 from rewardharness.library.card import Facts
-from rewardharness.library.gallery import search_libraries
-from rewardharness.library.hub import HubError, PushOptions, push
+from rewardharness.library.hub import HubError, PushOptions, push, search_libraries
 from rewardharness.library.opening import open_library
 from rewardharness.schema import Accuracy, Interval
 
@@ -69,13 +66,10 @@ def test_a_card_can_claim_nothing_that_is_no_number(hub: Hub) -> None:
     assert odder is not None and (odder.accuracy, odder.n, odder.low, odder.high) == (0.5, 0, None, None)
 
 
-def test_the_command_lists_libraries(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["library", "search"]) == 0
-    assert "No Library was found" in capsys.readouterr().out
+def test_the_command_lists_libraries(hub: Hub, rh: Rh) -> None:
+    assert "No Library was found" in rh("library", "search").out
     publish(hub)
-    assert main(["library", "search", "lib", "--sort", "likes"]) == 0
-    said = capsys.readouterr().out
+    said = rh("library", "search", "lib", "--sort", "likes").out
     assert f"{REPO}@v0.1.0" in said and "0.81 [0.74, 0.86], n 198" in said
-    assert main(["library", "search", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)["libraries"]
+    [row] = rh("library", "search", "--json").json["libraries"]
     assert row["repo"] == REPO and row["result"]["n"] == 198 and row["exploit_reward"] == 0.4

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import Rh
 from hub_parts import REPO, Hub
 from library_samples import write_sample
 
-from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.hub.pushing import Pushed
 from rewardharness.library.hub import HubError, push
-from rewardharness.library.space import SpaceOptions, push_space
+from rewardharness.library.space import push_space
 from rewardharness.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def hub(hub: Hub, tmp_path: Path) -> Hub:
 
 
 def make(hub: Hub, judge: str = "measured", **wish: bool) -> Pushed:
-    return push_space(SPACE, SpaceOptions(f"{REPO}@v0.1.0", judge, **wish), access=hub.user("ann"))
+    return push_space(SPACE, f"{REPO}@v0.1.0", judge, **wish, access=hub.user("ann"))
 
 
 def files(hub: Hub) -> dict[str, bytes]:
@@ -104,12 +104,12 @@ def test_nothing_is_pushed_over_another_app_without_rights_or_without_a_library(
     with pytest.raises(HubError, match="contains another app"):
         make(hub)
     with pytest.raises(HubError, match="may not"):
-        push_space("bob/demo", SpaceOptions(REPO), access=hub.user("ann"))
+        push_space("bob/demo", REPO, access=hub.user("ann"))
     with pytest.raises(HubError, match="There is no ann/missing"):
-        push_space("ann/new", SpaceOptions("ann/missing"), access=hub.user("ann"))
+        push_space("ann/new", "ann/missing", access=hub.user("ann"))
     for wish in (("builtin",), (REPO, "two words"), (REPO, "openai:m@https://u:pw@x.com")):
         with pytest.raises(InputError):
-            push_space("ann/new", SpaceOptions(*wish), access=hub.user("ann"))
+            push_space("ann/new", *wish, access=hub.user("ann"))
     assert ("spaces", "ann/new") not in hub.server.store.repos
     hub.server.store.create(SPACE, kind="spaces").put({"app.py": "# Written by `rh push-space`; change it with it."})
     make(hub)  # that of an earlier version is updated
@@ -124,14 +124,10 @@ def test_a_private_library_names_the_secret_that_it_needs(hub: Hub) -> None:
     assert not any(token.encode() in data for data in files(hub).values())
 
 
-def test_the_command_tells_what_it_would_do_and_did(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_tells_what_it_would_do_and_did(hub: Hub, monkeypatch: pytest.MonkeyPatch, rh: Rh) -> None:
     monkeypatch.setenv("HF_TOKEN", hub.server.login("ann"))
-    assert main(["app", "push-space", SPACE, "--library", REPO, "--dry-run"]) == 0
-    told = capsys.readouterr().out
+    words = ("app", "push-space", SPACE, "--library", REPO)
+    told = rh(*words, "--dry-run").out
     assert "+sdk: gradio" in told and f"{SPACE} would be made. Nothing was written." in told
-    assert main(["app", "push-space", SPACE, "--library", REPO]) == 0
-    assert re.search(rf"{SPACE} is commit [0-9a-f]{{40}}", capsys.readouterr().out)
-    assert main(["app", "push-space", SPACE, "--library", REPO, "--json"]) == 0
-    assert '"nothing_to_push": true' in capsys.readouterr().out
+    assert re.search(rf"{SPACE} is commit [0-9a-f]{{40}}", rh(*words).out)
+    assert rh(*words, "--json").json["nothing_to_push"] is True

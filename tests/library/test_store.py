@@ -1,7 +1,6 @@
 import errno
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -15,24 +14,13 @@ from hypothesis import strategies as st
 from library_samples import FILES, SKILL, put, registry, snapshot, write_sample
 
 from rewardharness import files
-from rewardharness.errors import HarnessError, LibraryError
+from rewardharness.errors import LibraryError
 from rewardharness.library.check import check_folder
 from rewardharness.library.entry import Entry
 from rewardharness.library.new import new_entry, new_library
-from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 
 NEW = Entry("new-skill", "skill", "Something new.", "Look.", {"triggers": "always"})
-
-
-def test_a_library_is_loaded_with_all_that_it_says(folder: Path) -> None:
-    library = Library.load(str(folder))
-    assert [entry.name for entry in library.entries] == ["letter-reader", "sharpness-meter", "text-edits"]
-    assert (library.tools, library.skills) == (library.entries[:2], library.entries[2:])
-    assert library.meta == {"id": "sample", "owner": "me"}
-    assert library.lineage == ({"parent": "abc", "operator": "add"},)
-    assert len(library) == 3 and "text-edits" in library and library.get("gone") is None
-    assert pickle.loads(pickle.dumps(library)) == library
 
 
 def test_saving_what_was_loaded_changes_no_byte_and_keeps_other_files(folder: Path, tmp_path: Path) -> None:
@@ -260,18 +248,6 @@ def test_a_save_that_is_killed_at_any_moment_leaves_the_old_or_the_new(folder: P
     shown = subprocess.run(command, capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert int(shown.stdout) > 20
-
-
-def test_one_door_opens_libraries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert open_library(str(folder)) == Library.load(folder)
-    monkeypatch.setenv("HOME", str(folder.parent))
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
-    monkeypatch.setenv("HF_HOME", str(folder.parent / "hf"))
-    assert open_library("~/sample") == Library.load(folder)
-    for spec in ("someone/some-library", str(folder / "gone"), ""):
-        with pytest.raises(HarnessError) as caught:
-            open_library(spec)
-        assert caught.value.next_step
 
 
 @given(st.text() | st.none() | st.integers() | st.lists(st.text()))

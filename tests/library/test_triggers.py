@@ -86,6 +86,15 @@ def test_what_does_not_follow_the_grammar_is_refused(triggers: str, word: str) -
 PIECES = st.sampled_from(["a", "b", ".", "*", "+", "?", "{2,5}", "(", ")", "(?:", "|", "[ab]", r"\w", r"\b", "^", "$"])
 
 
+def test_a_kind_of_edit_matches_whatever_the_words() -> None:
+    (trigger, word) = parse_triggers("Kind:  KEEP, remove")
+    assert (trigger.kind, trigger.text, str(trigger), word.kind) == ("edit", "keep", "kind: keep", "words")
+    assert trigger.matches("anything", ("pose", "keep")) == "keep"
+    assert trigger.matches("kind: keep") is None and trigger.matches("keep", ("pose",)) is None
+    with pytest.raises(TriggerError, match=r"kind: keeping names no kind of edit. Write `kind:` and one of: add, "):
+        parse_triggers("kind: keeping")
+
+
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_no_accepted_expression_searches_without_end(expression: str) -> None:
     """Whatever passes the check must come back soon from a text made to mislead it; the test's time limit says so."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256
-from rewardharness.lineage.curves import read_curve
+from rewardharness.lineage.named_files import read_curve
 from rewardharness.lineage.reports import metric_at, read_report
 
 

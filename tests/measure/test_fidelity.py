@@ -5,12 +5,15 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from drawn_edits import disc, jpeg, photo, recolored, view
+from drawn_edits import CAT, COFFEE, disc, jpeg, photo, recolored, view
 
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.library.opening import open_library
 from rewardharness.measure.fidelity import UNRELATED, fidelity
-from rewardharness.measure.images import load_picture
+from rewardharness.measure.images import encode_png, load_picture
+from rewardharness.measure.reading import Pixels
 from rewardharness.measure.view import EditView
-from rewardharness.schema import EditRequest, ImageInput
+from rewardharness.schema import EditRequest, Example, ImageInput
 
 KEEP = EditRequest("Reproduce the source image as faithfully as possible.", ("keep",), "none")
 PAIRS = Path(__file__).parents[2] / ".." / "shared" / "data" / "pairs"
@@ -110,3 +113,21 @@ def test_it_agrees_with_people_more_often_than_pixels_do() -> None:
         first, second = (fidelity(EditView(source, each), KEEP).grade or 0.0 for each in both)
         right.append((first > second) == (row["preference"] == "A"))
     assert len(right) >= 10 and np.mean(right) >= 0.6
+
+
+def test_a_turn_of_the_whole_image_is_graded_and_any_other_is_not_enough() -> None:
+    library, source = open_library("builtin"), ImageInput("source", data=encode_png(CAT))
+
+    def reward(instruction: str, edited: Pixels) -> float:
+        candidate = ImageInput("candidate", data=encode_png(np.ascontiguousarray(edited)))
+        judgment = MeasuredJudge().judge_now(Example("x", instruction, source, (candidate,)), library)
+        found = judgment.scores["A"].reward
+        assert found is not None
+        return found
+
+    turned = np.rot90(CAT, 2)
+    assert reward("Turn the image upside down.", turned) > 0.9
+    for other in (CAT, np.fliplr(CAT), np.flipud(CAT), np.rot90(CAT), COFFEE, turned // 2):
+        assert reward("Turn the image upside down.", other) < 0.3
+    assert reward("Mirror the image.", np.fliplr(CAT)) > 0.9 > 0.3 > reward("Mirror the image.", turned)
+    assert reward("Rotate the photo 90 degrees clockwise.", np.rot90(CAT, -1)) > 0.9

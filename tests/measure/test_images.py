@@ -2,6 +2,7 @@ import gc
 import io
 import os
 import struct
+import sys
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageCms, ImageDraw, ImageFile, PngImagePlugin
+from PIL import Image, ImageCms, ImageDraw, ImageFile, PngImagePlugin, features
 
 from rewardharness.errors import ImageError
 from rewardharness.measure import bounds, images
@@ -500,3 +501,33 @@ def test_odd_files_load_rightly_or_say_why_not() -> None:
     upright = loaded["hopper.ppm"].pixels.astype(int)
     for name in ("hopper_orientation_2.jpg", "hopper_orientation_6.jpg", "hopper_orientation_6.webp", "hopper.tif"):
         assert np.abs(loaded[name].pixels.astype(int) - upright).mean() < 8
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("AVIF", "RGB"), ("AVIF", "RGBA"), ("HEIF", "RGB"), ("HEIF", "RGBA")])
+def test_avif_and_heic_open_within_the_limits(kind: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "HEIF":
+        pytest.importorskip("pillow_heif").register_heif_opener()
+    elif not features.check("avif"):
+        pytest.skip("Pillow has no AVIF")
+    layered = scene(64, 48).convert(mode)
+    layered.paste((0,) * len(mode), (0, 0, 8, 8))
+    data = encode(layered, kind, quality=95)
+    picture = load_picture(ImageInput("A", data=data))
+    corner = 255 if mode == "RGBA" else 0
+    assert picture.format == kind and np.abs(picture.pixels[2, 2].astype(int) - corner).max() < 12
+    turned = load_picture(ImageInput("A", data=encode(scene(64, 48), kind, exif=exif(6))))
+    assert turned.pixels.shape == (64, 48, 3)
+    for end in (20, 60, len(data) // 2):
+        assert "cannot be decoded" in refused(data[:end]) or "truncated" in refused(data[:end])
+    monkeypatch.setattr(bounds, "MAX_PIXELS", 3000)
+    assert "megapixels" in refused(data)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    monkeypatch.setattr(features, "check", lambda name: False)
+    with pytest.raises(ImageError, match="cannot open") as caught:
+        load(data)
+    assert ("[app]" in str(caught.value.next_step)) == (kind == "HEIF")
+
+
+def test_a_text_that_is_named_like_an_image_gets_one_plain_message() -> None:
+    message = "A is not a PNG, JPEG, WebP, AVIF, HEIC, GIF, BMP, TIFF or PPM image."
+    assert refused(b"Dear reader, this is no image.\n") == message == refused(b"\x00\x00\x00\x18ftypmp42" + bytes(40))

@@ -15,6 +15,7 @@ from tiny_encoders import write_image_encoder, write_text_encoder
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError, MissingPackageError, ReleaseError, SettingsError
 from rewardharness.hub.errors import HubError
+from rewardharness.hub.repository import is_commit
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import MeasuredJudge
@@ -55,7 +56,9 @@ def edit() -> tuple[np.ndarray, np.ndarray]:
 
 def test_learned_measures_are_known_only_where_an_encoder_is_named(tmp_path, monkeypatch):
     assert {name for name, each in MEASURES.items() if each.learned} == set(ROLES)
-    assert not set(ROLES) & set(known_measures()) and len(known_measures()) == len(MEASURES) - len(ROLES)
+    assert not set(ROLES) & set(known_measures()) and known_measures() == tuple(
+        name for name, each in MEASURES.items() if each.medium == "image" and name not in ROLES
+    )
     monkeypatch.setenv("RH_LEARNED_IMAGE", str(write_image_encoder(tmp_path)))
     assert set(ROLES) & set(known_measures()) == {"subject_identity"}
 
@@ -201,6 +204,15 @@ def test_an_encoder_needs_a_complete_commit(text: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("RH_LEARNED_TEXT", text)
     with pytest.raises(SettingsError, match="names no encoder at a commit"):
         known_measures()
+
+
+def test_one_word_names_an_encoder_of_texts_and_none_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RH_LEARNED_TEXT", "default")
+    files = encoders.named_encoder("text")
+    assert files is not None and is_commit(files.commit) and files.variant == "quantized"
+    monkeypatch.setenv("RH_LEARNED_IMAGE", "default")
+    with pytest.raises(SettingsError, match="RH_LEARNED_IMAGE='default' names no encoder"):
+        encoders.named_encoder("image")
 
 
 def test_a_missing_package_and_unusable_files_are_clear_errors(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,3 +111,16 @@ def test_the_subject_is_what_is_central_and_unlike_the_border() -> None:
     mask = disc(200, 300, (0.5, 0.55), 0.3)
     likeness = subject_likeness(view(blend(scene, np.full_like(scene, (200, 60, 40)), mask), scene).before)
     assert likeness[mask > 0.9].mean() > 3 * likeness[mask < 0.1].mean()
+
+
+def test_a_plain_box_of_the_color_is_no_added_thing_unless_a_flat_thing_is_requested() -> None:
+    box = CAT.copy()
+    box[20:90, 30:120] = (216, 30, 30)
+    ball = recolored(CAT, (216, 30, 30), disc(*CAT.shape[:2], (0.2, 0.2), 0.12))
+    request = EditRequest("Add a red ball", ("add",), "local", colors=("red",))
+    assert grade(added_structure, CAT, box, request) < 0.15 < 0.3 < grade(added_structure, CAT, ball, request)
+    flag = EditRequest("Add a red flag", ("add",), "local", colors=("red",))
+    assert grade(added_structure, CAT, box, flag) > 0.5
+    left = EditRequest("Add a red ball on the left", ("add",), "local", colors=("red",))
+    right = EditRequest("Add a red ball on the right", ("add",), "local", colors=("red",))
+    assert grade(added_structure, CAT, ball, left) > 3 * grade(added_structure, CAT, ball, right)

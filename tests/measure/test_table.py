@@ -8,8 +8,10 @@ from rewardharness.measure.table import MEASURES, known_measures
 
 NAMES = """change_map edit_presence edit_extent preservation fidelity color_target object_color tone_shift style_shift
 sharpness noise blockiness clipping seam frame_match structure_kept added_structure removal_fill background_change
-moved_region text_match unasked_text structure_similarity brightness_similarity color_similarity highlight_similarity
-gloss_similarity detail_similarity text_agreement directional_similarity subject_identity""".split()
+moved_region turned_image text_match unasked_text structure_similarity brightness_similarity color_similarity
+highlight_similarity gloss_similarity detail_similarity text_agreement directional_similarity subject_identity
+requested_length requested_format valid_json required_words forbidden_words requested_language repetition
+complete_ending""".split()
 
 INSTRUCTIONS = [
     "make the cat blue",

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from model_server import ModelServer, own_port
 
-from rewardharness.models.local import LocalModel, find_local_servers
+from rewardharness.models.probe import LocalModel, find_local_servers
 
 
 @contextmanager

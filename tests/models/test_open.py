@@ -4,12 +4,12 @@ from dataclasses import replace
 import pytest
 
 from rewardharness.errors import DataError, InputError
-from rewardharness.models.base import ChatRequest, Message, ModelError, Reply
+from rewardharness.models.base import ChatRequest, Message, ModelError
 from rewardharness.models.faults import read_error
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.open import model_name, model_urls, open_model
 from rewardharness.models.raw import RawReply
-from rewardharness.models.scripted import ScriptedModel, read_script
+from rewardharness.models.scripted import read_script
 from rewardharness.settings import Settings
 
 
@@ -86,17 +86,6 @@ def test_lines_that_are_no_reply(tmp_path, line):
 def test_a_script_that_does_not_exist(tmp_path):
     with pytest.raises(DataError):
         open_model(f"scripted:{tmp_path}/none.jsonl")
-
-
-def test_a_function_decides():
-    def decide(request):
-        return ValueError("no") if request.seed else Reply("A", finish_reason="length")
-
-    model = ScriptedModel(decide, id="mine")
-    assert asyncio.run(model.ask(HELLO)).finish_reason == "length" and model.id == "mine"
-    with pytest.raises(ValueError, match="no"):
-        asyncio.run(model.ask(ChatRequest(HELLO.messages, seed=1)))
-    asyncio.run(model.close())
 
 
 def test_openai_has_an_address_and_a_key_of_its_own() -> None:

@@ -84,14 +84,6 @@ def test_a_request_passes_through_at_most_five_functions(monkeypatch):
     assert connections == [["ask", "run", "_exchange", "exchange"]], "the connection itself is the fifth"
 
 
-def test_a_large_image_arrives_whole():
-    large = ImagePart(random.Random(1).randbytes(5_000_001), "image/png")
-    with ModelServer() as server:
-        ask(server, ChatRequest((Message.of("user", large, "?"),)))
-        ((url, uuid),) = server.calls[0].images
-    assert base64.b64decode(url.partition(",")[2]) == large.data and uuid == large.sha256
-
-
 async def test_connections_are_kept():
     with ModelServer() as server:
         async with opened(server.url) as model:

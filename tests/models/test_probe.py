@@ -3,7 +3,7 @@ import zlib
 
 import pytest
 from endpoint_parts import opened
-from model_server import Answer, Fault, ModelServer, completion, error
+from model_server import Answer, Fault, ModelServer, completion
 
 from rewardharness.models.base import ChatRequest, Message
 from rewardharness.models.limits import EndpointSettings
@@ -43,20 +43,6 @@ def test_a_server_that_does_everything():
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "lacking"),
-    [
-        ({"drops": ("response_format", "structured_outputs", "logprobs")}, {"schema", "choice", "logprobs"}),
-        ({"rejects": ("uuid", "structured_outputs")}, {"uuid", "send_once", "choice"}),
-        ({"uuid_cache": False}, {"send_once"}),
-    ],
-)
-def test_fields_that_are_dropped_or_rejected_are_found_out(options, lacking):
-    can = capabilities(**options)
-    names = ("vision", "schema", "choice", "logprobs", "uuid", "send_once")
-    assert {name for name in names if not getattr(can, name)} == lacking and can.proven
-
-
 def blind(call):
     call.json["messages"][0]["content"] = call.text
 
@@ -86,21 +72,6 @@ def test_an_image_that_is_named_and_ignored_is_no_image():
 def test_a_server_that_ignores_hashes_is_sent_pixels(tokens):
     can = capabilities(respond=lambda call: completion("A", prompt_tokens=tokens(call)))
     assert can.vision and not can.send_once
-
-
-def test_a_request_as_judging_sends_it():
-    """Fields that are refused are learned; what stays is reported."""
-
-    def respond(call):
-        if "seed" in call.json or "stop" in call.json:
-            return error(422, f"Extra inputs: {sorted({'seed', 'stop'} & set(call.json))}", "x")
-        return Fault("too_many_images") if len(call.images) > 2 and not generous else None
-
-    generous = True
-    can = capabilities(respond=respond)
-    assert (can.refused, can.problem) == (("seed", "stop"), "") and can.schema and can.vision
-    generous = False
-    assert "more images" in capabilities(respond=respond).problem
 
 
 def test_a_constraint_that_only_seems_to_hold():

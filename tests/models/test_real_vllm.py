@@ -18,17 +18,21 @@ import urllib.error
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from endpoint_parts import opened, outcome
 from PIL import Image
+from profile_parts import stand_in
 
+from rewardharness import open_judge
 from rewardharness.cli.main import main
 from rewardharness.judging.context import answer_schema
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
+from rewardharness.judging.profile_opening import load_profile, shipped_profiles
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
@@ -427,3 +431,39 @@ def test_rh_doctor_finds_nothing_lacking(url: str, capsys: pytest.CaptureFixture
     host = url.removeprefix("http://").partition("/")[0]
     asked = [check for check in checks if check["name"].startswith(host)]
     assert len(asked) == 7 and all(check["status"] == "ok" for check in asked) and "vllm-" in asked[0]["detail"]
+
+
+# ---- profiles of published reward models
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_a_profile_is_answered_with_scores_or_a_typed_failure(url: str, tmp_path: Path, name: str) -> None:
+    judge = open_judge(
+        f"{stand_in(name, tmp_path, max_tokens=48)}:judge@{url}", no_cache=True, one_order=True, retries=0
+    )
+    judgments = [judgment for _, judgment in evaluate(judge, EMPTY, examples(2))]
+    assert len(judgments) == 2 and all(judgment.protocol.startswith(f"profile:{name}@") for judgment in judgments)
+    for judgment in judgments:
+        assert judgment.usage.calls and judgment.usage.input_tokens > 64, "the images arrived"
+        if judgment.failure is None:
+            assert judgment.preference in {"A", "B", "tie"}
+            assert all(0 <= scores.reward <= 1 for scores in judgment.scores.values())
+        else:
+            reads_tokens = any(call.reply.tokens for call in load_profile(name)[0].calls.values())
+            assert judgment.failure.code in {"no_answer"} | ({"truncated"} if not reads_tokens else set())
+            assert judgment.preference is None and judgment.margin is None and not judgment.scores
+
+
+def test_a_profile_that_counts_tokens_of_this_model_gets_scores_from_their_probabilities(
+    url: str, tmp_path: Path
+) -> None:
+    profile = load_profile("edit-r1")[0]
+    call = profile.calls["rate"]
+    of = {chr(code): (code - 33) / 93 for code in range(33, 127)}
+    tokens = replace(call.reply.tokens, of=of, least=1e-6)
+    profile = replace(profile, calls={"rate": replace(call, reply=replace(call.reply, tokens=tokens))}, check=())
+    judge = open_judge(f"{stand_in('edit-r1', tmp_path, profile=profile)}:judge@{url}", no_cache=True)
+    judgments = [judgment for _, judgment in evaluate(judge, EMPTY, examples(2))]
+    rewards = [scores.reward for judgment in judgments for scores in judgment.scores.values()]
+    assert len(rewards) == 4 and all(0 <= reward <= 1 for reward in rewards)
+    assert len(set(rewards)) > 1, "the images matter"

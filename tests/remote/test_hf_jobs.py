@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import Rh
+from drawn_pairs import draw_pairs
 from hub_parts import Hub, running_hub
-from PIL import Image
 
 from rewardharness.benchmark.config import BenchmarkConfig
-from rewardharness.cli.main import main
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.files import read_json
 from rewardharness.library.hub import push
@@ -37,22 +37,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Pairs of a recolored square and the untouched source."""
-    folder = tmp_path / "pairs"
-    folder.mkdir()
-    rows = []
-    for number in range(16):
-        source = Image.new("RGB", (48, 48), (90 + 5 * number, 120, 150))
-        edited = source.copy()
-        edited.paste((200, 30, 30), (12, 12, 36, 36))
-        source.paste((128, 128, 128), (12, 12, 36, 36))
-        for name, picture in (("s", source), ("a", edited if number % 2 else source)):
-            picture.save(folder / f"{name}{number}.png")
-        (source if number % 2 else edited).save(folder / f"b{number}.png")
-        row = {"id": f"p{number:02d}", "source": f"s{number}.png", "candidate_a": f"a{number}.png"}
-        row |= {"candidate_b": f"b{number}.png", "instruction": "make the square red", "label_kind": "drawn"}
-        rows.append(json.dumps(row | {"preference": "A" if number % 2 else "B"}) + "\n")
-    (folder / "pairs.jsonl").write_text("".join(rows))
-    return folder
+    draw_pairs(tmp_path / "pairs", 16)
+    return tmp_path / "pairs"
 
 
 def files(hub: Hub) -> dict[str, bytes]:
@@ -61,19 +47,17 @@ def files(hub: Hub) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_an_evolution_runs_as_a_job_and_comes_back_with_its_library(
-    hub: Hub, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hub: Hub, data: Path, tmp_path: Path, rh: Rh
 ) -> None:
     open_library("builtin").save(tmp_path / "mine")
     push(tmp_path / "mine", "ann/library", access=hub.user("ann"))
     words = ["evolve", str(data), "--library", "ann/library", "--proposals", "3", "--run", str(tmp_path / "run")]
     words += ["--on", "hf-jobs", "--push-to", "ann/evolved"]
-    assert main([*words, "--dry-run", "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = rh(*words, "--dry-run", "--json").json
     assert (plan["flavor"], plan["secrets"], plan["price_per_hour"]) == ("cpu-upgrade", ["HF_TOKEN"], 0.03)
     assert plan["writes"] == ["datasets/ann/rewardharness-runs", "ann/evolved"] and plan["highest_cost"] == 0.12
     assert RUNS not in hub.server.store.repos and not hub.server.jobs.jobs, "a dry run writes nothing"
-    assert main([*words, "--yes"]) == 0
-    shown = capsys.readouterr()
+    shown = rh(*words, "--yes")
     assert "held-out" in shown.out and "job: " in shown.err
     assert TOKEN not in shown.out + shown.err
     [job] = hub.server.jobs.jobs
@@ -87,22 +71,20 @@ def test_an_evolution_runs_as_a_job_and_comes_back_with_its_library(
     stored = json.loads((job.folder / "rewardharness-job/job.json").read_text())["config"]
     assert stored["library"] == f"ann/library@{pinned}" and stored["data"] == "inputs/data/pairs"
     assert all(TOKEN.encode() not in content for content in files(hub).values())
-    assert main(["runs", "show", str(run)]) == 0
-    assert "status: finished" in (out := capsys.readouterr().out) and "job0" in out
-    assert main([*words, "--yes"]) == 0 and len(hub.server.jobs.jobs) == 1, "a finished run is not paid for again"
+    assert "status: finished" in (out := rh("runs", "show", run).out) and "job0" in out
+    rh(*words, "--yes")
+    assert len(hub.server.jobs.jobs) == 1, "a finished run is not paid for again"
 
 
-def test_a_public_repository_is_refused_before_a_job_is_paid(
-    hub: Hub, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_public_repository_is_refused_before_a_job_is_paid(hub: Hub, data: Path, tmp_path: Path, rh: Rh) -> None:
     hub.server.store.create("ann/evolved")
     words = ["evolve", str(data), "--on", "hf-jobs", "--push-to", "ann/evolved", "--yes"]
-    assert main([*words, "--run", str(tmp_path / "run")]) == 1 and not hub.server.jobs.jobs
-    assert "ann/evolved is public" in capsys.readouterr().err
+    assert "ann/evolved is public" in rh(*words, "--run", tmp_path / "run", status=1).err
+    assert not hub.server.jobs.jobs
 
 
 @pytest.mark.slow
-def test_a_canceled_job_is_resumed(hub: Hub, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_canceled_job_is_resumed(hub: Hub, data: Path, rh: Rh) -> None:
     run = Settings.from_env().home / "runs" / "mine"
     words = ["score", str(data), "--judge", "vllm:judge", "--protocol", "direct", "--one-order", "--concurrency", "1"]
     words += ["--run", str(run), "--on", "hf-jobs", "--yes"]
@@ -118,18 +100,17 @@ def test_a_canceled_job_is_resumed(hub: Hub, data: Path, capsys: pytest.CaptureF
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    assert main(words) == 1
+    said = rh(*words, status=1).err
     thread.join()
-    assert "was canceled" in (said := capsys.readouterr().err), said
+    assert "was canceled" in said, said
     assert not (run / "stop").exists() and (run / "results.jsonl").is_file(), said
     first, judged = hub.server.jobs.jobs[0], len((run / "results.jsonl").read_text().splitlines())
     assert first.spec["flavor"] == "a10g-large" and 1 < judged < 16
     hub.server.jobs.hold.unlink()
-    assert main(words) == 0
-    shown = capsys.readouterr()
-    assert "Resuming the run of an earlier job." in shown.err and "are judged already" in shown.err
+    said = rh(*words).err
+    assert "Resuming the run of an earlier job." in said and "are judged already" in said
     assert len((run / "results.jsonl").read_text().splitlines()) == 16
-    assert main(["runs", "stop", "job1"]) == 0 and "has ended" in capsys.readouterr().out
+    assert "has ended" in rh("runs", "stop", "job1").out
 
 
 @pytest.mark.parametrize(
@@ -145,33 +126,25 @@ def test_a_canceled_job_is_resumed(hub: Hub, data: Path, capsys: pytest.CaptureF
     ],
 )
 def test_what_cannot_run_elsewhere_is_refused_before_money_is_spent(
-    hub: Hub, data: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    hub: Hub, data: Path, rh: Rh, words: list[str], said: str
 ) -> None:
-    assert main(["evolve", str(data), "--on", "hf-jobs", "--yes", *words]) == 1
-    assert said in " ".join(capsys.readouterr().err.split()) and not hub.server.jobs.jobs
+    assert said in " ".join(rh("evolve", data, "--on", "hf-jobs", "--yes", *words, status=1).err.split())
+    assert not hub.server.jobs.jobs
 
 
 @pytest.mark.parametrize(
     ("status", "said"), [(402, "Add a payment method"), (403, "permission to start jobs"), (429, "Wait a few minutes")]
 )
-def test_a_refusal_names_the_next_step(
-    hub: Hub, data: Path, capsys: pytest.CaptureFixture[str], status: int, said: str
-) -> None:
+def test_a_refusal_names_the_next_step(hub: Hub, data: Path, rh: Rh, status: int, said: str) -> None:
     hub.server.jobs.refusal = status
-    assert main(["evolve", str(data), "--on", "hf-jobs", "--yes"]) == 1
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in " ".join(rh("evolve", data, "--on", "hf-jobs", "--yes", status=1).err.split())
 
 
-def test_jobs_need_a_login_and_a_confirmation(
-    hub: Hub, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main(["evolve", str(data), "--on", "hf-jobs"]) == 1
-    assert "Add --yes" in capsys.readouterr().err and not hub.server.jobs.jobs
-    assert main(["evolve", str(data), "--flavor", "a10g-large"]) == 2
-    assert "Add --on hf-jobs" in capsys.readouterr().err
+def test_jobs_need_a_login_and_a_confirmation(hub: Hub, data: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Add --yes" in rh("evolve", data, "--on", "hf-jobs", status=1).err and not hub.server.jobs.jobs
+    assert "Add --on hf-jobs" in rh("evolve", data, "--flavor", "a10g-large", status=2).err
     monkeypatch.setenv("HF_TOKEN", "")
-    assert main(["evolve", str(data), "--on", "hf-jobs", "--dry-run"]) == 1
-    assert "hf auth login" in capsys.readouterr().err
+    assert "hf auth login" in rh("evolve", data, "--on", "hf-jobs", "--dry-run", status=1).err
 
 
 def test_pinned_names_and_keys_of_a_job(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

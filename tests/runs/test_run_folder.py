@@ -46,13 +46,6 @@ def test_a_folder_with_links_is_not_written_to(tmp_path: Path, name: str) -> Non
     assert (tmp_path / "victim").read_text("utf-8") == "precious"
 
 
-def test_restart_keeps_the_old_results_aside(tmp_path: Path) -> None:
-    with RunFolder(tmp_path, {}) as run:
-        run.append({"id": "1"})
-    RunFolder(tmp_path, {}, restart=True).close()
-    assert (tmp_path / "results.jsonl.old").read_text(encoding="utf-8") == '{"id": "1"}\n'
-
-
 def test_a_second_writer_is_told(tmp_path: Path) -> None:
     with RunFolder(tmp_path, {}), pytest.raises(RunError, match="Another process"):
         RunFolder(tmp_path, {})

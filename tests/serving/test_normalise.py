@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.serving.normalise import RAW, Normalisation, normalise_group, normalise_groups
+from rewardharness.serving.results import RAW, Normalisation, normalise_group, normalise_groups
 
 GROUP = Normalisation("group")
 rewards = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=20)

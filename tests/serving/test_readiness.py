@@ -7,7 +7,7 @@ from rewardharness.models.base import ModelError
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import VLLM
 from rewardharness.schema import Failure, Judgment
-from rewardharness.serving.readiness import AGAIN_SECONDS, FAILURES, FRESH_SECONDS, Readiness
+from rewardharness.serving.monitoring import AGAIN_SECONDS, FAILURES, FRESH_SECONDS, Readiness
 from rewardharness.serving.results import JudgedEdit
 
 pytestmark = pytest.mark.anyio
@@ -38,14 +38,6 @@ class World:
 
 def outcome(failure: str | None = None) -> JudgedEdit:
     return JudgedEdit(Judgment("e", "j", "p", "l", failure=Failure(failure, "") if failure else None))
-
-
-async def test_a_judge_that_asks_nobody_is_ready_until_the_end() -> None:
-    readiness = Readiness(None)
-    assert await readiness.problem() is None
-    readiness.ending = True
-    problem = await readiness.problem()
-    assert problem is not None and problem.code == "shutting_down"
 
 
 async def test_an_endpoint_is_probed_once_for_all_and_not_again_while_that_is_fresh() -> None:

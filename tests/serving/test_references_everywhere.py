@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import Rh
 from model_server import Call, ModelServer
 from serving_parts import is_probe, picture
-
-from rewardharness.cli.main import main
 
 TEXT = "Put the van of image 1 next to the butterfly of image 2."
 IMAGES = {name: picture(shade, 16) for name, shade in (("van", 10), ("butterfly", 60), ("both", 120), ("lost", 200))}
@@ -75,21 +74,19 @@ def requests(model: ModelServer) -> list[list[tuple[str, str]]]:
     return sorted(map(shown, calls))
 
 
-def test_on_the_command_line(model: ModelServer, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_the_command_line(model: ModelServer, folder: Path, rh: Rh) -> None:
     images = {name: str(folder / f"{name}.png") for name in IMAGES}
     edit = ["--source", images["van"], "--reference", images["butterfly"], "--instruction", TEXT]
     edit += ["--candidate", images["both"], "--candidate", images["lost"]]
-    assert main(["score", *edit, *judge_of(model), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["preference"] == "A" and requests(model) == PAIR
-    assert main(["score", str(folder), *judge_of(model), "--json", "--run", str(folder / "run")]) == 0
-    assert json.loads(capsys.readouterr().out)["by_label_kind"]["human"]["accuracy"] == 1
+    assert rh("score", *edit, *judge_of(model), "--json").json["preference"] == "A" and requests(model) == PAIR
+    scored = rh("score", folder, *judge_of(model), "--json", "--run", folder / "run").json
+    assert scored["by_label_kind"]["human"]["accuracy"] == 1
     assert requests(model) == PAIR
-    task = ["benchmark", str(folder), *judge_of(model), "--json", "--run", str(folder / "benchmark")]
-    assert main([*task, "--baselines", "random", "--yes"]) == 0
-    capsys.readouterr()
+    task = ["benchmark", folder, *judge_of(model), "--json", "--run", folder / "benchmark"]
+    rh(*task, "--baselines", "random", "--yes")
     shown_to_judge = requests(model)
     assert shown_to_judge and all(request in PAIR for request in shown_to_judge)
     rows = {"source": "van.png", "references": ["butterfly.png"], "candidates": ["both.png", "lost.png"]}
     (folder / "candidates.jsonl").write_text(json.dumps({**rows, "instruction": TEXT}), encoding="utf-8")
-    rank = ["data", "rank", str(folder), *judge_of(model), "--json", "--run", str(folder / "rank")]
-    assert main(rank) == 0 and requests(model) == ALONE
+    rh("data", "rank", folder, *judge_of(model), "--json", "--run", folder / "rank")
+    assert requests(model) == ALONE

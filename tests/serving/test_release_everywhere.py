@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from commands import Rh
+from drawn_pairs import draw_box, two_skills
 from model_server import Call, Fault, ModelServer
-from PIL import Image
 from serving_parts import Running, b64
 
 from app.failures import failure
@@ -28,7 +28,6 @@ from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.judging.release_opening import open_release
-from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.schema import Failure
 from rewardharness.settings import Settings
@@ -41,17 +40,13 @@ NAMES = ("red", "pale", "same")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source and three edits of it."""
     folder = tmp_path_factory.mktemp("everywhere")
-    pixels = np.random.default_rng(4).integers(60, 200, (96, 96, 3), dtype=np.uint8)
-    for name, level in (("source", 0), ("red", 90), ("pale", 25), ("same", 0)):
-        pixels[30:70, 30:70] = (120 + level, 120 - level, 110 - level)
-        Image.fromarray(pixels).save(folder / f"{name}.png")
+    draw_box(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def library() -> Library:
-    names = {"color-and-material-changes", "preserving-the-rest"}
-    return Library(tuple(each for each in open_library("builtin").entries if each.name in names))
+    return two_skills()
 
 
 def grades(image: tuple[str | None, str | None]) -> dict[str, int]:
@@ -85,13 +80,10 @@ def released(judge: str, protocol: Protocol, library: Library, path: Path) -> It
         yield load_release(path), server.url
 
 
-def offline(capsys: pytest.CaptureFixture[str], folder: Path, *more: str) -> dict[str, Any]:
+def offline(rh: Rh, folder: Path, *more: str) -> dict[str, Any]:
     named = [word for name in NAMES for word in ("--candidate", str(folder / f"{name}.png"))]
     words = ["score", "--source", str(folder / "source.png"), *named, "--instruction", TEXT, "--json", "--no-cache"]
-    assert main([*words, *more]) == 0
-    record = json.loads(capsys.readouterr().out)
-    assert isinstance(record, dict)
-    return record
+    return dict(rh(*words, *more).json)
 
 
 def settings(home: Path, release: Path | str | None = None, judge: str = "measured") -> Settings:
@@ -112,12 +104,12 @@ CASES: list[tuple[str, Protocol]] = [("measured", "chain"), ("vllm:judge", "dire
 
 @pytest.mark.parametrize(("judge", "protocol"), CASES)
 def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
-    judge, protocol, folder, library, tmp_path, own_home, capsys
+    judge, protocol, folder, library, tmp_path, own_home, rh
 ):
     path = tmp_path / "release.json"
     with released(judge, protocol, library, path) as (release, url):
         where = [] if url is None else ["--judge", url]
-        record = offline(capsys, folder, "--release", str(path), *where)
+        record = offline(rh, folder, "--release", str(path), *where)
         shown = on_the_page(AppServices(settings(own_home, path), tmp_path, local=True, places=Places(url)), folder)
         opened = open_release(release, settings(own_home), JudgeConfig(judge=url, no_cache=True))
         with Running(opened, release=release.id, library=release.library) as server:
@@ -125,7 +117,7 @@ def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
             images = [b64((folder / f"{name}.png").read_bytes()) for name in NAMES]
             reply = server.post("/score", {**wish, "candidates": images}).json
     assert record["release"] == shown["release"] == reply["release"] == release.id
-    timeless = ("usage", "id")
+    timeless = ("usage", "id", "critiques")  # the page adds critiques of three edits
     assert {k: v for k, v in shown.items() if k not in timeless} == {
         k: v for k, v in record.items() if k not in timeless
     }
@@ -181,10 +173,9 @@ def test_an_app_that_cannot_keep_to_its_release_does_not_start(judge, spoil, pla
         (["--router", "vllm:x@http://127.0.0.1:9/v1"], "--router needs --release"),
     ],
 )
-def test_a_wrong_release_is_one_error_with_a_remedy(words, says, own_home, capsys):
-    assert main(["app", *words]) == 1
-    said = capsys.readouterr().err
-    assert says in said and "Next:" in said and "Traceback" not in said
+def test_a_wrong_release_is_one_error_with_a_remedy(words, says, own_home, rh):
+    said = rh("app", *words, status=1).err
+    assert says in said and "Next:" in said
 
 
 def test_what_a_page_cannot_choose_is_no_remedy() -> None:

@@ -9,8 +9,8 @@ from serving_parts import ONE, SOURCE, TWO, ReadyJudge, picture, reward_of
 from rewardharness.files import sha256
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Failure, Judgment, Scores
-from rewardharness.serving.images import RequestImage
 from rewardharness.serving.limits import Limits
+from rewardharness.serving.media import RequestImage
 from rewardharness.serving.scoring import Edit, Scorer
 
 pytestmark = pytest.mark.anyio

@@ -41,7 +41,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import open_judge
 from rewardharness.schema import Failure
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.request_log import RequestLog
+from rewardharness.serving.monitoring import RequestLog
 from rewardharness.settings import Settings
 
 TOKEN = "0123456789abcdef0123456789abcdef"

@@ -8,8 +8,8 @@ from PIL import Image
 
 from rewardharness.serving.body import Parsed
 from rewardharness.serving.faults import RefusedError
-from rewardharness.serving.images import count_pixels, decode_base64
 from rewardharness.serving.limits import Limits
+from rewardharness.serving.media import count_pixels, decode_base64
 from rewardharness.serving.wire import EditReader, ScoreRequest, read_request
 
 

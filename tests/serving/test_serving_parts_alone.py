@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import threading
 from collections import Counter as Counting
 from pathlib import Path
@@ -12,21 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving_parts import ReadyJudge, edit, picture, reward_of
 
+from rewardharness.data.opening import open_data
+from rewardharness.data.tables import image_path
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import read_jsonl
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ErrorCode
 from rewardharness.schema import Example, Failure, Judgment
+from rewardharness.serving import sampling
 from rewardharness.serving.body import ClientGoneError, Parsed
-from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
+from rewardharness.serving.faults import DEADLINE, DEFECT, NO_SCORE, RefusedError, failure_for, fault_of
 from rewardharness.serving.hosts import HostCheck, is_loopback
 from rewardharness.serving.limits import AdmissionControl, Limits
-from rewardharness.serving.prometheus import Metrics
-from rewardharness.serving.request_log import RequestLog
-from rewardharness.serving.results import ItemUsage, RequestResult
+from rewardharness.serving.media import Edit, RequestText, read_image
+from rewardharness.serving.monitoring import Metrics, RequestLog
+from rewardharness.serving.results import ItemResult, ItemUsage, RequestResult
+from rewardharness.serving.sampling import RequestSample
 from rewardharness.serving.security import Guard, clean_request_id, read_token
 from rewardharness.serving.service import RequestContext, Service, unless_gone
 from rewardharness.serving.wire import BatchRequest, ScoreRequest
+from rewardharness.settings import Settings
 
 TOKEN = "0123456789abcdef"
 pytestmark = pytest.mark.anyio
@@ -88,7 +94,7 @@ def test_metrics_are_written_as_prometheus_reads_them() -> None:
     expected += ["rh_reward_count 4.0", "rh_reward_sum 7.7", 'rh_refused_total{code="b\\"\\n\\\\"} 2.0']
     assert set(expected) <= set(lines)
     names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    assert names == {line.split()[2] for line in lines if line.startswith("# HELP")} and len(names) == 12
+    assert names == {line.split()[2] for line in lines if line.startswith("# HELP")} and len(names) == 13
     assert all(line.startswith(("#", *names)) and "_created" not in line for line in lines)
 
 
@@ -106,6 +112,44 @@ def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path, cap
         good.put({"n": number})
     good.close()
     assert [record["n"] for _, record in read_jsonl(tmp_path / "log.jsonl")] == list(range(100))
+
+
+def test_a_sample_is_a_share_of_what_can_be_compared_and_of_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, *candidates = (read_image(picture(shade), Limits(), "x") for shade in range(0, 250, 25))
+    results = [ItemResult(number, None, True, number / 10) for number in range(len(candidates))]
+    batch = [Edit("lighter", source, (each,)) for each in candidates]
+    nothing = (
+        (batch[:1] * 2, results[:2]),
+        ([Edit("lighter", None, (RequestText("a"), RequestText("b")))], results[:2]),
+        (batch[:2], [results[0], ItemResult.none(1, NO_SCORE)]),
+    )
+    chance, dropped, folder = random.Random(0), threading.Semaphore(0), tmp_path / "sample"
+    share = RequestSample(folder, 0.5, dropped.release, {}, chance)
+    monkeypatch.setattr(share, "put", (drawn := []).append)
+    for _ in range(200):
+        share.draw(batch, results)
+    assert 80 < len(drawn) < 120 and all(len(judged) == 4 for *_, judged in drawn)
+    every = RequestSample(folder, 1.0, dropped.release, {"judge": "x"}, chance)
+    for edits, found in nothing:
+        every.draw(edits, found)
+    every.draw([Edit(" brighter ", source, tuple(candidates[:2]), id="mine", references=(candidates[5],))], results[:2])
+    every.close()
+    [(_, row)] = read_jsonl(folder / "pairs.jsonl")
+    assert sorted(zip(row["candidates"], row["context"]["rewards"], strict=True)) == sorted(
+        (image_path(candidates[place].data), place / 10) for place in (0, 1)
+    )
+    [example] = open_data(str(folder), Settings.from_env({"RH_HOME": str(tmp_path)})).examples
+    assert (example.instruction, len(example.references), example.preference) == ("brighter", 1, None)
+    assert folder.stat().st_mode & 0o77 == 0 and not (folder / "groups.jsonl").exists()
+    assert not dropped.acquire(blocking=False)
+    monkeypatch.setattr(sampling, "MAX_SAMPLE", sum(path.stat().st_size for path in folder.rglob("*.*")) + 100)
+    full = RequestSample(folder, 1.0, dropped.release, {}, chance)
+    full.draw(batch, results)
+    full.close()
+    assert dropped.acquire(blocking=False) and not (folder / "groups.jsonl").exists()
+    share.close()
 
 
 @pytest.mark.parametrize(

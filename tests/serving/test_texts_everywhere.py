@@ -11,13 +11,6 @@ from model_server import Call, ModelServer
 from serving_parts import Running, b64, is_probe, picture
 
 from rewardharness.cli.main import main
-from rewardharness.data.opening import open_data
-from rewardharness.judging.config import JudgeConfig
-from rewardharness.judging.release_file import load_release
-from rewardharness.judging.release_opening import open_release
-from rewardharness.schema import TextInput
-from rewardharness.serving.client import Ask, RewardClient
-from rewardharness.serving.in_process import InProcessRewards
 from rewardharness.settings import Settings
 
 FILE = Path(__file__).parents[2] / "examples" / "ranked_texts.json"
@@ -96,30 +89,6 @@ def test_evolution_finds_what_people_prefer(evolved: tuple[Path, dict[str, Any]]
     assert judged
     for call in judged:
         assert not call.images and not any(word in call.text for word in (*GENERATORS, '"rank"', "response-1"))
-
-
-def test_a_released_judge_scores_texts_over_http(evolved: tuple[Path, dict[str, Any]], model: ModelServer) -> None:
-    folder, _ = evolved
-    settings = Settings.from_env({"RH_HOME": str(folder / "home")})
-    release = load_release(folder / "release.json")
-    judge = open_release(release, settings, JudgeConfig(judge=f"openai:judge@{model.url}"))
-    example = open_data(str(FILE), settings).examples[0]
-    one, other = (each.text for each in example.candidates if isinstance(each, TextInput))
-    with Running(judge, library=release.library) as server:
-        reply = server.post("/score", {"instruction": example.instruction, "edited": {"text": one}}).json
-        assert reply["results"][0]["reward"] == pytest.approx(5 / 6)
-        pair = {"instruction": example.instruction, "candidates": [{"text": one}, {"text": other}]}
-        assert server.post("/score", pair).json["comparison"]["preference"] == example.preference
-        ranked = server.post("/rank", {**pair, "method": "win_rate"}).json
-        assert [item["reward"] for item in ranked["results"]] == ([1, 0] if example.preference == "A" else [0, 1])
-        asks = [Ask(example.instruction, None, TextInput("response", text)) for text in (one, other)]
-        with RewardClient(server.url) as client:
-            served = client.score(asks)
-            compared = client.compare(example.instruction, None, *(ask.edited for ask in asks))
-            assert compared.preference == example.preference
-    here = InProcessRewards(judge, release.library).score(asks)
-    assert [reward.reward for reward in served] == [reward.reward for reward in here]
-    assert served[0].reward == pytest.approx(5 / 6)
 
 
 def test_other_commands_take_texts(evolved, model, tmp_path, capsys):

@@ -22,10 +22,8 @@ from rewardharness.evolution.events import Decided, read_events
 from rewardharness.evolution.job import EvolutionJob
 from rewardharness.runs.job import Session
 from rewardharness.settings import Settings
-from rewardharness.tracking.logger import Logger
-from rewardharness.tracking.numbers import run_config
-from rewardharness.tracking.run import RunTracking
-from rewardharness.tracking.trackers import TrackedRun, TrackerSpec, check_packages, parse_trackers
+from rewardharness.tracking.run import Logger, RunTracking, run_config
+from rewardharness.tracking.trackers import TrackerSpec, check_packages, parse_trackers
 
 Scalars = dict[str, list[tuple[int, float]]]
 
@@ -213,7 +211,7 @@ def test_a_tracker_that_does_not_open_is_left_out(caplog: pytest.LogCaptureFixtu
 
 def test_progress_is_logged_at_most_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker, now = Recorder(), [0.0]
-    monkeypatch.setattr(TrackerSpec, "open", lambda spec, run: tracker)
+    monkeypatch.setattr(TrackerSpec, "open", lambda *_: tracker)
     tracking = RunTracking((TrackerSpec("wandb"),), tmp_path, clock=lambda: now[0])
     tracking.result({"id": "early"})
     failed = {"failure": {"code": "timeout"}, "usage": {"calls": 2, "input_tokens": 10, "output_tokens": 1}}
@@ -250,12 +248,12 @@ def test_the_configuration_has_no_paths_and_no_text_of_users() -> None:
 
 
 def test_a_damaged_id_of_a_run_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[TrackedRun] = []
-    monkeypatch.setattr(TrackerSpec, "open", lambda spec, run: (seen.append(run), Recorder())[1])
+    seen: list[str] = []
+    monkeypatch.setattr(TrackerSpec, "open", lambda spec, run, *_: (seen.append(run), Recorder())[1])
     (tmp_path / "tracking.json").write_text("{", "utf-8")
     for _ in range(2):
         tracking = RunTracking((TrackerSpec("wandb"),), tmp_path)
         tracking.begin(tmp_path, {})
         tracking.close()
-    assert seen[0].id == seen[1].id and seen[0].id.startswith(tmp_path.name)
+    assert seen[0] == seen[1] and seen[0].startswith(tmp_path.name)
     shutil.rmtree(tmp_path)

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rewardharness.errors import HarnessError
-from rewardharness.evolution.analyzer import chain_grades, is_general, request_of
+from rewardharness.evolution.analyzer import chain_grades, is_general
 from rewardharness.evolution.proposal import Observe, Outcome, View, criteria_of, name_of
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.criteria import make_scores
+from rewardharness.judging.instruction import request_of
 from rewardharness.judging.readings import SLOW, Loaded, measure
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry
@@ -23,7 +24,7 @@ from rewardharness.library.rubric import Criterion
 from rewardharness.library.store import Change, RemoveEntry
 from rewardharness.measure.table import MEASURES, known_measures
 from rewardharness.schema import EditRequest, Example
-from rewardharness.task import IMAGE_EDIT, task_of
+from rewardharness.task import IMAGE_EDIT, TEXT, task_of
 
 SHARPNESS = 0.25
 """Lead in log reward with a probability of about 0.75. Edits are compared by the sum of these probabilities, because
@@ -143,9 +144,9 @@ class Forecast:
 
     @cached_property
     def kinds(self) -> dict[str, list[ForecastCase]]:
-        """The examples by the kind of edit that they ask for."""
+        """The examples by the kind of edit that they ask for; prompts for text have none."""
         cases: dict[str, list[ForecastCase]] = defaultdict(list)
-        for case in self.cases:
+        for case in self.cases if self.view.task is not TEXT else ():
             cases[case.kind].append(case)
         return dict(sorted(cases.items()))
 
@@ -281,17 +282,18 @@ def observer(cache: JudgmentCache | None) -> Observe:
 
 
 def _measured(example: Example, cache: JudgmentCache | None) -> Mapping[str, Mapping[str, float]]:
-    """Return the grades of all measures by candidate; none if an image cannot be read, or it is no image edit."""
-    if task_of(example) is not IMAGE_EDIT:
+    """Return the grades of all measures by candidate; none if an image cannot be read, or of videos."""
+    task = task_of(example)
+    if task not in (IMAGE_EDIT, TEXT):
         return {}
     request, grades = request_of(example), dict[str, Mapping[str, float]]()
     # Reading text is slow, and done only if the instruction mentions text.
     slow = {"text_match"} if request.texts or request.removed_texts else set()
-    wanted = tuple(name for name in known_measures() if name not in SLOW or name in slow)
+    wanted = tuple(name for name in known_measures(task.candidate) if name not in SLOW or name in slow)
     with suppress(HarnessError):
-        source = Loaded.of(example.source_image)
-        for label, image in zip(example.labels, example.candidate_images, strict=True):
-            readings = measure(source, Loaded.of(image), request, wanted, cache).readings
+        source = Loaded.of(example.source)
+        for label, each in zip(example.labels, example.candidates, strict=True):
+            readings = measure(source, Loaded.of(each), request, wanted, cache).readings
             grades[label] = {name: item.grade for name, item in readings.items() if item.grade is not None}
         return grades
     return {}

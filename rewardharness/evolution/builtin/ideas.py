@@ -11,12 +11,13 @@ from itertools import chain, combinations, count
 from rewardharness.evolution.analyzer import is_general, overlap
 from rewardharness.evolution.builtin import phrasing
 from rewardharness.evolution.builtin.forecast import Agreement, Forecast, ForecastCase
-from rewardharness.evolution.proposal import Operator, Proposal, criteria_of
+from rewardharness.evolution.proposal import Operator, Proposal, View, criteria_of
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
 from rewardharness.library.triggers import MAX_TRIGGERS, Trigger
 from rewardharness.measure.table import MEASURES
+from rewardharness.task import TEXT, entry_metadata
 
 NAME = "built-in (no model)"
 """Source of the proposals."""
@@ -65,8 +66,9 @@ def _new_criterion(
     if agreement.lead < LEAST_LEAD:
         return
     why = phrasing.evidence(measure, agreement, f"pairs of {f'kind `{kind}`' if kind else 'all kinds'}")
+    thing = "response" if forecast.view.task is TEXT else "edit"
     key: tuple[str, ...] = ("criterion", "every edit")
-    says = "There is one more criterion for every edit"
+    says = f"There is one more criterion for every {thing}"
     if kind and home is not None:
         says, key = f"`{home.name}` gets a criterion for edits of kind {kind}", ("criterion", home.name, kind)
     elif kind:
@@ -77,18 +79,19 @@ def _new_criterion(
         name, text, 1, dimension=MEASURES[measure].dimension, measure=measure, applies=(kind,) * bool(kind)
     )
     for criterion in (replace(first, weight=weight) for weight in WEIGHTS):
-        change: Change = AddEntry(_new_skill(forecast.view.library, kind, criterion, why), says)
+        change: Change = AddEntry(_new_skill(forecast.view, kind, criterion, why), says)
         if home is not None:
             change = ReplaceEntry(with_criterion(home, criterion, why), says)
         yield _proposal("add", (change,), (*key, measure, f"{criterion.weight:g}"), says)
 
 
-def _new_skill(library: Library, kind: str, criterion: Criterion, why: str) -> Entry:
-    words = phrasing.KINDS[kind] if kind else phrasing.ANY
-    name = free_name(library, f"judging-{kind}-edits" if kind else "judging-every-edit")
-    description, metadata = f"How to judge an edit that {words.phrase}.", {"triggers": words.triggers or "always"}
+def _new_skill(view: View, kind: str, criterion: Criterion, why: str) -> Entry:
+    words = phrasing.KINDS[kind] if kind else phrasing.ANY_TEXT if view.task is TEXT else phrasing.ANY
+    name = f"judging-{kind}-edits" if kind else f"judging-every-{words.what.split()[-1]}"
+    name = free_name(view.library, name)
+    metadata = {**entry_metadata(view.task), "triggers": words.triggers or "always"}
     body = phrasing.new_body(name, words, phrasing.note(criterion, why))
-    return Entry(name, "skill", description, body, metadata, rubric=Rubric((criterion,)))
+    return Entry(name, "skill", words.description, body, metadata, rubric=Rubric((criterion,)))
 
 
 def other_weights(forecast: Forecast) -> Iterator[Proposal]:
@@ -161,7 +164,8 @@ def fewer_triggers(forecast: Forecast) -> Iterator[Proposal]:
             continue
         alone: dict[Trigger, list[ForecastCase]] = {}
         for case in forecast.reach(entry):
-            matching = [trigger for trigger in entry.triggers if trigger.matches(case.request.instruction)]
+            asked = case.request
+            matching = [each for each in entry.triggers if each.matches(asked.instruction, asked.kinds)]
             if len(matching) == 1:
                 alone.setdefault(matching[0], []).append(case)
         for trigger, cases in alone.items():
@@ -169,8 +173,8 @@ def fewer_triggers(forecast: Forecast) -> Iterator[Proposal]:
             if at_home or all(case.outcome.credit == 1 for case in cases):
                 continue
             says = (
-                f"`{entry.name}` is no longer consulted because an instruction says {str(trigger)!r}, which alone "
-                f"matched {len(cases)} examples."
+                f"`{entry.name}` is no longer consulted because of the trigger `{trigger}`, which alone matched "
+                f"{len(cases)} examples."
             )
             rest = ", ".join(str(each) for each in entry.triggers if each != trigger)
             after = replace(entry, metadata={**entry.metadata, "triggers": rest})
@@ -191,7 +195,7 @@ def measured_tools(forecast: Forecast) -> Iterator[tuple[float, Proposal]]:
         cases = forecast.judged_by(entry, criterion)
         agreement = forecast.agreement(measure, cases)
         promise = sum(1 - case.outcome.credit for case in cases) * (agreement.share - 0.5)
-        if promise <= 0 or (measure in seen and measure not in tools):
+        if MEASURES[measure].medium == "text" or promise <= 0 or (measure in seen and measure not in tools):
             continue
         seen.add(measure)
         why = phrasing.evidence(measure, agreement, f"pairs for which `{entry.name}` is consulted")
@@ -240,7 +244,7 @@ def merged_skills(forecast: Forecast) -> Iterator[Proposal]:
 
 
 def _is_for(forecast: Forecast, entry: Entry, kind: str) -> bool:
-    return entry == forecast.homes[kind] or any(kind in each.applies for each in criteria_of(entry))
+    return entry == forecast.homes.get(kind) or any(kind in each.applies for each in criteria_of(entry))
 
 
 def _telling_words(passed: Sequence[ForecastCase], kind: str, cases: Sequence[ForecastCase]) -> list[str]:

@@ -6,7 +6,7 @@ its position.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from rewardharness.codec import from_json
@@ -15,6 +15,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion
 from rewardharness.library.yamlsafe import read_yaml
 from rewardharness.measure.table import MEASURES
+from rewardharness.schema import EDIT_KINDS
 
 LEARNED = "## Learned from preferences"
 """Heading of the list of criteria that evolution added to a Skill."""
@@ -30,6 +31,12 @@ class KindWords:
     """What to look at before anything is measured, in a sentence or two."""
     triggers: str
     """Triggers, in the grammar of `metadata.triggers`; empty if there are none."""
+    what: str = "an edit"
+
+    @property
+    def description(self) -> str:
+        """The description of a Skill."""
+        return f"How to judge {self.what} that {self.phrase}."
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ class _Texts:
 _FILE = "texts.yaml"
 _TEXTS = from_json(_Texts, read_yaml((files(__package__) / _FILE).read_text("utf-8"), where=_FILE).value)
 ANY = _TEXTS.kinds["any"]
-KINDS: Mapping[str, KindWords] = {kind: words for kind, words in _TEXTS.kinds.items() if kind != "any"}
+ANY_TEXT = replace(_TEXTS.kinds["response"], what="a response")
+KINDS: Mapping[str, KindWords] = {kind: words for kind, words in _TEXTS.kinds.items() if kind in EDIT_KINDS}
 
 
 def title(measure: str) -> str:
@@ -101,7 +109,7 @@ def without_note(body: str, criterion: Criterion) -> str:
 def new_body(name: str, words: KindWords, line: str) -> str:
     """Write the body of a new Skill."""
     heading = name.replace("-", " ").capitalize()
-    return f"# {heading}\n\nHow to judge an edit that {words.phrase}. {words.advice}\n\n{LEARNED}\n\n{line}\n"
+    return f"# {heading}\n\n{words.description} {words.advice}\n\n{LEARNED}\n\n{line}\n"
 
 
 def tool_body(name: str, measure: str) -> str:

@@ -1,14 +1,14 @@
 """A joint fit as an edit of a Library: one Skill per scope, whose rubric holds the fitted criteria and weights."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rewardharness.evolution.builtin.forecast import Agreement, Forecast, ForecastCase
 from rewardharness.evolution.builtin.ideas import free_id
-from rewardharness.evolution.builtin.phrasing import LEARNED, criterion_text, evidence, note, title, with_note
+from rewardharness.evolution.builtin.phrasing import criterion_text, evidence, new_body, note, title, with_note
 from rewardharness.evolution.joint.fit import Comparisons, choose_strength, fit
 from rewardharness.evolution.joint.scopes import Scope
 from rewardharness.evolution.proposal import MAX_CITED, Proposal
@@ -17,8 +17,9 @@ from rewardharness.judging.readings import SLOW
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
-from rewardharness.measure.table import MEASURES, known_measures
+from rewardharness.measure.table import MEASURES
 from rewardharness.schema import Example
+from rewardharness.task import entry_metadata, task_of
 
 NAME = "built-in joint fit (no model)"
 """Source of the proposals."""
@@ -74,7 +75,7 @@ def scope_data(forecast: Forecast, scope: Scope) -> ScopeData:
     grade of the present criteria, `g_j` the log grade of a new one, `s` their total share, and `base` the rest (visual
     quality and limits), whose share does not change.
     """
-    measures = allowed_measures(scope)
+    measures = allowed_measures(scope, forecast.view.known_measures)
     rows, weights, sources, ids, totals = [], list[float](), list[int](), list[str](), list[float]()
     numbers: dict[str, int] = {}
     for case in scope.cases:
@@ -96,11 +97,11 @@ def scope_data(forecast: Forecast, scope: Scope) -> ScopeData:
     return ScopeData(scope, measures, data, tuple(ids), agreements, float(np.mean(totals)))
 
 
-def allowed_measures(scope: Scope) -> tuple[str, ...]:
+def allowed_measures(scope: Scope, known: Sequence[str]) -> tuple[str, ...]:
     """Return the measures that may get a criterion; similarity to the source only if the instructions ask for it."""
     return tuple(
         name
-        for name in known_measures()
+        for name in known
         if name not in SLOW and name != "change_map" and (scope.same_look or not MEASURES[name].same_look)
     )
 
@@ -159,8 +160,8 @@ def _skill_edit(library: Library, data: ScopeData, weights: dict[str, float]) ->
         lines.append(line)
     examples = len(set(data.example_ids))
     says = (
-        f"Criteria for an edit that {scope.words.phrase}, with weights fitted jointly on {examples} examples: "
-        f"{'; '.join(lines)}."
+        f"Criteria for {scope.words.what} that {scope.words.phrase}, with weights fitted jointly on {examples} "
+        f"examples: {'; '.join(lines)}."
     )
     change = ReplaceEntry(entry, says) if old is not None else AddEntry(entry, says)
     cited = tuple(dict.fromkeys(data.example_ids))[:MAX_CITED]
@@ -168,10 +169,9 @@ def _skill_edit(library: Library, data: ScopeData, weights: dict[str, float]) ->
 
 
 def _new_skill(scope: Scope) -> Entry:
-    heading = scope.name.replace("-", " ").capitalize()
-    phrase = scope.words.phrase
-    body = f"# {heading}\n\nHow to judge an edit that {phrase}. {scope.words.advice}\n\n{LEARNED}\n"
-    return Entry(scope.name, "skill", f"How to judge an edit that {phrase}.", body, {"triggers": scope.words.triggers})
+    metadata = {**entry_metadata(task_of(scope.cases[0].outcome.example)), "triggers": scope.words.triggers}
+    body = new_body(scope.name, scope.words, "")
+    return Entry(scope.name, "skill", scope.words.description, body, metadata)
 
 
 def _with_weight(entry: Entry, data: ScopeData, measure: str, weight: float) -> tuple[Entry, str]:

@@ -63,6 +63,8 @@ class Reweighting:
         for entry in library.skills:
             criteria = list(entry.rubric.criteria) if entry.rubric else []
             for position, known in enumerate(criteria):
+                if known.dimension == "consistency":
+                    continue
                 more = added.get(f"{entry.name}/{known.id}", 0.0) * totals[known.dimension] / _SHARES[known.dimension]
                 weight = two_digits(known.weight + more)
                 if more > 0 and weight != known.weight:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rewardharness.evolution.builtin.forecast import ForecastCase
-from rewardharness.evolution.builtin.phrasing import ANY, KINDS, KindWords
+from rewardharness.evolution.builtin.phrasing import ANY, ANY_TEXT, KINDS, KindWords
+from rewardharness.task import TEXT, task_of
 
 LEAST_CASES = 30
 """Minimum number of examples of a scope."""
@@ -52,6 +53,8 @@ def find_scopes(cases: Sequence[ForecastCase]) -> tuple[Scope, ...]:
         return (whole,) if len(whole.cases) >= LEAST_CASES else ()
     if len(cases) < LEAST_CASES:
         return ()
+    if task_of(cases[0].outcome.example) is TEXT:
+        return (Scope("preferences-for-all-responses", ANY_TEXT, (), tuple(cases), False),)
     scopes = [Scope("preferences-for-all-edits", ANY, (), tuple(cases), _same_look(cases))]
     for kind, words in KINDS.items():
         chosen = [case for case in cases if case.kind == kind]

@@ -23,9 +23,8 @@ from rewardharness.evolution.joint.proposing import scope_data
 from rewardharness.evolution.joint.reweighting import graded_examples, reweighting_data
 from rewardharness.evolution.joint.scopes import LEAST_CASES, find_scopes
 from rewardharness.evolution.proposal import Outcome, Proposal, RejectedProposal
-from rewardharness.evolution.state import State, seed_of
+from rewardharness.evolution.state import State, credit_of, seed_of
 from rewardharness.evolution.steps import Run, accept, emit_decided, emit_proposed, skip, view_of
-from rewardharness.evolution.trial import credit_of
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
 

@@ -1,0 +1,209 @@
+"""The Edit section of the Library tab: a form and texts that change a copy, its test, and its publication."""
+
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from app.failures import explaining_at
+from app.library import editing, views
+from app.library.chooser import Chooser
+from app.library.editing import EditedCopy
+from app.library.libraries import Choice, Order
+from app.library.publish import draw_publishing
+from app.run_panel.new_jobs import FOLDER
+from app.services import AppServices
+from app.viewer.pictures import shrunk
+from app.widgets import QUIET, Updates, Widgets, announced, button, markup, section, state, textbox
+from rewardharness.data.opening import DEMO, FEEDBACK
+from rewardharness.errors import InputError
+from rewardharness.library.diff import diff_libraries
+from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, entry_files
+from rewardharness.measure.table import MEASURES
+
+THUMBNAIL = 320
+"""Long side in pixels of the pictures of examples that changed."""
+
+
+class Editor(Widgets):
+    """Widgets that edit a copy of a Library. The form rewrites the texts of the open entry."""
+
+    def __init__(self, services: AppServices, chooser: Chooser) -> None:
+        self._services, local = services, services.local
+        self.draft = state()
+        begin = button("Edit a copy", "edit-copy", variant="primary", min_width=160)
+        self.about = markup(views.EDIT_HINT, elem_id="edit-about")
+        with gr.Column(visible=False, elem_id="edit-form") as self.form:
+            with gr.Row():
+                self.entry = gr.Dropdown([], label="Entry", elem_id="edit-entry", min_width=240)
+                self.criterion = gr.Dropdown([], label="Criterion", elem_id="edit-criterion", min_width=240)
+            fields = self._draw_fields()
+            self.problems, self.rubric = markup(elem_id="edit-problems"), markup(elem_id="edit-rubric")
+            with section("Advanced: the texts of the entry"):
+                plain: dict[str, Any] = {"lines": 8, "max_lines": 24, "max_length": 300_000}
+                self.skill_text = textbox(ENTRY_FILE, "edit-skill-text", elem_classes="source-text", **plain)
+                self.rubric_text = textbox(RUBRIC_FILE, "edit-rubric-text", elem_classes="source-text", **plain)
+            with section("What changed"):
+                self.changed = markup(elem_id="edit-changed")
+            with section("Judge again on examples", open=True):
+                self._draw_judging(local=local)
+            with section("Save as a copy", open=True, visible=local):
+                name = textbox("Name", "edit-name", placeholder="my-library", max_length=64)
+                save = button("Save", "edit-save", min_width=120)
+                self.saved = markup(elem_id="edit-saved")
+            texts = [self.skill_text, self.rubric_text]
+            # Gradio may take the first letter that is typed after an update for a part of it; leaving the field tells.
+            edits = [[event for part in parts for event in (part.input, part.blur)] for parts in (fields, texts)]
+            with section("Publish"):
+                typed = [part.input for part in (*fields, *texts)]
+                draw_publishing(
+                    services,
+                    "edit-publish",
+                    lambda repo, how, draft: Order.on_its_base(draft.result(), repo, how),
+                    [self.draft],
+                    typed,
+                )
+        begin.click(self.begin, chooser.inputs, self.parts, **QUIET)
+        self.entry.input(self.open, [self.draft, self.entry], self.parts, **QUIET)
+        self.criterion.input(self.fill, [self.draft, self.criterion], self.parts, **QUIET)
+        gr.on(edits[0], self.change, [self.draft, self.criterion, *fields], self.parts, **QUIET)
+        gr.on(edits[1], self.rewrite, [self.draft, self.criterion, *texts], self.parts, **QUIET)
+        gr.on([save.click, name.submit], self.save, [self.draft, name], [self.draft, self.saved], **QUIET)
+
+    def _draw_fields(self) -> list[Any]:
+        """Draw the fields of a criterion, and the triggers."""
+        with gr.Column() as self.fields:
+            with gr.Column() as self.criteria:
+                with gr.Row():
+                    labels = {"weight": "Weight", "low": "Worst grade", "high": "Best grade"}
+                    self.weight, self.low, self.high = (
+                        gr.Number(None, label=label, elem_id=f"edit-{name}", min_width=110)
+                        for name, label in labels.items()
+                    )
+                    known = (name for name, each in MEASURES.items() if each.medium == "image")
+                    measures = [("None: only a model grades it", ""), *((name, name) for name in known)]
+                    options: dict[str, Any] = {"allow_custom_value": True, "elem_id": "edit-measure"}
+                    self.measure = gr.Dropdown(measures, label="Measured by", min_width=200, **options)
+                self.text = textbox("What is graded", "edit-text", lines=2, max_lines=6, max_length=4000)
+            info = "Words and phrases, /regular expressions/, or always; separated by commas."
+            options = {"info": info, "max_lines": 5, "max_length": 8000}
+            self.triggers = textbox("Applies when the instruction says", "edit-triggers", **options)
+        return [self.weight, self.low, self.high, self.measure, self.text, self.triggers]
+
+    def _draw_judging(self, *, local: bool) -> None:
+        kinds = [("Demo pairs", DEMO), ("My votes", FEEDBACK), ("A folder or table", FOLDER)][: 3 if local else 1]
+        data = gr.Radio(kinds, value=DEMO, label="Examples with labels", elem_id="edit-data")
+        place = textbox("Folder or table", "edit-place", placeholder="/home/me/pairs", visible=False)
+        again = button("Judge again", "edit-judge", min_width=160)
+        self.result = markup(views.AGAIN_HINT, elem_id="edit-result")
+        options: dict[str, Any] = {"columns": 4, "object_fit": "contain", "interactive": False, "buttons": []}
+        self.pictures = gr.Gallery(label="Examples that changed", visible=False, elem_id="edit-pictures", **options)
+        data.input(lambda kind: gr.Textbox(visible=kind == FOLDER), data, place, queue=False, **QUIET)
+        limited: dict[str, Any] = {"concurrency_limit": 2, "concurrency_id": "judge again", **QUIET}
+        judge = announced(lambda: {self.result: views.JUDGING_AGAIN}, self.judge)
+        again.click(judge, [self.draft, data, place], [self.result, self.pictures], **limited)
+
+    @explaining_at("about")
+    def begin(self, *values: Any) -> Updates:
+        """Copy the chosen Library, and open its first Skill with criteria."""
+        choice = Choice(*values)
+        library = self._services.libraries.open(choice)
+        entries = sorted(library.entries, key=lambda entry: (entry.rubric is None, entry.kind))
+        if not entries:
+            raise InputError("This Library has no entries.", next_step="Choose another one.")
+        name = entries[0].name
+        return {
+            **self.open(EditedCopy(library, library, entries[0]), name),
+            self.about: views.edited(self._services.libraries.name(choice)),
+            self.form: gr.Column(visible=True),
+            self.entry: gr.Dropdown([entry.name for entry in entries], value=name),
+            self.result: views.AGAIN_HINT,
+            self.pictures: gr.Gallery(visible=False),
+        }
+
+    @explaining_at("problems")
+    def open(self, draft: EditedCopy, name: str) -> Updates:
+        """Show an entry and its first criterion."""
+        entry = draft.library.get(name)
+        if entry is None:
+            raise InputError("This copy does not have this entry.", next_step="Choose one of the list.")
+        draft = replace(draft, entry=entry).edit(entry_files(entry))
+        return {
+            **self._checked(draft),
+            **self._texts(entry),
+            **self.fill(draft, 0),
+            self.fields: gr.Column(visible=True),
+        }
+
+    def fill(self, draft: EditedCopy, index: int | None) -> Updates:
+        """Show a criterion in the form."""
+        rows = draft.entry.rubric.criteria if draft.entry.rubric is not None else ()
+        index = index if index is not None and index < len(rows) else 0
+        names = [(each.id, number) for number, each in enumerate(rows)]
+        updates: Updates = {
+            self.criterion: gr.Dropdown(names, value=index if rows else None, visible=bool(rows)),
+            self.criteria: gr.Column(visible=bool(rows)),
+            self.triggers: draft.entry.metadata.get("triggers", ""),
+        }
+        if rows:
+            row = rows[index]
+            values = (row.weight, *row.scale, row.measure or "", row.text)
+            updates |= zip((self.weight, self.low, self.high, self.measure, self.text), values, strict=True)
+        return updates
+
+    @explaining_at("problems")
+    def change(self, draft: EditedCopy, index: int | None, *values: Any) -> Updates:
+        """Rewrite the texts with the values of the form."""
+        weight, low, high, measure, text, typed = values
+        entry, triggers = draft.entry, " ".join(typed.split())
+        rubric, metadata = entry.rubric, {**entry.metadata, "triggers": triggers}
+        if not triggers:
+            del metadata["triggers"]
+        if rubric is not None:
+            if None in {weight, low, high}:
+                raise InputError("The weight or a grade is missing.", next_step="Type a number.")
+            rows, place = list(rubric.criteria), index or 0
+            rows[place] = replace(rows[place], weight=weight, scale=(low, high), measure=measure or None, text=text)
+            rubric = replace(rubric, criteria=tuple(rows))
+        entry = replace(entry, metadata=metadata, rubric=rubric)
+        if entry == draft.entry:  # a field was left; texts that are being typed stay
+            return {self.draft: draft}
+        return {**self._checked(draft.edit(entry_files(entry), entry)), **self._texts(entry)}
+
+    @explaining_at("problems")
+    def rewrite(self, draft: EditedCopy, index: int | None, text: str, rubric: str) -> Updates:
+        """Read texts that were typed. While they have errors the form, which would replace them, is hidden."""
+        texts = {ENTRY_FILE: text, **({RUBRIC_FILE: rubric} if rubric.strip() else {})}
+        if texts == entry_files(draft.entry) and not draft.failed:
+            return {self.draft: draft}
+        draft = draft.edit(texts)
+        return {**self._checked(draft), **self.fill(draft, index), self.fields: gr.Column(visible=not draft.failed)}
+
+    def _texts(self, entry: Entry) -> Updates:
+        texts = entry_files(entry)
+        rubric = gr.Textbox(texts.get(RUBRIC_FILE, ""), visible=entry.kind == "skill")
+        return {self.skill_text: texts[ENTRY_FILE], self.rubric_text: rubric}
+
+    def _checked(self, draft: EditedCopy) -> Updates:
+        entry = draft.library.get(draft.entry.name)
+        return {
+            self.draft: draft,
+            self.problems: views.problems(draft.problems),
+            self.rubric: views.entry_rubric(entry) if entry is not None and entry.rubric else "",
+            self.changed: views.differences(diff_libraries(draft.start, draft.library)),
+            self.saved: "",
+        }
+
+    @explaining_at("result")
+    def judge(self, draft: EditedCopy, data: str, place: str | None) -> Updates:
+        """Judge examples with the Library and with the copy."""
+        judged = editing.judge_again(self._services, draft, data, place or "")
+        named = ((example.images[0], f"{kind}: {example.instruction}") for kind, example in judged.changed)
+        shown = [(shrunk(image, THUMBNAIL), caption) for image, caption in named]
+        return {self.result: views.judged_again(judged), self.pictures: gr.Gallery(shown, visible=bool(shown))}
+
+    @explaining_at("saved")
+    def save(self, draft: EditedCopy, name: str | None) -> Updates:
+        """Save the copy under a name."""
+        draft, folder = editing.save(self._services, draft, (name or "").strip())
+        return {self.draft: draft, self.saved: views.saved(folder.name, str(folder))}

@@ -1,0 +1,1 @@
+"""Results as a table: filtered, sorted, opened row by row, selected and exported; for every tab that has results."""

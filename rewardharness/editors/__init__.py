@@ -1,0 +1,1 @@
+"""Editors of images, and the jobs that compare them and improve their edits."""

@@ -1,0 +1,89 @@
+"""Which edits are compared next. Pure: the same seed and results give the same choice.
+
+`active` compares editors whose order is least certain: a pair gets comparisons in proportion to the probability that
+the better one of the two ratings belongs to the worse editor, under the normal approximation of the ratings. Intervals
+of actively chosen comparisons are those of `judging.ranking`, which assume that the choice does not depend on results;
+they are therefore approximate.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from rewardharness.editors.config import Choice
+from rewardharness.files import content_id
+from rewardharness.judging.ranking import RatedEditor
+from rewardharness.judging.report import Z95
+
+ROUND = 20
+"""Comparisons after which an active choice looks at the ratings again."""
+
+
+class Duel(NamedTuple):
+    """A comparison of two edits of one task; the first one is candidate A. Without a second, one edit alone."""
+
+    task: str
+    first: str
+    second: str
+
+    @property
+    def editors(self) -> tuple[str, ...]:
+        """Its editors, in the order of the candidates."""
+        return tuple(filter(None, (self.first, self.second)))
+
+    @property
+    def id(self) -> str:
+        """Id of its result."""
+        return content_id([self.task, *sorted((self.first, self.second))])[:24]
+
+
+def possible_duels(made: Mapping[str, Sequence[str]], seed: int) -> list[Duel]:
+    """Return all comparisons in a random order, each with its presentation order at random.
+
+    Args:
+        made: Editors that made an edit, by task.
+        seed: Seed of the order.
+    """
+    pairs = [(task, *pair) for task, editors in made.items() for pair in combinations(sorted(editors), 2)]
+    keyed = sorted((content_id([seed, *pair]), pair) for pair in pairs)
+    return [Duel(task, *((one, other) if int(key[0], 16) % 2 else (other, one))) for key, (task, one, other) in keyed]
+
+
+def next_duels(left: Sequence[Duel], ratings: Sequence[RatedEditor], count: int, choice: Choice) -> list[Duel]:
+    """Return the comparisons of the next round.
+
+    Args:
+        left: Those that are not chosen yet, in random order.
+        ratings: The ratings so far.
+        count: Maximum number.
+        choice: How they are chosen.
+    """
+    if choice == "random" or not ratings:
+        return list(left[:count])
+    known = {each.name: each for each in ratings}
+    doubts = {pair: _doubt(known, *pair) for pair in {_editors(duel) for duel in left}}
+    shares = Counter[tuple[str, str]]()
+    chosen: list[Duel] = []
+    waiting = {pair: [duel for duel in left if _editors(duel) == pair] for pair in sorted(doubts)}
+    while len(chosen) < count and any(waiting.values()):
+        open_pairs = [pair for pair, duels in waiting.items() if duels]
+        pair = max(open_pairs, key=lambda each: doubts[each] / (1 + shares[each]))  # largest quotients
+        shares[pair] += 1
+        chosen.append(waiting[pair].pop(0))
+    return chosen
+
+
+def _editors(duel: Duel) -> tuple[str, str]:
+    first, second = sorted((duel.first, duel.second))
+    return first, second
+
+
+def _doubt(known: Mapping[str, RatedEditor], one: str, other: str) -> float:
+    """Return the probability that the order of two ratings is wrong; 1/2 for an editor without one."""
+    if one not in known or other not in known:
+        return 0.5
+    errors = [(each.interval.high - each.interval.low) / 2 / Z95 for each in (known[one], known[other])]
+    distance = abs(known[one].rating - known[other].rating)
+    return 0.5 * math.erfc(distance / (math.hypot(*errors) or 1.0) / math.sqrt(2))

@@ -1,0 +1,185 @@
+"""The report of an arena, built from its result."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from rewardharness.editors.benchmark import OVERALL, GradedEditor, find_benchmark
+from rewardharness.editors.result import ArenaResult, EditCounts
+from rewardharness.judging.ranking import MEAN, RatedEditor
+from rewardharness.judging.report import wilson
+from rewardharness.report import Block, Cell, Report, Section, Table, Text, Value
+from rewardharness.schema import Interval
+
+PAGE = "report.html"
+SHOWN = 12
+"""Categories, and editors of further tables, that are shown at first where space is short."""
+SCALE = "1000 is the mean of the editors; 400 more mean odds of 10 to 1."
+
+
+def build_report(result: ArenaResult) -> Report:
+    """Build the report of an arena."""
+    if result.grades:
+        return Report(f"{result.data}: {len(result.grades)} editors", (*_graded(result), *_costs(result)))
+    sections = (
+        Section("summary", "", _summary(result)),
+        Section("ratings", "Ratings", (ratings_table(result.editors, result.edits), Text((SCALE,), "note"))),
+        Section("categories", "Ratings by category", _categories(result)),
+        Section("wins", "Wins", _wins(result), detail=True),
+        Section("agreement", "Agreement", _agreements(result)),
+        *_costs(result),
+    )
+    return Report(f"Arena on {result.data}", sections)
+
+
+def _costs(result: ArenaResult) -> tuple[Section, ...]:
+    lines, lost = [], [f"Judgments without an answer: {code} {count:,}" for code, count in result.failures.items()]
+    for who, usage in (("The judge", result.usage), *((each.who, each.usage) for each in result.agreements)):
+        tokens = f"{usage.calls:,} requests, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} tokens out"
+        if usage.calls or usage.seconds:
+            lines.append(f"{who}: {tokens if usage.calls else 'no requests to models'}, {usage.seconds:,.0f} s.")
+    for name, made in result.edits.items():
+        if made.seconds >= 0.05:
+            lines.append(f"Mean time of an edit by {name}: {made.seconds:.1f} s.")
+        if made.failed:
+            of = f"{made.failed:,} of {made.made + made.failed:,} edits"
+            lost.append(f"{name} did not make {of}. The first reason: {made.failure}")
+    failures = (Text(tuple(lost), "list"),) if lost else ()
+    return Section("cost", "Cost", (Text(tuple(lines)),)), Section("failures", "Failures", failures)
+
+
+def _graded(result: ArenaResult) -> tuple[Section, ...]:
+    """Return the grades of a benchmark of editors, with published ones beside them."""
+    benchmark, judge, first = find_benchmark(result.data), result.judge, result.grades[0]
+    scale, published = (benchmark.scale, benchmark.published) if benchmark else ((0.0, 1.0), ())
+    about = (
+        f"{result.judged:,} of {result.n:,} edits graded, from {scale[0]:g} to {scale[1]:g}. "
+        f"Judge: {judge.get('judge')}, protocol {judge.get('protocol')}. Overall: the mean over the categories."
+    )
+    differs = (f"Not comparable with published grades: {'; '.join(result.differs)}.",) if result.differs else ()
+    overall: list[tuple[Cell, ...]] = [
+        (each.name, cell, f"{each.overall.judged:,} of {each.overall.n:,}", "this run")
+        for each in result.grades
+        for cell in _graded_cells(each, [OVERALL], scale)
+    ]
+    names = [name for name in first.grades if name != OVERALL]
+    columns = [_graded_cells(each, names, scale) for each in result.grades]
+    kinds = tuple(zip(names, [str(first.grades[name].n) for name in names], *columns, strict=True))
+    theirs: list[tuple[Cell, ...]] = []
+    for table in published:
+        for name, row in table.rows.items():
+            known = {kind: f"{value:.2f}" for kind, value in zip(table.columns, row, strict=True)}
+            overall.append((name, known[OVERALL], "-", f"published: {table.source}"))
+            if len(known) > 1:
+                theirs.append((name, *(known.get(kind, "-") for kind in names)))
+    remarks = Text(tuple(f"{each.source}: {line}" for each in published for line in each.remarks), "note")
+    by_kind: list[Block] = [Table(("Category", "Edits", *(each.name for each in result.grades)), kinds), remarks]
+    if theirs:
+        by_kind.insert(1, Table(("Published", *names), tuple(theirs), "Published grades by category"))
+    head = ("Editor", "Overall grade [95% CI]", "Graded", "Source")
+    return (
+        Section("summary", "", (Text((about, *differs)),)),
+        Section("grades", "Grades", (Table(head, tuple(overall)),)),
+        Section("categories", "Grades by category", tuple(by_kind)),
+    )
+
+
+def _graded_cells(editor: GradedEditor, names: Iterable[str], scale: tuple[float, float]) -> list[Cell]:
+    grades = [editor.grades[name] for name in names]
+    return [_value(each.mean, each.interval, scale, ".2f") for each in grades]
+
+
+def _value(
+    mean: float | None,
+    interval: Interval | None,
+    ends: tuple[float, float],
+    form: str,
+    chance: float | None = None,
+) -> Cell:
+    """Return a number with its interval, drawn between the ends of an axis."""
+    if mean is None:
+        return "-"
+    bounds = None if interval is None else (interval.low, interval.high)
+    span = "" if bounds is None else f" [{bounds[0]:{form}}, {bounds[1]:{form}}]"
+    return Value(f"{mean:{form}}{span}", mean, bounds, chance, *ends)
+
+
+def ratings_table(editors: Sequence[RatedEditor], edits: Mapping[str, EditCounts] | None = None) -> Table:
+    """Return the ratings of editors, drawn on one axis.
+
+    Args:
+        editors: The editors, from best to worst.
+        edits: What each made; None without a column for it.
+    """
+    cells: list[tuple[Cell, ...]] = []
+    for each, value in zip(editors, _drawn(editors, editors), strict=True):
+        made = edits.get(each.name) if edits else None
+        counts = (f"{made.made} of {made.made + made.failed}",) if made is not None else ()
+        cells.append((f"{each.place}. {each.name}", value, f"{each.wins:g} of {each.n}", *counts))
+    head = ("Editor", "Rating [95% interval]", "Wins", *(("Edits made",) if edits else ()))
+    return Table(head, tuple(cells), kind="ratings")
+
+
+def _drawn(editors: Iterable[RatedEditor], axis: Iterable[RatedEditor]) -> list[Cell]:
+    """Return ratings on the axis of some editors."""
+    bounds = [bound for each in axis for bound in (each.interval.low, each.interval.high)]
+    ends = (min([*bounds, MEAN - 1]), max([*bounds, MEAN + 1]))
+    return [_value(each.rating, each.interval, ends, ".0f", MEAN) for each in editors]
+
+
+def headline(result: ArenaResult) -> str:
+    """Return the result in one sentence."""
+    first = [each.name for each in result.editors if each.place == 1]
+    if not result.editors:
+        return "No comparison has an answer, so there are no ratings."
+    if len(first) == 1:
+        return f"{first[0]} is the best of {len(result.editors)} editors: its interval lies above all others."
+    return f"No editor is the best: the intervals of {', '.join(first[:SHOWN])} overlap."
+
+
+def _summary(result: ArenaResult) -> tuple[Text, ...]:
+    judge = result.judge
+    ties = f"{result.ties:,} ties (the judge saw no difference, or its two orders contradict each other)"
+    about = (
+        f"{result.judged:,} of {result.n:,} comparisons judged; {ties}. "
+        f"Judge: {judge.get('judge')}, protocol {judge.get('protocol')}; "
+        f"Library {result.library} ({str(judge.get('library_id', ''))[:12]}). Choice of comparisons: {result.choice}."
+    )
+    return Text((headline(result),), "headline"), Text((about,))
+
+
+def _categories(result: ArenaResult) -> tuple[Block, ...]:
+    names = [each.name for each in result.editors]
+    every = [each for rated in result.categories.values() for each in rated]
+    rows = []
+    for kind, rated in result.categories.items():
+        found = dict(zip([each.name for each in rated], _drawn(rated, every), strict=True))
+        rows.append((kind, str(sum(each.n for each in rated) // 2), *(found.get(name, "-") for name in names)))
+    return (Table(("Category", "Comparisons", *names), tuple(rows), shown=SHOWN),) if rows else ()
+
+
+def _wins(result: ArenaResult) -> tuple[Block, ...]:
+    names = [each.name for each in result.editors]
+    shares = {(one, name): f"{share:.0%}" for one, row in result.wins.items() for name, share in row.items()}
+    counts = {(one, name): f" of {n}" for one, row in result.met.items() for name, n in row.items()}
+    rows = [(one, *(shares.get((one, name), "-") + counts.get((one, name), "") for name in names)) for one in names]
+    text = "Share of its comparisons that the editor of the row wins over that of the column; a tie is half a win."
+    return (Table(("", *names), tuple(rows), shown=SHOWN), Text((text,), "note")) if rows else ()
+
+
+def _agreements(result: ArenaResult) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    if result.agreements:
+        rows = [
+            (each.who, str(each.n), _share(each.same, each.n), str(each.decided), _share(each.alike, each.decided))
+            for each in result.agreements
+        ]
+        head = ("Judge and", "Answered by both", "Same answer [95% CI]", "Neither a tie", "Same edit [95% CI]")
+        blocks.append(Table(head, tuple(rows)))
+    for each in result.agreements:
+        if each.editors:
+            blocks.append(replace(ratings_table(each.editors), title=f"Ratings by {each.who}"))
+    return tuple(blocks)
+
+
+def _share(count: int, n: int) -> Cell:
+    return _value(count / n if n else None, wilson(count, n), (0.0, 1.0), ".0%")

@@ -1,0 +1,67 @@
+"""One POST request to a server that is no chat model: a scorer, or an editor."""
+
+import asyncio
+from urllib.parse import quote
+
+import orjson
+
+from rewardharness.models.base import ErrorCode, ModelError
+from rewardharness.models.raw import RawReply, read_document
+from rewardharness.models.transport import HttpClient, NotHttpError, ServerAddress
+
+ATTEMPTS = 3
+
+
+async def post(
+    http: HttpClient, name: str, url: str, body: bytes, *, kind: str, key: str = "", seconds: float = 120.0
+) -> object:
+    """Send a request, again after a failure that may pass, and return the JSON of the answer.
+
+    Args:
+        http: The connections.
+        name: Name of the server for messages.
+        url: The address.
+        body: The body.
+        kind: Its media type.
+        key: Sent as a bearer token; empty for none.
+        seconds: Timeout of one attempt.
+
+    Raises:
+        ModelError: If there is no answer in JSON.
+    """
+    origin, split = ServerAddress.of(url)
+    head = origin.head("POST", quote(split.path, safe="/%"), key)
+    head += b"Content-Type: %s\r\nContent-Length: %d\r\n\r\n" % (kind.encode("ascii"), len(body))
+    error = ModelError("unreachable", f"{name} was not asked.")
+    for attempt in range(ATTEMPTS):
+        await asyncio.sleep(attempt)
+        try:
+            async with asyncio.timeout(seconds):
+                reply = await http.exchange(origin, head, [body])
+        except TimeoutError:
+            error = ModelError("timeout", f"{name} did not answer within {seconds:g} seconds.")
+            continue
+        except (OSError, NotHttpError):
+            error = ModelError("unreachable", f"{name} cannot be reached.")
+            continue
+        if reply.status == 200:
+            try:
+                return orjson.loads(reply.body)
+            except orjson.JSONDecodeError:
+                raise ModelError("bad_response", f"{name} did not answer in JSON.", next_step="") from None
+        error = _refusal(RawReply(name, reply.status, reply.body, secret=key))
+        if not error.retryable:
+            break
+    raise error
+
+
+def _refusal(raw: RawReply) -> ModelError:
+    codes: dict[int, ErrorCode] = {401: "unauthorized", 403: "unauthorized", 404: "model_not_found"}
+    code: ErrorCode = "server_error" if raw.status >= 500 or raw.status == 429 else codes.get(raw.status, "bad_request")
+    try:
+        found = read_document(raw)
+        said = found.get("error", found.get("detail", "")) if isinstance(found, dict) else ""
+        said = said.get("message", "") if isinstance(said, dict) else said
+    except ValueError:
+        said = ""
+    return raw.error(code, "it refused the request", said=str(said))

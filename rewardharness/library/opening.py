@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rewardharness.errors import LibraryError, shown
-from rewardharness.files import content_id, recover_folder, user_path
+from rewardharness.files import recover_folder, user_path
 from rewardharness.library.entry import MAX_NAME, Entry
 from rewardharness.library.problems import FormatError, Problem
 from rewardharness.library.rubric import MAX_BYTES, Rubric, parse_rubric
@@ -30,6 +30,8 @@ THIN_TEXT = f"{BUILTIN}:thin-text"
 """Name of the same of text responses."""
 THINNED = {THIN: BUILTIN, THIN_TEXT: f"{BUILTIN}:text"}
 """The whole Library of each thin one, by name."""
+UNCOUNTED = frozenset({"turned_image"})
+"""Measures whose criteria a thin Library keeps: what was added to the built-in ones later does not shift the half."""
 EMPTY_SPEC = "empty"
 """Name of the Library without entries."""
 
@@ -105,22 +107,22 @@ def check_library(
 
 
 def without_half_of_the_criteria(library: Library) -> Library:
-    """Return a copy of the Library without about half of the measured criteria.
+    """Return a copy of the Library without every second measured criterion, counted across Skills by name.
 
-    A hash of its Skill and id decides on each, so that a criterion that is added later changes nothing for the others.
     A Skill whose remaining criteria have no weight keeps its text and loses its rubric.
     """
+    count = 0
     for entry in library.skills:
-        criteria = entry.rubric.criteria if entry.rubric else ()
-        kept = tuple(each for each in criteria if each.measure is None or _stays(entry.name, each.id))
-        if entry.rubric is not None and len(kept) < len(criteria):
-            smaller = replace(entry.rubric, criteria=kept) if any(each.weight > 0 for each in kept) else None
+        kept = []
+        for criterion in entry.rubric.criteria if entry.rubric else ():
+            counted = criterion.measure is not None and criterion.measure not in UNCOUNTED
+            count += counted
+            kept += [criterion] if not counted or count % 2 else []
+        if entry.rubric is not None and len(kept) < len(entry.rubric.criteria):
+            weighted = any(criterion.weight > 0 for criterion in kept)
+            smaller = replace(entry.rubric, criteria=tuple(kept)) if weighted else None
             library = library.apply(ReplaceEntry(replace(entry, rubric=smaller)))
     return library
-
-
-def _stays(skill: str, criterion: str) -> bool:
-    return int(content_id([skill, criterion]), 16) % 2 == 1
 
 
 DEFAULT = "__default__"

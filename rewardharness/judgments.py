@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -20,8 +19,7 @@ _StepRow = tuple[StepKind, str, str, tuple[str, ...], int]
 _FIELDS = frozenset(each.name for each in fields(Judgment)) - {"example_id"}
 _EXPLAINING = frozenset({"entries", "reasons", "notes", "parts", "critiques"})
 BRIEF = _FIELDS - _EXPLAINING - {"steps"} | {"id", "inconsistent"}
-"""Keys that are read without steps and reasons. A line of an earlier version has other keys, and no `failure`."""
-_STEP = re.compile(r"<(think|tool|obs|answer)>(.*?)</\1>", re.DOTALL)
+"""Keys that are read without steps and reasons."""
 
 
 def judgment_json(judgment: Judgment) -> Json:
@@ -79,8 +77,7 @@ def judgment_from_json(record: Mapping[str, Any], *, steps: bool = True, reasons
     Raises:
         ValidationError: If a value has the wrong type.
     """
-    value = record if "failure" in record else _from_earlier_form(record)
-    found = {name: value[name] for name in (_FIELDS if reasons else _FIELDS - _EXPLAINING) & value.keys()}
+    found = {name: record[name] for name in (_FIELDS if reasons else _FIELDS - _EXPLAINING) & record.keys()}
     chain = found.pop("steps", [])
     packed = isinstance(chain, str)
     found |= {"steps": chain} if steps and not packed else {}
@@ -106,25 +103,3 @@ def _unpack(text: str) -> tuple[ChainStep, ...]:
     if len(rows) > MAX_STEPS:
         raise ValidationError(f"steps: more than {MAX_STEPS}")
     return tuple(ChainStep(kind, text, None, subject, order, sample) for kind, text, subject, order, sample in rows)
-
-
-def _from_earlier_form(record: Mapping[str, Any]) -> Json:
-    """Convert a result line or the output of `rh score --json` of an earlier version, which differ from each other."""
-    reason, rewards = record.get("reason"), record.get("rewards", {})
-    code, _, message = reason.partition(": ") if isinstance(reason, str) else ("", "", "")
-    graded = record.get("candidates", record.get("scores", {}))
-    blank = {"instruction": None, "quality": None}
-    return {
-        **record,
-        "preference": record.get("winner", record.get("preference")),
-        "scores": {
-            label: {**blank, "reward": rewards.get(label), **graded.get(label, {})} for label in {**rewards, **graded}
-        },
-        "entries": [{"name": each["name"], "kind": each["kind"], "reason": each["why"]} for each in record["entries"]]
-        if "entries" in record
-        else [],
-        "steps": [{"kind": kind, "text": text} for kind, text in _STEP.findall(record.get("chain", ""))],
-        "usage": record.get("usage")
-        or {name: record[name] for name in ("calls", "input_tokens", "output_tokens", "seconds") if name in record},
-        "failure": {"code": code, "message": message} if code else reason,
-    }

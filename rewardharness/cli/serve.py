@@ -46,8 +46,6 @@ class NetworkOptions:
     """File with the token that callers send (default: RH_SERVER_TOKEN)."""
     insecure_no_auth: bool = False
     """Accept requests from the network without a token."""
-    allow_pickle: bool = False
-    """Also accept the pickle formats of older reward servers (plain data only; this machine only)."""
     request_log: Path | None = None
     """Append one line of JSON per request to this file."""
     sample: tuple[float, Path] | None = None
@@ -152,7 +150,6 @@ def serve(
         settings=settings,
         limits=_limits(usual_limits(judge, cache=not config.no_cache), bounds),
         guard=guard,
-        pickles=network.allow_pickle,
         request_log=None if network.request_log is None else network.request_log.resolve(),
         sample=network.sample and (network.sample[0], network.sample[1].resolve()),
     )
@@ -179,9 +176,6 @@ def _problem(network: NetworkOptions, guard: "Guard") -> InputError | None:
     if not guard.local and guard.token is None and not network.insecure_no_auth:
         step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
         return InputError(f"{network.host} is reachable from other machines; no auth token is set.", next_step=step)
-    if network.allow_pickle and not guard.local:
-        step = "Listen on 127.0.0.1, or leave out --allow-pickle."
-        return InputError("--allow-pickle accepts connections from this machine only.", next_step=step)
     return None
 
 

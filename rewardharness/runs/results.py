@@ -66,8 +66,7 @@ class Results(MutableMapping[str, Json]):
 
     def judgment(self, name: str) -> Judgment:
         """Return a judgment without steps, reasons and entries, which is faster than the whole one."""
-        line = self.fields(name, BRIEF)
-        return judgment_from_json(line if "failure" in line else self[name], steps=False, reasons=False)
+        return judgment_from_json(self.fields(name, BRIEF), steps=False, reasons=False)
 
     def failure(self, name: str) -> str:
         """Return the code of the failure of a result; empty for a judgment."""

@@ -14,7 +14,6 @@ from rewardharness.serving.dialects import DIALECTS, HEALTH_PATHS, UNIRL_REWARD,
 from rewardharness.serving.faults import ErrorReply, RefusedError
 from rewardharness.serving.front import Answer, Endpoint, Front
 from rewardharness.serving.monitoring import CONTENT_TYPE
-from rewardharness.serving.pickled import PICKLED
 from rewardharness.serving.results import RewardReply
 from rewardharness.serving.security import Guard
 from rewardharness.serving.service import RequestContext, Service
@@ -37,13 +36,12 @@ for _response in _ERRORS.values():
     _response["model"] = ErrorReply
 
 
-def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
+def make_app(service: Service, guard: Guard) -> Front:
     """Create the application.
 
     Args:
         service: The service that handles requests.
         guard: Access control.
-        pickles: Whether to add the pickle protocols.
     """
 
     async def healthz(*_: Any) -> Answer:
@@ -75,23 +73,20 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
     questions |= {**dict.fromkeys(HEALTH_PATHS, health), "/openapi.json": openapi}
     rewards = {path: _rewards(service, path, model) for path, (model, _) in _ROUTES.items()}
     rewards |= {path: _rewards(service, path, BatchRequest, dialect) for path, dialect in DIALECTS.items()}
-    if pickles:
-        rewards |= dict.fromkeys(("/", "/mode/{name}"), _rewards(service, "/", BatchRequest, PICKLED))
     # Load balancers expect HEAD where there is GET (RFC 9110, 9.3.2).
     routes = {path: {"GET": endpoint, "HEAD": endpoint} for path, endpoint in questions.items()}
     return Front(service, guard, routes | {path: {"POST": endpoint} for path, endpoint in rewards.items()})
 
 
-_OWN = Dialect(parse_body, lambda reply: (200, orjson.dumps(reply)))
+_OWN = Dialect(parse_body, orjson.dumps)
 
 
 def _rewards(service: Service, path: str, model: type[RewardRequest], dialect: Dialect = _OWN) -> Endpoint:
     """Return what answers requests for rewards."""
 
     async def answer(context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> Answer:
-        context.route, context.refuse = dialect.route or path, dialect.refuse
-        status, body = dialect.write(await service.answer(context, headers, receive, model, dialect.parse))
-        return status, dialect.media_type, body
+        context.route = path
+        return 200, _JSON, dialect.write(await service.answer(context, headers, receive, model, dialect.parse))
 
     return answer
 

@@ -29,8 +29,6 @@ class ServerConfig:
     settings: Settings = field(repr=False)
     limits: Limits
     guard: Guard
-    pickles: bool = False
-    """Whether to accept the pickle formats of older reward servers."""
     request_log: Path | None = None
     sample: tuple[float, Path] | None = None
     """Share of the requests that are written into a folder; None for none."""
@@ -52,7 +50,7 @@ class ServerConfig:
         if self.sample is not None:
             dropped = lambda: service.metrics.sample_dropped.inc()  # noqa: E731
             service.sample = RequestSample(self.sample[1], self.sample[0], dropped, service.who)
-        return make_app(service, self.guard, pickles=self.pickles)
+        return make_app(service, self.guard)
 
 
 def usual_limits(judge: Judge, *, cache: bool = True) -> Limits:

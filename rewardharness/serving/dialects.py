@@ -16,11 +16,9 @@ two turns; its reference images are a list of base64 in `metadata.references`. S
                    "required_rewards": ["rewardharness"], "metadata": {}}]}
     -> {"results": [{"rewardharness": {"reward": 0.62, "instruction_following": 3.0, "visual_quality": 2.0}}],
         "errors": [{}]}
-
-The pickle protocols are in `pickled`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +26,7 @@ import orjson
 
 from rewardharness.schema import Json
 from rewardharness.serving.body import Parse, Parsed, parse_body
-from rewardharness.serving.faults import RefusedError, invalid
+from rewardharness.serving.faults import invalid
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.results import RewardReply, not_judged
 
@@ -44,37 +42,8 @@ class Dialect:
 
     parse: Parse
     """Makes of a body what `BatchRequest` reads."""
-    write: Callable[[RewardReply], tuple[int, bytes]]
-    """Returns status and body of the reply."""
-    media_type: str = "application/json"
-    route: str | None = None
-    """Name in metrics and log; None for the path."""
-    refuse: Callable[[RefusedError], tuple[int, str, bytes]] | None = None
-    """Returns status, media type and body of a refusal; None for that of the reward server."""
-
-
-def batch_items(images: Sequence[Any], prompts: Sequence[Any], sources: Sequence[Any], name: str) -> list[Json]:
-    """Return the items of a batch.
-
-    Args:
-        images: The edited images.
-        prompts: Their instructions.
-        sources: For each a list: the source and its references.
-        name: What the trainer calls `sources`.
-
-    Raises:
-        RefusedError: 422 if there is not one of each, or an edit has no source.
-    """
-    if not len(images) == len(prompts) == len(sources) > 0:
-        raise invalid(f"There are {len(images)} images, {len(prompts)} prompts and {len(sources)} {name}.")
-    items = []
-    for number, (prompt, image, several) in enumerate(zip(prompts, images, sources, strict=True)):
-        if not isinstance(several, list) or not several:
-            raise invalid(f"{name}[{number}] does not begin with a source image.")
-        source, *references = several
-        item = {"instruction": prompt, "source": source, "edited": image}
-        items.append({**item, "references": references} if references else item)
-    return items
+    write: Callable[[RewardReply], bytes]
+    """Returns the body of the reply, as JSON."""
 
 
 def _read_flow_factory(content_type: str, body: bytes, limits: Limits) -> Parsed:
@@ -83,13 +52,21 @@ def _read_flow_factory(content_type: str, body: bytes, limits: Limits) -> Parsed
     for name in ("prompt", "image", "condition_images"):
         if not isinstance(tree.get(name), list):
             raise invalid(f"{name} is no list; an edit has a prompt, an image and condition_images.")
-    items = batch_items(tree["image"], tree["prompt"], tree["condition_images"], "condition_images")
+    images, prompts, sources = tree["image"], tree["prompt"], tree["condition_images"]
+    if not len(images) == len(prompts) == len(sources) > 0:
+        raise invalid(f"There are {len(images)} images, {len(prompts)} prompts and {len(sources)} condition_images.")
+    items = []
+    for number, (prompt, image, several) in enumerate(zip(prompts, images, sources, strict=True)):
+        if not isinstance(several, list) or not several:
+            raise invalid(f"condition_images[{number}] does not begin with a source image.")
+        item = {"instruction": prompt, "source": several[0], "edited": image}
+        items.append({**item, "references": several[1:]} if len(several) > 1 else item)
     return Parsed({"items": items}, parsed.lifted)
 
 
-def _write_flow_factory(reply: RewardReply) -> tuple[int, bytes]:
+def _write_flow_factory(reply: RewardReply) -> bytes:
     error = not_judged(reply.results)
-    return 200, orjson.dumps({"error": error} if error else {"rewards": [item.reward for item in reply.results]})
+    return orjson.dumps({"error": error} if error else {"rewards": [item.reward for item in reply.results]})
 
 
 def _read_unirl(content_type: str, body: bytes, limits: Limits) -> Parsed:
@@ -120,14 +97,14 @@ def _unirl_item(request: Any, where: str) -> Json:
     return item if references is None else {**item, "references": references}
 
 
-def _write_unirl(reply: RewardReply) -> tuple[int, bytes]:
+def _write_unirl(reply: RewardReply) -> bytes:
     results: list[Json] = []
     for item in reply.results:
         numbers = {"reward": item.reward, "instruction_following": item.instruction, "visual_quality": item.quality}
         known = {name: number for name, number in numbers.items() if number is not None}
         results.append({} if item.reward is None else {UNIRL_REWARD: known})
     errors = [{UNIRL_REWARD: item.reason} if item.reward is None else {} for item in reply.results]
-    return 200, orjson.dumps({"results": results, "errors": errors})
+    return orjson.dumps({"results": results, "errors": errors})
 
 
 DIALECTS = {

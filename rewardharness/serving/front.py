@@ -1,7 +1,6 @@
 """ASGI application: access control, routing, uniform errors, metrics and the request log."""
 
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
@@ -35,7 +34,7 @@ class Front:
     Args:
         service: The service with metrics and log.
         guard: Access control.
-        routes: What answers, by path and method; `/mode/{name}` stands for any name.
+        routes: What answers, by path and method.
     """
 
     def __init__(self, service: Service, guard: Guard, routes: Mapping[str, Mapping[str, Endpoint]]) -> None:
@@ -79,7 +78,7 @@ class Front:
         try:
             self._guard.check(path, headers)
             context.route = _QUESTIONS.get(path, context.route)
-            methods = self._routes.get(re.sub(r"^/mode/[^/]+$", "/mode/{name}", path))
+            methods = self._routes.get(path)
             if methods is None:
                 raise RefusedError(404, NOT_FOUND)
             if method not in methods:
@@ -120,8 +119,6 @@ def error_reply(context: RequestContext, error: RefusedError, *more: tuple[bytes
         more += ((b"retry-after", str(error.retry_after).encode("ascii")),)
     if error.status == 401:
         more += ((b"www-authenticate", b"Bearer"),)
-    if context.refuse is not None:
-        return _reply(context, context.refuse(error), *more)
     fields = tuple(FieldProblem(*problem) for problem in error.fields)
     body = orjson.dumps(ErrorReply(context.request_id, error.fault, fields))
     return _reply(context, (error.status, "application/json", body), *more)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,8 +49,6 @@ class RequestContext:
     reply: RewardReply | None = None
     fault: str | None = None
     """Code of the fault, if the request failed."""
-    refuse: Callable[[RefusedError], tuple[int, str, bytes]] | None = None
-    """Returns status, media type and body of a refusal in the protocol of the caller; None for that of this server."""
     began: float = field(default_factory=time.perf_counter)
 
 

@@ -1,10 +1,9 @@
-"""One JSON form of a judgment; records of the two earlier forms are still read."""
+"""One JSON form of a judgment."""
 
 import base64
 import json
 import zlib
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,19 +12,6 @@ from rewardharness.judgments import MAX_STEPS, judgment_from_json, judgment_json
 from rewardharness.runs.replay import compare_results
 from rewardharness.schema import ChainStep, Failure, Judgment, RoutedEntry, Scores, Usage
 
-PRINTED = """{"id": "e1", "winner": "A", "inconsistent": false, "ties_offered": true, "ranking": [["A"], ["B"]],
-"margin": 0.25, "confidence": 0.5, "candidates": {"A": {"reward": 0.75, "instruction": 3.5, "quality": 4.0,
-"variance": 0.01}, "B": {"reward": 0.5, "instruction": null, "quality": 2.0, "variance": null}}, "judge": "vllm:judge",
-"protocol": "chain, both orders", "library_id": "ab12", "entries": [{"name": "text-edits", "kind": "skill", "why":
-"always"}], "reasons": ["A is redder."], "notes": ["A: rotated"], "chain":
-"<think>Looked.</think>\\n<answer>{\\"preference\\": \\"A\\"}</answer>", "position_consistent": true, "usage":
-{"calls": 2, "input_tokens": 900, "output_tokens": 40,
-"seconds": 1.5}, "reason": null}"""
-LINE = """{"id": "e1", "preference": "A", "margin": 0.25, "rewards": {"A": 0.75, "B": 0.5}, "reason": null,
-"ties_offered": true, "ranking": [["A"], ["B"]], "confidence": 0.5, "scores": {"A": {"instruction": 3.5, "quality": 4.0,
-"variance": 0.01}, "B": {"instruction": null, "quality": 2.0, "variance": null}}, "position_consistent": true, "notes":
-["A: rotated"], "seconds": 1.5, "judge": "vllm:judge", "protocol": "chain, both orders", "library_id": "ab12",
-"calls": 2, "input_tokens": 900, "output_tokens": 40}"""
 WHOLE = Judgment(
     "e1",
     "vllm:judge",
@@ -48,10 +34,6 @@ TORN = replace(WHOLE, preference="tie", position_consistent=False, ranking=(("A"
 FAILED = Judgment("e1", "j", "p", "l", failure=Failure("image", "gone.png: not there."))
 
 
-def read(text: str, **changes: Any) -> Judgment:
-    return judgment_from_json({**json.loads(text.replace("\n", " ")), **changes})
-
-
 @pytest.mark.parametrize("judgment", [WHOLE, TORN, FAILED])
 def test_a_judgment_is_read_back_as_it_was_written(judgment: Judgment) -> None:
     record = json.loads(json.dumps(judgment_json(judgment)))
@@ -64,23 +46,14 @@ def test_a_judgment_is_read_back_as_it_was_written(judgment: Judgment) -> None:
     assert "evidence" not in text and "picture" not in text, "neither is part of a record"
 
 
-def test_records_of_both_earlier_forms_are_read() -> None:
-    assert read(PRINTED) == WHOLE
-    assert read(LINE) == replace(WHOLE, entries=(), steps=(), reasons=())
-    lost = read(LINE, preference=None, rewards={}, scores={}, reason="image: gone.png: not there.")
-    assert lost.failure == FAILED.failure and not lost.judged
-    late = read(PRINTED, winner=None, reason={"code": "timeout", "message": "late"})
-    assert late.failure == Failure("timeout", "late")
-    contradicting = read(PRINTED, winner=None, inconsistent=True, position_consistent=False)
-    for torn in (contradicting, read(LINE, preference="tie", position_consistent=False)):
-        assert torn.inconsistent and torn.judged and judgment_json(torn)["preference"] is None
+def test_what_is_missing_is_unknown() -> None:
     assert judgment_from_json({"id": "e1"}) == Judgment("e1", "", "", "")
 
 
-def test_results_of_an_earlier_form_compare_with_a_replay() -> None:
-    same = compare_results({"e1": json.loads(LINE)}, {"e1": result_line(WHOLE)})
+def test_results_compare_with_a_replay() -> None:
+    same = compare_results({"e1": result_line(WHOLE)}, {"e1": result_line(WHOLE)})
     assert not same.preferences and not same.margins and same.moved == 0
-    torn = compare_results({"e1": json.loads(LINE)}, {"e1": result_line(TORN)})
+    torn = compare_results({"e1": result_line(WHOLE)}, {"e1": result_line(TORN)})
     assert [(each.before, each.after) for each in torn.preferences] == [("A", "tie")]
 
 

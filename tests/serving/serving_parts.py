@@ -168,7 +168,6 @@ class Running:
         limits: How much at once.
         token: What callers must show.
         release: Hash of the release that is served.
-        pickles: Whether the pickle dialects are spoken.
     """
 
     def __init__(
@@ -179,11 +178,10 @@ class Running:
         token: str | None = None,
         release: str | None = None,
         library: Library = EMPTY,
-        pickles: bool = False,
     ) -> None:
         self.service = Service(judge, library, limits, release=release)
         self.token = token
-        self._app = make_app(self.service, Guard(token), pickles=pickles)
+        self._app = make_app(self.service, Guard(token))
         self._socket = listen("127.0.0.1", 0)
         self.port = int(self._socket.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"

@@ -1,7 +1,6 @@
 """Reference images of an edit arrive at the judge in order, by every route, client and trainer."""
 
 import asyncio
-import pickle
 
 import pytest
 from serving_parts import ONE, SOURCE, TWO, ReadyJudge, Running, b64, edit, group, pair, picture, reward_of
@@ -25,7 +24,7 @@ def judge() -> ReadyJudge:
 
 @pytest.fixture
 def server(judge: ReadyJudge):
-    with Running(judge, pickles=True) as running:
+    with Running(judge) as running:
         yield running
 
 
@@ -159,8 +158,6 @@ def test_the_dialects_take_references(server: Running, judge: ReadyJudge) -> Non
     request = {"history": history, "required_rewards": ["rewardharness"], "metadata": {"references": [b64(SECOND)]}}
     reply = server.post("/unirl/score", {"requests": [request]})
     assert reply.json["results"][0]["rewardharness"]["reward"] == reward_of(ONE)
-    body = pickle.dumps({"images": [TWO], "ref_images": [[SOURCE, SECOND]], "prompts": [TEXT]})
-    assert server.ask("POST", "/", body, {"Content-Type": "application/octet-stream"}).status == 200
+    body = {"image": [b64(TWO)], "condition_images": [[b64(SOURCE), b64(SECOND)]], "prompt": [TEXT]}
+    assert server.post("/flow_factory/compute", body).json == {"rewards": [reward_of(TWO)]}
     assert seen(judge) == {(SOURCE, SECOND)}
-    body = pickle.dumps({"images": [TWO], "ref_images": [[]], "prompts": [TEXT]})
-    assert server.ask("POST", "/", body, {"Content-Type": "application/octet-stream"}).status == 400

@@ -26,35 +26,24 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Ask": "serving.client",
-    "AsyncEditReward": "serving.trl",
-    "BenchmarkReport": "benchmark.job",
-    "EditReward": "serving.trl",
-    "EvolutionResult": "evolution.job",
-    "Example": "schema",
-    "HarnessError": "errors",
-    "FramesInput": "schema",
-    "ImageInput": "schema",
-    "TextInput": "schema",
-    "Judge": "judging.judge",
-    "Judgment": "schema",
-    "Library": "library.store",
-    "MeasuredJudge": "judging.measured",
-    "Agreement": "schema",
-    "RewardClient": "serving.client",
-    "ScoredDataset": "judging.judge",
-    "Scores": "schema",
-    "benchmark": "benchmark.job",
-    "describe": "errors",
-    "evaluate": "judging.evaluate",
-    "evolve": "evolution.job",
-    "judgment_json": "judgments",
-    "make_report": "judging.report",
-    "open_judge": "judging.opening",
-    "open_library": "library.opening",
-    "refine": "editors.refine",
+_NAMES = {
+    "benchmark.job": "BenchmarkReport benchmark",
+    "editors.refine": "refine",
+    "errors": "HarnessError describe",
+    "evolution.job": "EvolutionResult evolve",
+    "judging.evaluate": "evaluate",
+    "judging.judge": "Judge ScoredDataset",
+    "judging.measured": "MeasuredJudge",
+    "judging.opening": "open_judge",
+    "judging.report": "make_report",
+    "judgments": "judgment_json",
+    "library.opening": "open_library",
+    "library.store": "Library",
+    "schema": "Agreement Example FramesInput ImageInput Judgment Scores TextInput",
+    "serving.client": "Ask RewardClient",
+    "serving.trl": "AsyncEditReward EditReward",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Agreement",

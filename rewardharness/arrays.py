@@ -111,15 +111,3 @@ def _encode(image: "np.ndarray[Any, Any]") -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "PNG", compress_level=1)  # sent once; time counts more than size
     return buffer.getvalue()
-
-
-def one_each(values: Any, count: int, what: str) -> list[Any]:
-    """Make sure that there is one value for each image.
-
-    Raises:
-        ImageError: If there is not.
-    """
-    found = list(values)
-    if len(found) != count:
-        raise ImageError(f"There are {len(found)} {what} for {count} images.", next_step="Give one for each.")
-    return found

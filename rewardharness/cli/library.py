@@ -315,7 +315,7 @@ def export_skills(library: str, folder: Path, /) -> int:
         library: A Library.
         folder: The agent's folder of skills.
     """
-    from rewardharness.library.export import export_skills
+    from rewardharness.library.new import export_skills
     from rewardharness.library.opening import open_library
 
     written = export_skills(open_library(library), folder)

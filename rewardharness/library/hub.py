@@ -1,19 +1,20 @@
 """Pulls, pushes, and lists the versions of Libraries on the Hugging Face Hub."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rewardharness.codec import finite
 from rewardharness.errors import LibraryError, shell, shown
 from rewardharness.files import sha256
-from rewardharness.hub.errors import HubError, MissingRevisionError, UnreachableError
-from rewardharness.hub.listing import Order, list_models
+from rewardharness.hub.errors import Context, HubError, MissingRevisionError, UnreachableError, client, translated
 from rewardharness.hub.pushing import Pushed
-from rewardharness.hub.repository import MAIN, Access, Repo, is_commit, split_spec
+from rewardharness.hub.repository import MAIN, Access, Repo, is_commit, is_repo, split_spec
 from rewardharness.library import hub_files
 from rewardharness.library.card import CARD_FILE, CHART_FILE, CONFIG_FILE, LIBRARY_TAG, known_facts, read_config
 from rewardharness.library.hub_files import Origin, Snapshot, Upload, fetch_snapshot, parse_version
@@ -208,6 +209,8 @@ def _notes(snapshot: Snapshot, revision: str, repo: str, *, offline: bool) -> tu
 MOST = 100
 """Maximum length of a list."""
 
+Order = Literal["likes", "downloads", "last_modified"]
+
 
 @dataclass(frozen=True)
 class ClaimedResult:
@@ -266,9 +269,19 @@ def search_libraries(
     Raises:
         HubError: If the Hub refuses, or cannot be reached.
     """
-    limit = min(MOST, max(1, limit))
-    found = list_models(access or Access(), LIBRARY_TAG, query=query, author=author, order=order, limit=limit)
-    return tuple(map(_read, found))
+    access, limit = access or Access(), min(MOST, max(1, limit))
+    api = client(access)
+    logging.getLogger("huggingface_hub.repocard_data").setLevel(logging.ERROR)  # it warns of each invalid card
+    with translated(Context("the Hub", "model", "", "list Libraries", "", access.token or None)):
+        listed = api.list_models(
+            filter=LIBRARY_TAG,
+            search=shown(query.strip(), 200) or None,
+            author=author.strip() or None,
+            sort=order,
+            expand=["likes", "downloads", "lastModified", "private", "cardData"],
+            limit=limit,
+        )
+        return tuple(_read(repo) for repo in islice(listed, limit) if is_repo(str(repo.id)))
 
 
 def _read(repo: Any) -> ListedLibrary:

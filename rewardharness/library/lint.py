@@ -63,15 +63,6 @@ NEAR_DUPLICATE = 0.3
 COPIED_WORDS = 6
 """Number of consecutive words that count as copied from an instruction."""
 
-_SENTENCE = re.compile(r"[.!?;:\n]+")
-_NEGATIONS = frozenset("not never no don doesn cannot avoid without".split())
-_FILLERS = frozenset("a an the is are be of to do t should must always any edit candidate image that which".split())
-_OPPOSITES = {
-    "reject": "prefer", "penalize": "reward", "worse": "better", "lower": "higher", "less": "more",
-    "darker": "brighter", "smaller": "larger", "decrease": "increase", "bad": "good", "ignore": "consider",
-}  # fmt: skip
-"""Words that turn a sentence into its opposite, and the word that each replaces."""
-
 _NO_POSITIONS = "The presentation order varies; write `a candidate`."
 
 
@@ -300,7 +291,7 @@ def _names(chars: Iterable[str]) -> str:
 
 
 def compare_entries(entries: Sequence[Entry], findings: Findings) -> None:
-    """Report near-duplicate and contradicting Skills, contradicting criteria, and a Library that has no criteria."""
+    """Report near-duplicate Skills, contradicting criteria, and a Library that has no criteria."""
     skills = [entry for entry in entries if entry.kind == "skill"]
     if skills and not any(entry.rubric for entry in skills):
         message = "The Library has no criteria and requires a model as the judge."
@@ -310,7 +301,6 @@ def compare_entries(entries: Sequence[Entry], findings: Findings) -> None:
         if phrases & others and len(phrases & others) >= NEAR_DUPLICATE * len(phrases | others):
             message = f"This Skill is nearly identical to `{first.name}`."
             findings.at(second.path).warning(message, None, "Merge them: judges read and weigh both.")
-    _check_sentences(skills, findings)
     _check_contradictions(skills, findings)
 
 
@@ -323,23 +313,6 @@ def check_copied(entries: Sequence[Entry], instructions: Iterable[str], findings
         for phrase in sorted(_shingles(_text(entry), COPIED_WORDS) & phrases.keys())[:1]:
             message = f"'{shown(phrase)}' is copied from the instruction {shown(phrases[phrase])!r}."
             findings.at(entry.path).warning(message, None, "Use general wording that fits more than one example.")
-
-
-def _check_sentences(skills: Sequence[Entry], findings: Findings) -> None:
-    """Report sentences of Skills that say the opposite of a sentence of another Skill, such as its negation."""
-    stated: dict[tuple[frozenset[str], bool], tuple[Entry, str]] = {}
-    for entry in skills:
-        for sentence in _SENTENCE.split(_text(entry)):
-            words = _WORD.findall(sentence.lower())
-            turned = sum(word in _NEGATIONS or word in _OPPOSITES for word in words) % 2 == 1
-            subject = frozenset(_OPPOSITES.get(word, word) for word in words) - _NEGATIONS - _FILLERS
-            if len(subject) < 2:
-                continue
-            skill, other = stated.get((subject, not turned), (entry, ""))
-            if skill is not entry:
-                message = f"'{shown(sentence.strip())}' contradicts '{shown(other.strip())}' in `{skill.name}`."
-                findings.at(entry.path).warning(message, None, "Keep one of the two, or say when each applies.")
-            stated.setdefault((subject, turned), (entry, sentence))
 
 
 def _check_contradictions(skills: Sequence[Entry], findings: Findings) -> None:

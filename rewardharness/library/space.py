@@ -31,8 +31,6 @@ MEASURED = "measured"
 _KINDS = frozenset({".py", ".md", ".txt", ".json", ".yaml", ".yml", ".css", ".js", ".svg", ".typed"})
 _CARD, _APP, _REQUIREMENTS, _LICENSE = "README.md", "app.py", "requirements.txt", "LICENSE"
 _MARK = "# Written by `rh app push-space`"
-_MARKS = (_MARK, "# Written by `rh push-space`")
-"""First words of the app of a Space, also those of earlier versions."""
 _JUDGE = re.compile(r"[\x21-\x7e]{1,300}")
 _START = '''{mark}; change the settings below with it, or by variables of the Space.
 """The web app, as a Hugging Face Space."""
@@ -91,7 +89,7 @@ def push_space(
     head = base.commit if base is not None else ""
     tree = space.tree(head) if head and not created else {}
     before = _read(space, head, tree)
-    if _APP in tree and not any(mark in before.get(_APP, "") for mark in _MARKS):
+    if _APP in tree and _MARK not in before.get(_APP, ""):
         raise HubError(f"{name} contains another app.", next_step="Choose another name for the Space.")
     # The Hub creates a default README in a new Space; it is replaced.
     texts = {

@@ -40,7 +40,7 @@ from rewardharness.serving.client_wire import (
 )
 from rewardharness.serving.faults import Fault
 from rewardharness.serving.media import Edit
-from rewardharness.serving.results import RAW, Compared, ItemResult, Normalisation, normalise_groups
+from rewardharness.serving.results import RAW, Compared, ItemResult, Normalisation, normalised
 
 __all__ = [
     "Ask",
@@ -141,7 +141,7 @@ class AsyncRewardClient:
         async with _Group() as group:
             for run in batches(sizes, self.settings.batch_items, self.settings.batch_bytes):
                 group.create_task(self._score({indices[n]: edits[indices[n]] for n in run}, results, critique))
-        return _normalised([results[index] for index in range(len(asks))], [ask.group for ask in asks], normalise)
+        return normalised([results[index] for index in range(len(asks))], [ask.group for ask in asks], normalise)[0]
 
     async def rank(
         self,
@@ -171,7 +171,7 @@ class AsyncRewardClient:
         album, count = Album(), len(edit.candidates)
         media = [album.media(candidate) for candidate in edit.candidates]
         reply = await self._try("/rank", {**album.fields(edit), "candidates": media, "method": method}, album)
-        return _normalised(_results(reply, count), [None] * count, normalise)
+        return normalised(_results(reply, count), [None] * count, normalise)[0]
 
     async def compare(
         self,
@@ -354,13 +354,6 @@ def _results(reply: Any, count: int) -> list[ItemResult]:
     if isinstance(reply, Fault):
         return [ItemResult.none(index, reply) for index in range(count)]
     return read_results(reply, count)
-
-
-def _normalised(
-    results: Sequence[ItemResult], groups: Sequence[str | None], settings: Normalisation
-) -> list[ItemResult]:
-    values, _ = normalise_groups([item.reward for item in results], groups, settings)
-    return [replace(item, normalised=value) for item, value in zip(results, values, strict=True)]
 
 
 def _called(identity: JudgeIdentity) -> str:

@@ -9,11 +9,9 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.release import Release
 from rewardharness.judging.release_opening import open_reward_judge
 from rewardharness.library.store import Library
-from rewardharness.serving.api import make_app
-from rewardharness.serving.front import Front
+from rewardharness.serving.api import Front, make_app
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.monitoring import RequestLog
-from rewardharness.serving.sampling import RequestSample
+from rewardharness.serving.monitoring import RequestLog, RequestSample
 from rewardharness.serving.security import Guard
 from rewardharness.serving.service import Service
 from rewardharness.settings import Settings

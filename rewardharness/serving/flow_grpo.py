@@ -14,7 +14,7 @@ know no missing reward, so an edit that was not judged raises `RewardServerError
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rewardharness.arrays import one_each, pictures
+from rewardharness.arrays import pictures
 from rewardharness.errors import InputError
 from rewardharness.serving.client import Ask, ClientSettings, RewardClient
 from rewardharness.serving.client_http import USUAL
@@ -48,9 +48,10 @@ def edit_reward(
     def score(images: Any, prompts: Any, metadata: Any = None, ref_images: Any = None) -> tuple[list[float], Details]:
         edited = pictures(images, "the images")
         before = _sources([_source(row) for row in metadata or ()] if ref_images is None else ref_images)
-        if len(before) != len(edited):
-            raise InputError(f"There are {len(before)} source images for {len(edited)} images.")
-        instructions = one_each(prompts, len(edited), "prompts")
+        for given, what in ((before, "source images"), (instructions := list(prompts), "prompts")):
+            if len(given) != len(edited):
+                message = f"There are {len(given)} {what} for {len(edited)} images."
+                raise InputError(message, next_step="Give one for each.")
         rows = zip(instructions, before, edited, strict=True)
         results = client.score([Ask(text, source, image, None, more) for text, (source, *more), image in rows])
         return require_rewards(results), {

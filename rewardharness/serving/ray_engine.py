@@ -18,8 +18,8 @@ from rewardharness.errors import InputError
 from rewardharness.judging.config import RewardConfig
 from rewardharness.judging.release_opening import open_reward
 from rewardharness.ray_cluster import connect, ray_error
+from rewardharness.serving.api import Front
 from rewardharness.serving.config import ServerConfig, usual_limits
-from rewardharness.serving.front import Front
 from rewardharness.serving.replicas import Replicas
 from rewardharness.serving.security import Guard, read_token
 from rewardharness.settings import Settings

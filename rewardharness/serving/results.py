@@ -283,6 +283,14 @@ def normalise_group(rewards: Sequence[float | None], settings: Normalisation) ->
     return values, stats
 
 
+def normalised(
+    results: Sequence[ItemResult], groups: Sequence[str | None], settings: Normalisation
+) -> tuple[list[ItemResult], tuple[GroupStats, ...]]:
+    """Set what the rewards of results are relative to their groups; see `normalise_groups`."""
+    values, stats = normalise_groups([item.reward for item in results], groups, settings)
+    return [replace(item, normalised=value) for item, value in zip(results, values, strict=True)], stats
+
+
 def normalise_groups(
     rewards: Sequence[float | None], groups: Sequence[str | None], settings: Normalisation
 ) -> tuple[list[float | None], tuple[GroupStats, ...]]:

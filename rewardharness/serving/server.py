@@ -15,8 +15,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rewardharness.errors import InputError
 from rewardharness.garbage import keep_freed_memory
+from rewardharness.serving.api import Front, error_reply
 from rewardharness.serving.faults import Fault, RefusedError
-from rewardharness.serving.front import Front, error_reply
 from rewardharness.serving.security import clean_request_id
 from rewardharness.serving.service import RequestContext, Service
 

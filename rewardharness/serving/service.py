@@ -18,9 +18,8 @@ from rewardharness.serving.body import ClientGoneError, Parse, Receive, body_too
 from rewardharness.serving.faults import SHUTTING_DOWN, Fault, RefusedError, invalid
 from rewardharness.serving.limits import AdmissionControl, Limits
 from rewardharness.serving.media import Edit
-from rewardharness.serving.monitoring import Metrics, Readiness, RequestLog
-from rewardharness.serving.results import JudgedEdit, RequestResult, RewardReply, milliseconds, normalise_groups
-from rewardharness.serving.sampling import RequestSample
+from rewardharness.serving.monitoring import Metrics, Readiness, RequestLog, RequestSample
+from rewardharness.serving.results import JudgedEdit, RequestResult, RewardReply, milliseconds, normalised
 from rewardharness.serving.scoring import Scorer
 from rewardharness.serving.wire import (
     BatchRequest,
@@ -111,9 +110,7 @@ class Service:
             result, groups = await self.scorer.rank(edits[0], ends, request.method), [None] * len(edits[0].candidates)
         else:
             return await self.scorer.score(edits[0], ends, both_orders=isinstance(request, CompareRequest))
-        rewards = [item.reward for item in result.results]
-        values, stats = normalise_groups(rewards, groups, request.normalisation)
-        items = [replace(item, normalised=value) for item, value in zip(result.results, values, strict=True)]
+        items, stats = normalised(result.results, groups, request.normalisation)
         return replace(result, results=items, groups=stats)
 
     def info(self) -> Json:

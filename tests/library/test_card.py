@@ -15,7 +15,7 @@ from rewardharness.library import card as cards
 from rewardharness.library.card import CardSubject, Facts, hand_written_text, make_card, make_chart, make_config
 from rewardharness.library.card_parts import foreign, read_card
 from rewardharness.library.entry import Entry
-from rewardharness.library.export import export_skills
+from rewardharness.library.new import export_skills
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry
 from rewardharness.schema import Accuracy, Interval
 

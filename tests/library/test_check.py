@@ -13,6 +13,7 @@ from library_samples import MEASURED, SKILL, TOOL, put, registry, write_sample
 from library_samples import RUBRIC as SAMPLE_RUBRIC
 
 from rewardharness.errors import LibraryError
+from rewardharness.library import reader
 from rewardharness.library.check import check_folder
 from rewardharness.library.problems import Problem
 from rewardharness.library.store import Library
@@ -64,23 +65,6 @@ def test_copies_and_contradictions_between_skills_are_found(folder: Path) -> Non
     other_order = "Criterion `spelling` has a different scale in `signs`"
     assert [*found(folder, message), *found(folder, other_order)][0][0] == "warning"
     assert len(found(folder, "is nearly identical to")) == 1
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "contradict"),
-    [
-        ("Prefer the brighter sky.", "Always prefer the darker sky.", True),
-        ("Small text must be legible.", "Small text must not be legible.", True),
-        ("Penalize added shadows.", "Reward added shadows", True),
-        ("Never prefer the darker sky.", "Prefer the brighter sky.", False),
-        ("Prefer the brighter sky.", "Prefer the darker wall.", False),
-    ],
-)
-def test_sentences_of_skills_that_say_opposite_are_found(folder: Path, one: str, other: str, contradict: bool) -> None:
-    put(folder, TEXT_EDITS, f"{SKILL}\n{one}")
-    text = f"---\nname: skies\ndescription: Of skies.\ntriggers: [sky]\n---\n{other}\n"
-    with_skill(folder, "skies", text, SAMPLE_RUBRIC)
-    assert [severity for severity, *_ in found(folder, "contradicts")] == ["warning"] * contradict
 
 
 def test_phrases_of_instructions_are_found(folder: Path) -> None:
@@ -258,14 +242,16 @@ def test_sizes_and_numbers_are_bounded(folder: Path, monkeypatch: pytest.MonkeyP
     assert found(folder, "more than 3 files")
 
 
-def test_the_whole_of_what_is_read_is_bounded(tmp_path: Path) -> None:
-    rows = ", ".join(f'"e{number}": {{"type": "skill"}}' for number in range(60))
+def test_the_whole_of_what_is_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reader.MAX_TOTAL == 10 << 20
+    monkeypatch.setattr(reader, "MAX_TOTAL", 2000)
+    rows = ", ".join(f'"e{number}": {{"type": "skill"}}' for number in range(5))
     put(tmp_path, "registry.json", "{" + rows + "}")
-    for number in range(60):
-        text = f"---\nname: e{number}\nkind: skill\ndescription: d\n---\n" + "x" * 250_000
+    for number in range(5):
+        text = f"---\nname: e{number}\nkind: skill\ndescription: d\n---\n" + "x" * 500
         put(tmp_path, f"skills/e{number}/SKILL.md", text)
-    assert found(tmp_path, "larger than 10485760")
-    with pytest.raises(LibraryError, match="10485760"):
+    assert found(tmp_path, "larger than 2000")
+    with pytest.raises(LibraryError, match="2000"):
         Library.load(tmp_path)
 
 
@@ -327,7 +313,7 @@ def mutate(folder: Path, rng: random.Random, outside: Path) -> None:
             file.rename(target)
 
 
-@settings(max_examples=150, suppress_health_check=SHARED)
+@settings(max_examples=60, suppress_health_check=SHARED)
 @given(st.integers(0, 2**32), st.integers(1, 2), st.integers(1, 4))
 def test_no_damage_makes_the_check_raise_and_it_agrees_with_loading(
     tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, times: int

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rewardharness.errors import LibraryError
@@ -63,6 +63,7 @@ def skill(text: str = SKILL, rubric: str | None = None) -> Entry:
     return parse_entry(text, name="text-edits", kind="skill", rubric_text=rubric, where="skills/text-edits/SKILL.md")
 
 
+@settings(max_examples=50)
 @given(ENTRIES)
 @example(Entry("a", "skill", "x", "\n\ufeffa"))
 @example(Entry("a", "skill", "x", "y\n\n---\n\n| a |\n|---|\n\n---\n", system_prompt="a\n---\nb"))

@@ -9,7 +9,9 @@ from hub_server import Request
 from library_samples import FILES, put, registry, snapshot
 
 from rewardharness.errors import HarnessError
+from rewardharness.hub import repository
 from rewardharness.leaks import find_leaks, masked
+from rewardharness.library import hub_files
 from rewardharness.library.hub import PushOptions, pull, push
 from rewardharness.library.store import Library
 
@@ -74,13 +76,16 @@ def test_sizes_are_looked_at_before_anything_is_fetched(hub: Hub, tmp_path: Path
     assert not [request for request in hub.server.requests if "/resolve/" in request and "skill-1" in request]
 
 
-def test_repositories_of_very_many_files_are_refused(hub: Hub, tmp_path: Path) -> None:
-    entries = {f"skills/s-{number}/SKILL.md": b"x" for number in range(4100)}
+def test_repositories_of_very_many_files_are_refused(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (repository.MAX_FILES["model"], hub_files.MAX_ENTRIES) == (20_000, 2000)
+    monkeypatch.setattr(hub_files, "MAX_ENTRIES", 100)
+    monkeypatch.setitem(repository.MAX_FILES, "model", 400)
+    entries = {f"skills/s-{number}/SKILL.md": b"x" for number in range(300)}
     assert REPO in refused(hub, tmp_path, entries, "too many entry files")
     hub.server.store.create(REPO)
     refused(hub, tmp_path, {f"skills/a/b/{number}/SKILL.md": b"x" for number in range(150)}, "nested too deeply")
     hub.server.store.create(REPO)
-    refused(hub, tmp_path, {f"{number}": b"" for number in range(20_001)}, "more than 20000 files")
+    refused(hub, tmp_path, {f"{number}": b"" for number in range(401)}, "more than 400 files")
 
 
 def test_code_and_strange_files_are_left_where_they_are(hub: Hub, tmp_path: Path) -> None:

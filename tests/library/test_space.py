@@ -111,9 +111,6 @@ def test_nothing_is_pushed_over_another_app_without_rights_or_without_a_library(
         with pytest.raises(InputError):
             push_space("ann/new", *wish, access=hub.user("ann"))
     assert ("spaces", "ann/new") not in hub.server.store.repos
-    hub.server.store.create(SPACE, kind="spaces").put({"app.py": "# Written by `rh push-space`; change it with it."})
-    make(hub)  # that of an earlier version is updated
-    assert files(hub)["app.py"].startswith(b"# Written by `rh app push-space`")
 
 
 def test_a_private_library_names_the_secret_that_it_needs(hub: Hub) -> None:

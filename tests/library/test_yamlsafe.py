@@ -27,6 +27,7 @@ def depth(value: Any) -> int:
     return 1 + max(map(depth, inner), default=0) if isinstance(value, dict | list) else 0
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(TEXT | LOOKS_LIKE_MORE, VALUES, min_size=1, max_size=5))
 @example({"a": "x\n  y\n\nz"})
 @example({"a": "\n x"})
@@ -58,7 +59,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
 @example("a: |#x\n  y")
 @example("- " * 100_000 + "a")

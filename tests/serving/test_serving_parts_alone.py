@@ -20,15 +20,14 @@ from rewardharness.files import read_jsonl
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ErrorCode
 from rewardharness.schema import Example, Failure, Judgment
-from rewardharness.serving import sampling
+from rewardharness.serving import monitoring
 from rewardharness.serving.body import ClientGoneError, Parsed
 from rewardharness.serving.faults import DEADLINE, DEFECT, NO_SCORE, RefusedError, failure_for, fault_of
 from rewardharness.serving.hosts import HostCheck, is_loopback
 from rewardharness.serving.limits import AdmissionControl, Limits
 from rewardharness.serving.media import Edit, RequestText, read_image
-from rewardharness.serving.monitoring import Metrics, RequestLog
+from rewardharness.serving.monitoring import Metrics, RequestLog, RequestSample
 from rewardharness.serving.results import ItemResult, ItemUsage, RequestResult
-from rewardharness.serving.sampling import RequestSample
 from rewardharness.serving.security import Guard, clean_request_id, read_token
 from rewardharness.serving.service import RequestContext, Service, unless_gone
 from rewardharness.serving.wire import BatchRequest, ScoreRequest
@@ -144,7 +143,7 @@ def test_a_sample_is_a_share_of_what_can_be_compared_and_of_bounded_size(
     assert (example.instruction, len(example.references), example.preference) == ("brighter", 1, None)
     assert folder.stat().st_mode & 0o77 == 0 and not (folder / "groups.jsonl").exists()
     assert not dropped.acquire(blocking=False)
-    monkeypatch.setattr(sampling, "MAX_SAMPLE", sum(path.stat().st_size for path in folder.rglob("*.*")) + 100)
+    monkeypatch.setattr(monitoring, "MAX_SAMPLE", sum(path.stat().st_size for path in folder.rglob("*.*")) + 100)
     full = RequestSample(folder, 1.0, dropped.release, {}, chance)
     full.draw(batch, results)
     full.close()

@@ -278,7 +278,7 @@ def test_flow_grpo_and_edit_r1(server):
         (InputError, "no source image", (images, ["a", "b", "c"], [{}] * 3)),
         (RewardServerError, "1 of 2 edits were not judged", ([picture(2), BAD], ["a", "b"], None, [BEFORE] * 2)),
         (InputError, "3 source images for 2", (images[:2], ["a", "b"], None, before)),
-        (ImageError, "1 prompts for 3 images", (images, ["a"], None, before)),
+        (InputError, "1 prompts for 3 images", (images, ["a"], None, before)),
     ):
         with pytest.raises(error, match=message):
             one(*wrong)

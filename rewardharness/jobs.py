@@ -52,11 +52,6 @@ JOBS: Mapping[str, JobType] = {
 OUTPUT_JOB = JobType(ShardsConfig, "bulk.engine:ShardsJob")
 """Judging of a dataset of any size into an output folder: `rh score --output`."""
 
-REMOVED: Mapping[str, Any] = {"scope": "library"}
-"""Options of earlier versions, with the value that is the only one now. Runs with another one cannot be read."""
-RENAMED = {"budget_money": "budget_usd"}
-"""Options that earlier versions named otherwise."""
-
 
 def name_of(config: JobConfig) -> str:
     """Return the job type of a configuration."""
@@ -71,12 +66,6 @@ def open_job(
     module, _, name = next(rows[kind] for kind in type(config).__mro__ if kind in rows).job.partition(":")
     kind: type[Job[Any, Any]] = getattr(import_module(f"rewardharness.{module}"), name)
     return kind.open(config, settings, folder=folder, progress=progress)
-
-
-def current_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a configuration under their names in this version, without removed ones."""
-    kept = {name: value for name, value in options.items() if name not in REMOVED or value != REMOVED[name]}
-    return {RENAMED.get(name, name): value for name, value in kept.items()}
 
 
 def sent_to(config: JobConfig | type[JobConfig], values: Mapping[str, Any], own: Iterable[str] = ()) -> list[str]:
@@ -124,8 +113,7 @@ def read_config(folder: Path) -> tuple[str, JobConfig]:
     if row is None:
         raise RunError(f"{path} is not the configuration of a job.", next_step=f"Job types: {', '.join(JOBS)}.")
     try:
-        options = current_options(found)
-        return options.pop("job"), from_json(row.config, options)
+        return found.pop("job"), from_json(row.config, found)
     except InputError as error:
         raise RunError(
             f"This version cannot read {path}: {error.message}.",

@@ -300,7 +300,6 @@ def _checked(options: dict[str, Any], job: str, file: str, given: Collection[str
 def _read_config(file: str, job: str) -> tuple[dict[str, Any], bool]:
     """Read options from a YAML or JSON file. Returns them, and whether the file is the configuration of a run."""
     from rewardharness.cli.upstream import is_upstream, read_upstream
-    from rewardharness.jobs import current_options
     from rewardharness.library.yamlsafe import read_yaml
 
     try:
@@ -315,7 +314,7 @@ def _read_config(file: str, job: str) -> tuple[dict[str, Any], bool]:
         for remark in remarks:
             output.note(f"{file}: {remark}")
         return translated, False
-    options = current_options({key.replace("-", "_"): value for key, value in document.items()})
+    options = {key.replace("-", "_"): value for key, value in document.items()}
     of_run = "job" in options or (Path(file).parent / RUN_MANIFEST).exists()
     given = options.pop("job", job)  # in the config.json of a run folder
     if given != job:

@@ -274,12 +274,11 @@ def normalise_group(rewards: Sequence[float | None], settings: Normalisation) ->
     if mean is None or std is None:
         return [None] * len(rewards), stats
     bound = math.inf if settings.clip is None else settings.clip
-    values: list[float | None] = []
-    for reward in rewards:
-        if reward is None:
-            values.append(None)
-        else:
-            values.append(0.0 if degenerate else max(-bound, min(bound, (reward - mean) / (std + settings.eps))))
+    span = std + settings.eps
+    values = [
+        None if reward is None else 0.0 if degenerate else max(-bound, min(bound, (reward - mean) / span))
+        for reward in rewards
+    ]
     return values, stats
 
 

@@ -6,10 +6,9 @@ import pytest
 from commands import Rh
 
 from rewardharness.cli.command import JOB_COMMANDS, parse
-from rewardharness.errors import InputError, RunError
+from rewardharness.errors import InputError
 from rewardharness.evolution.config import EvolveConfig
-from rewardharness.files import write_json
-from rewardharness.jobs import JOBS, read_config
+from rewardharness.jobs import JOBS
 
 
 def test_options_of_a_file_give_way_to_those_of_the_command_line(tmp_path: Path) -> None:
@@ -35,16 +34,6 @@ def test_a_file_that_cannot_be_used_is_a_wrong_command_line(text: str, problem: 
     (tmp_path / "run.yaml").write_text(text)
     shown = rh("evolve", "demo", "--config", str(tmp_path / "run.yaml"), status=2)
     assert problem in shown.err and not shown.out
-
-
-def test_a_removed_option_that_makes_no_difference_is_read_as_before(tmp_path: Path, rh: Rh) -> None:
-    write_json(tmp_path / "config.json", {"job": "evolve", "data": "missing", "scope": "library"})
-    assert read_config(tmp_path) == ("evolve", EvolveConfig("missing"))
-    assert "missing" in rh("evolve", "--config", str(tmp_path / "config.json"), status=1).err
-    write_json(tmp_path / "config.json", {"job": "evolve", "data": "missing", "scope": "entry"})
-    with pytest.raises(RunError, match="unknown key scope"):
-        read_config(tmp_path)
-    assert "scope" in rh("evolve", "--config", str(tmp_path / "config.json"), status=2).err
 
 
 @pytest.mark.parametrize("job", JOBS)

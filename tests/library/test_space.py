@@ -12,6 +12,7 @@ from library_samples import write_sample
 
 from rewardharness.errors import InputError
 from rewardharness.hub.pushing import Pushed
+from rewardharness.library import space
 from rewardharness.library.hub import HubError, push
 from rewardharness.library.space import push_space
 from rewardharness.settings import Settings
@@ -21,7 +22,10 @@ SPACE = "ann/demo"
 
 
 @pytest.fixture
-def hub(hub: Hub, tmp_path: Path) -> Hub:
+def hub(hub: Hub, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """A Hub with a Library. Only a test that runs a Space pushes all of the source code."""
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr(space, "source_files", lambda: {"app/main.py": b"pass", "rewardharness/a.py": b"pass"})
     push(write_sample(tmp_path / "mine"), REPO, access=hub.user("ann"))
     return hub
 
@@ -49,14 +53,14 @@ def test_a_space_is_made_then_updated_then_left_alone(hub: Hub) -> None:
     again = make(hub)
     assert again.nothing_to_push and again.commit == done.commit and not again.created
 
-    space = hub.server.store.repos["spaces", SPACE]
+    stored = hub.server.store.repos["spaces", SPACE]
     own = files(hub)["README.md"].decode().replace("title: demo", "title: Mine") + "\n## My own words\n"
-    space.put({"README.md": own, "app/old_part.py": "", "notes.txt": "mine"})
+    stored.put({"README.md": own, "app/old_part.py": "", "notes.txt": "mine"})
     other = make(hub, judge="openai:some-model@https://example.com/v1")
     assert other.changes.deleted == ("app/old_part.py",) and "app.py" in other.changes.changed
     assert files(hub)["notes.txt"] == b"mine" and b"## My own words" in files(hub)["README.md"]
     assert b"RH_API_KEY" in files(hub)["README.md"]
-    assert len(space.history("main")) == 4, "one commit each, beside the first and the one by hand"
+    assert len(stored.history("main")) == 4, "one commit each, beside the first and the one by hand"
 
 
 @pytest.mark.slow

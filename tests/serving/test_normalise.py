@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rewardharness.serving.results import RAW, Normalisation, normalise_group, normalise_groups
 
 GROUP = Normalisation("group")
-rewards = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=20)
+rewards = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=8)
 
 
 def test_the_formula_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""An edit of two source images, judged by a served model: on the command line, over HTTP and in a reward function."""
+"""An edit of two source images, judged by a served model on the command line."""
 
 import hashlib
 import json
@@ -19,7 +19,6 @@ PAIR = [
     [*SOURCES, ("Candidate A:", "both"), ("Candidate B:", "lost")],
     [*SOURCES, ("Candidate A:", "lost"), ("Candidate B:", "both")],
 ]
-ALONE = [[*SOURCES, ("Candidate A:", name)] for name in ("both", "lost")]
 
 
 def shown(call: Call) -> list[tuple[str, str]]:
@@ -43,7 +42,7 @@ def respond(call: Call) -> str | None:
         for title, name in shown(call)[2:]
     }
     best = max(scores, key=lambda label: scores[label]["instruction"])
-    return json.dumps({"preference": best, "scores": scores} if len(scores) > 1 else scores["A"])
+    return json.dumps({"preference": best, "scores": scores})
 
 
 @pytest.fixture
@@ -82,11 +81,3 @@ def test_on_the_command_line(model: ModelServer, folder: Path, rh: Rh) -> None:
     scored = rh("score", folder, *judge_of(model), "--json", "--run", folder / "run").json
     assert scored["by_label_kind"]["human"]["accuracy"] == 1
     assert requests(model) == PAIR
-    task = ["benchmark", folder, *judge_of(model), "--json", "--run", folder / "benchmark"]
-    rh(*task, "--baselines", "random", "--yes")
-    shown_to_judge = requests(model)
-    assert shown_to_judge and all(request in PAIR for request in shown_to_judge)
-    rows = {"source": "van.png", "references": ["butterfly.png"], "candidates": ["both.png", "lost.png"]}
-    (folder / "candidates.jsonl").write_text(json.dumps({**rows, "instruction": TEXT}), encoding="utf-8")
-    rh("data", "rank", folder, *judge_of(model), "--json", "--run", folder / "rank")
-    assert requests(model) == ALONE

@@ -67,13 +67,3 @@ def test_a_judge_without_critiques_refuses_the_request() -> None:
         reply = server.post("/score", edit() | {"critique": True})
         other = server.post("/compare", edit() | {"critique": True})
     assert reply.status == other.status == 422 and "writes no critiques" in reply.json["error"]["message"]
-
-
-def test_the_pixel_based_judge_writes_them_over_http() -> None:
-    from rewardharness.judging.measured import MeasuredJudge
-    from rewardharness.library.opening import open_library
-
-    with Running(MeasuredJudge(), library=open_library("builtin")) as server:
-        reply = server.post("/score", edit() | {"critique": True})
-    assert reply.status == 200
-    assert set(reply.json["results"][0]["critique"]) == {"problems", "next_instruction", "limits"}

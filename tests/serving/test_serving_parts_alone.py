@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving_parts import ReadyJudge, edit, picture, reward_of
 
+from rewardharness.cli.serve import LimitOptions
 from rewardharness.data.opening import open_data
 from rewardharness.data.tables import image_path
 from rewardharness.errors import DataError, InputError
@@ -152,12 +153,22 @@ def test_a_sample_is_a_share_of_what_can_be_compared_and_of_bounded_size(
 
 
 @pytest.mark.parametrize(
-    "values", [{"concurrency": 0}, {"deadline": 0}, {"queue": 10}, {"items": 0}, {"body_bytes": 10}, {"pixels": 0}]
+    "options",
+    [
+        *({name: 0} for name in ("concurrency", "queue", "max_items", "max_body_mb", "max_megapixels", "deadline")),
+        *({"concurrency": 5000}, {"max_body_mb": 2000}, {"drain": -1}, {"deadline": 1e9}),
+    ],
 )
-def test_limits_that_make_no_sense_are_refused(values: dict[str, float]) -> None:
+def test_limits_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(InputError) as caught:
-        Limits().changed(values)
+        LimitOptions(**options)  # type: ignore[arg-type]
     assert caught.value.next_step
+
+
+def test_a_queue_is_at_least_as_long_as_a_batch() -> None:
+    with pytest.raises(InputError, match="would never fit into a queue of 10"):
+        Limits().changed({"queue": 10})
+    assert Limits().changed({"body_bytes": 1 << 30}).bytes_at_once == 1 << 30
 
 
 def test_a_single_batch_always_finds_room_and_waits_are_bounded() -> None:

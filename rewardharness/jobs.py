@@ -46,7 +46,7 @@ JOBS: Mapping[str, JobType] = {
     "filter": JobType(FilterConfig, "bulk.job:FilterJob", OUTCOME),
     "pairs": JobType(PreferencePairsConfig, "bulk.job:PairsJob", OUTCOME),
     "arena": JobType(ArenaConfig, "editors.job:ArenaJob", "report.json"),
-    "refine": JobType(RefineConfig, "editors.refine:RefineJob", "refined.json"),
+    "refine": JobType(RefineConfig, "editors.refine_job:RefineJob", "refined.json"),
     "evolve": JobType(EvolveConfig, "evolution.job:EvolutionJob", "report.json", "versions/0000"),
 }
 """Job types with a run folder, by the `command` of a manifest."""

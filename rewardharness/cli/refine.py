@@ -17,7 +17,8 @@ from rewardharness.runs.spending import BudgetConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.editors.refine import Refined, RefineJob
+    from rewardharness.editors.refine import Refined
+    from rewardharness.editors.refine_job import RefineJob
 
 app = make_app(
     "refine",
@@ -53,7 +54,7 @@ class RefineView(EditorsView):
 
     def show(self, job: "RefineJob", result: "Refined", options: RunOptions) -> int:
         """Print the attempts and what was gained."""
-        from rewardharness.editors.refine import BEST, RECORD, record
+        from rewardharness.editors.refine_job import BEST, RECORD, record
 
         best = job.folder / BEST
         if options.json:

@@ -12,9 +12,8 @@ from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import original_bytes, store_image
-from rewardharness.editors.agreement import agreement_with, read_votes
 from rewardharness.editors.benchmark import EditorBenchmark, differences, find_benchmark, grade
-from rewardharness.editors.choice import ROUND, Duel, next_duels, possible_duels
+from rewardharness.editors.choice import ROUND, Duel, agreement_with, next_duels, possible_duels, read_votes
 from rewardharness.editors.config import ArenaConfig
 from rewardharness.editors.editor import EditorProtocol, EditTask, open_editor
 from rewardharness.editors.making import FOLDER, Edits, MadeEdit, cached_edits, make_edits, read_edits

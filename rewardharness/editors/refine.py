@@ -7,38 +7,26 @@ with the first attempt and is never worse by the judge. A judge that chooses is 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
-from rewardharness.codec import to_json
-from rewardharness.data.tables import original_bytes
-from rewardharness.editors.config import MARGIN, RefineConfig
+from rewardharness.editors.config import MARGIN
 from rewardharness.editors.editor import EditorProtocol, EditTask, open_editor
 from rewardharness.editors.making import cached_edits, kept_edit
 from rewardharness.errors import HarnessError, InputError
-from rewardharness.files import content_id, sha256, write_bytes, write_json
-from rewardharness.judging.batches import Batch, expected_cost
-from rewardharness.judging.identity import JudgeIdentity
-from rewardharness.judging.job import JudgeBatches, JudgingJob
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.judging.subagent import count_requests
-from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.store import Library
-from rewardharness.runs.job import Progress, Session
-from rewardharness.runs.results import Results, is_due
-from rewardharness.runs.spending import UNLIMITED, Account, Cost, SpendingLimits
+from rewardharness.runs.spending import UNLIMITED, Account, SpendingLimits
 from rewardharness.runs.stop import Stopped
-from rewardharness.runs.store import RunFolder, results_of
-from rewardharness.schema import LABELS, TIE, Example, ImageInput, Json, Judgment
+from rewardharness.schema import LABELS, TIE, Example, ImageInput, Judgment
 from rewardharness.settings import Settings
 
 Asking = Callable[[Judge, tuple[ImageInput, ...], bool], Judgment]
-RECORD, BEST = "refined.json", "best.png"
 STOPPED = "Stopped."
 LOOK_SECONDS = 0.3
 """Maximum seconds between two looks whether to stop."""
@@ -143,7 +131,7 @@ def refine(  # noqa: PLR0913  (one argument per part of the loop)
     critic = judge.with_critiques()
     free = critic if not judge.traits.uses_model else judge
     source = ImageInput.of(image, "source")
-    ask = ask or partial(_ask, source, instruction, library)
+    ask = ask or partial(ask_judge, source, instruction, library)
     contest = _Contest(free, critic, source, instruction, ask, [], Account(limits), stop)
     attempts = contest.attempts
     if candidate is not None:
@@ -305,129 +293,7 @@ class _Contest:
         self.attempts[index] = replace(before, reward=reward, failure=failure, problems=problems)
 
 
-@dataclass(frozen=True)
-class RefineJob(JudgingJob[Refined]):
-    """Improves one edit in a run folder; see `RefineConfig`. Judgments are kept there by what they are about."""
-
-    name: ClassVar[str] = "refine"
-
-    config: Any
-    settings: Settings
-    opened: OpenedJudge
-    editor: EditorProtocol
-    chosen_folder: Path | None = None
-    second: OpenedJudge | None = None
-    found: list[Refined] = field(default_factory=list, compare=False)
-
-    @classmethod
-    def open(
-        cls, config: RefineConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
-    ) -> Self:
-        """See `Job.open`."""
-        config = config.with_defaults(settings)
-        opened, editor = open_reward(config, settings), open_editor(config.editor, settings)
-        other = replace(config, judge=config.second_judge, release=None, calibration=None)
-        second = open_reward(other, settings) if config.second_judge else None
-        return cls(config, settings, opened, editor, folder, second)
-
-    @cached_property
-    def manifest(self) -> Json:
-        """What must stay the same when a run is resumed; more rounds continue it."""
-        files = [path and sha256(path.read_bytes()) for path in (self.config.image, self.config.candidate)]
-        return {
-            "command": self.name,
-            "data": content_id([*files, self.config.instruction]),
-            **self.opened.identity.to_json(),
-            "editor": self.editor.identity,
-            **{name: getattr(self.config, name) for name in ("n", "margin", "seed")},
-        }
-
-    @property
-    def batches(self) -> list[Batch]:
-        """None: what is judged follows from earlier judgments."""
-        return []
-
-    def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
-        """Return the cost of all rounds; what the editor costs is not known."""
-        known = 0 if restart else len(results_of(self.folder))
-        if not restart and (self.folder / RECORD).is_file():
-            return Cost(known, known)
-        image, most = ImageInput.of(self.config.image, "source"), len(LABELS)
-        counts = [1, min(self.config.n + 1, most), 2] * self.config.rounds  # critique, attempts, lead
-        counts = counts if self.config.candidate else [min(self.config.n, most), *counts[3:]]
-        stand_ins = [Example("refine", self.config.instruction, image, (image,) * count) for count in counts[known:]]
-        return Cost(max(len(counts), known), known) + expected_cost(self.opened.judge, stand_ins, self.opened.library)
-
-    def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
-        """See `Job.preview`."""
-        cost = self.cost(restart=restart, retry_failed=retry_failed)
-        return {"folder": str(self.folder), "edits": self.config.rounds * self.config.n, **cost.priced(self.limits)}
-
-    def judge_in(self, run: RunFolder, session: Session, judge: JudgeBatches) -> Results:
-        """Refine with the judgments of earlier sessions."""
-        results = run.results()
-
-        def ask(by: Judge, images: tuple[ImageInput, ...], critique: bool) -> Judgment:
-            about = [original_bytes(image) for image in images]
-            own = JudgeIdentity.of(by, self.opened.library).to_json()
-            name = content_id([own, self.manifest["data"], critique, *map(sha256, about)])[:24]
-            if name not in results or is_due(results.failure(name), session.retry_failed):
-                judgment = _ask(source, self.config.instruction, self.opened.library, by, images, critique)
-                run.append({**result_line(judgment), "id": name})
-                return judgment
-            return judgment_from_json(results[name])
-
-        source, config = ImageInput.of(self.config.image, "source"), self.config
-        found = refine(
-            source,
-            config.instruction,
-            self.editor,
-            self.opened.judge,
-            candidate=config.candidate,
-            library=self.opened.library,
-            rounds=config.rounds,
-            n=config.n,
-            margin=config.margin,
-            second=None if self.second is None else self.second.judge,
-            seed=config.seed,
-            settings=self.settings,
-            progress=session.progress,
-            stop=session.stop,
-            limits=self.limits,
-            ask=ask,
-        )
-        if session.stop():
-            raise Stopped("")
-        self.found.append(found)
-        return run.results()
-
-    def conclude(self, results: Results) -> Refined:
-        """Write the attempts, the chosen edit and their record."""
-        refined = self.found[-1]
-        for number, each in enumerate(refined.attempts, 1):
-            if each.image is not None:
-                write_bytes(self.folder / f"{number:03d}.png", original_bytes(each.image))
-        write_bytes(self.folder / BEST, original_bytes(refined.image))
-        write_json(self.folder / RECORD, record(refined))
-        return refined
-
-    def numbers(self, result: Refined) -> Mapping[str, float]:
-        """Return the gain."""
-        return {"gain": result.gain}
-
-
-def record(refined: Refined) -> dict[str, Any]:
-    """Return the JSON form without images and times; attempts are numbered from 1."""
-    attempts = [
-        {"number": number, **{name: value for name, value in vars(each).items() if name != "image"}}
-        for number, each in enumerate(refined.attempts, 1)
-    ]
-    second = None if refined.second is None else to_json(refined.second)
-    own = {name: getattr(refined, name) for name in ("gain", "ended", "judge")}
-    return {"best": refined.best + 1, **own, "second": second, "attempts": attempts}
-
-
-def _ask(
+def ask_judge(
     source: ImageInput,
     instruction: str,
     library: Library | None,
@@ -435,6 +301,7 @@ def _ask(
     images: tuple[ImageInput, ...],
     critique: bool,
 ) -> Judgment:
+    """Ask a judge about one to four attempts."""
     return judge.score(source, images, instruction, library=library, critique=critique)
 
 

@@ -15,7 +15,7 @@ from rewardharness.bulk.config import (
     ShardsConfig,
 )
 from rewardharness.codec import SENDS, from_json, named
-from rewardharness.editors.config import ON_THIS_MACHINE, ArenaConfig
+from rewardharness.editors.config import ON_THIS_MACHINE, ArenaConfig, RefineConfig
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import BUILTIN, EvolveConfig
 from rewardharness.files import read_json
@@ -24,7 +24,7 @@ from rewardharness.runs.records import CONFIG
 from rewardharness.runs.store import OUTCOME
 from rewardharness.settings import Settings
 
-JobConfig = ExamplesConfig | BenchmarkConfig | EvolveConfig | ArenaConfig
+JobConfig = ExamplesConfig | BenchmarkConfig | EvolveConfig | ArenaConfig | RefineConfig
 
 
 class JobType(NamedTuple):
@@ -46,6 +46,7 @@ JOBS: Mapping[str, JobType] = {
     "filter": JobType(FilterConfig, "bulk.job:FilterJob", OUTCOME),
     "pairs": JobType(PreferencePairsConfig, "bulk.job:PairsJob", OUTCOME),
     "arena": JobType(ArenaConfig, "editors.job:ArenaJob", "report.json"),
+    "refine": JobType(RefineConfig, "editors.refine_job:RefineJob", "refined.json"),
     "evolve": JobType(EvolveConfig, "evolution.job:EvolutionJob", "report.json", "versions/0000"),
 }
 """Job types with a run folder, by the `command` of a manifest."""

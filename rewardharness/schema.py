@@ -170,6 +170,8 @@ class Example:
     """Which source image it belongs to: splits never separate examples of one source."""
     references: tuple[ImageInput, ...] = ()
     """Further source or reference images, at most three, which the instruction mentions as image 2, image 3, ..."""
+    notes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What the data tell judge profiles alone, such as what the edit should show; empty texts are left out."""
 
     @property
     def source_image(self) -> ImageInput:

@@ -14,8 +14,6 @@ from rewardharness.errors import DataError, InputError
 
 MANIFEST = "best.json"
 _MAKER = "rh data rank --copy-best"
-_MAKERS = (_MAKER, "rh rank-folder --copy-best")
-"""Makers in manifests, also that of earlier versions."""
 _SHOWN = 3
 
 
@@ -81,7 +79,7 @@ def _read_copied(folder: Path) -> dict[str, list[str]]:
     """
     path = folder / MANIFEST
     manifest: Any = files.read_json(path) if path.is_file() else {"made_by": _MAKER, "files": {}}
-    entries = manifest.get("files") if isinstance(manifest, dict) and manifest.get("made_by") in _MAKERS else None
+    entries = manifest.get("files") if isinstance(manifest, dict) and manifest.get("made_by") == _MAKER else None
     if not isinstance(entries, dict) or not all(
         Path(name).name == name and name not in {"", ".", "..", MANIFEST} and isinstance(digests, list)
         for name, digests in entries.items()

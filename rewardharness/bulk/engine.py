@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.bulk.shards import PartResult, ShardStore, Status, judged_row
-from rewardharness.bulk.stream import Part, Row, Stream
-from rewardharness.bulk.stream_opening import open_stream
+from rewardharness.bulk.stream import Part, Row, Stream, open_stream
 from rewardharness.errors import RunError
 from rewardharness.files import read_json, write_json
 from rewardharness.judging.batches import JUDGING, NOT_YET, closing, expected_cost, judge_within

@@ -13,23 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rewardharness.bulk.config import FilterConfig
 from rewardharness.data.export import Kind, write_lines, write_parquet
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.schema import Example, Json, Judgment
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Conditions for keeping an edit. None disables a condition."""
-
-    reward: float | None = None
-    """Minimum reward, in [0, 1]; for several candidates, of the preferred one."""
-    margin: float | None = None
-    """Minimum margin of the preferred candidate, in [0, 1]. A single candidate has no margin."""
-    agree: bool = False
-    """Whether the preference must agree with the label. An edit without a label does not agree."""
-    top: float | None = None
-    """Share of all edits that is kept, in (0, 1], by reward; see `decide_all`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,7 @@ class Kept:
         return None if scores is None else scores.reward
 
 
-def decide_all(judged: Sequence[tuple[Example, Judgment]], rules: Rules) -> list[Kept]:
+def decide_all(judged: Sequence[tuple[Example, Judgment]], rules: FilterConfig) -> list[Kept]:
     """Decide about all edits of a dataset.
 
     With a share, of n edits at most ceil(share * n) are kept: those with the highest rewards, of equal rewards the
@@ -76,7 +63,7 @@ def decide_all(judged: Sequence[tuple[Example, Judgment]], rules: Rules) -> list
     return decided
 
 
-def decide(example: Example, judgment: Judgment, rules: Rules) -> Kept:
+def decide(example: Example, judgment: Judgment, rules: FilterConfig) -> Kept:
     """Decide about one edit. The first condition that fails is the reason."""
 
     def decision(code: str, reason: str) -> Kept:
@@ -87,17 +74,17 @@ def decide(example: Example, judgment: Judgment, rules: Rules) -> Kept:
         return decision("not_judged", f"It was not judged: {cause}")
     reward, margin = Kept(example, judgment, False, "", "").reward, judgment.margin
     parts = []
-    if rules.reward is not None:
-        if reward is None or reward < rules.reward:
+    if rules.min_reward is not None:
+        if reward is None or reward < rules.min_reward:
             problem = "There is no single best candidate" if reward is None else f"The reward is {reward:.3f}"
-            return decision("low_reward", f"{problem}; the minimum is {rules.reward:g}.")
-        parts.append(f"reward {reward:.3f}, at least {rules.reward:g}")
-    if rules.margin is not None:
+            return decision("low_reward", f"{problem}; the minimum is {rules.min_reward:g}.")
+        parts.append(f"reward {reward:.3f}, at least {rules.min_reward:g}")
+    if rules.min_margin is not None:
         if margin is None:
             return decision("no_margin", "A single candidate has no margin.")
-        if margin < rules.margin:
-            return decision("low_margin", f"The margin is {margin:.3f}; the minimum is {rules.margin:g}.")
-        parts.append(f"margin {margin:.3f}, at least {rules.margin:g}")
+        if margin < rules.min_margin:
+            return decision("low_margin", f"The margin is {margin:.3f}; the minimum is {rules.min_margin:g}.")
+        parts.append(f"margin {margin:.3f}, at least {rules.min_margin:g}")
     if rules.agree:
         if example.preference is None:
             return decision("no_label", "It has no label to agree with.")

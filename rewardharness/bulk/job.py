@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,9 +15,13 @@ from rewardharness.bulk.config import (
 )
 from rewardharness.bulk.copies import check_copies, copy_best
 from rewardharness.bulk.edits_job import EditsJob, all_rewards, read_edits, read_examples
-from rewardharness.bulk.filtering import Rules, count, decide_all, write_decisions
-from rewardharness.bulk.pairs import PairRules
-from rewardharness.bulk.preference_data import DataRules, build, check_folder, repeated_scores, without_duplicates
+from rewardharness.bulk.filtering import count, decide_all, write_decisions
+from rewardharness.bulk.preference_data import (
+    build,
+    check_folder,
+    repeated_scores,
+    without_duplicates,
+)
 from rewardharness.bulk.samples import is_samples, one_by_one
 from rewardharness.data.export import push_dataset
 from rewardharness.data.source import Dataset
@@ -201,9 +205,8 @@ class FilterJob(EditsJob[FilterResult]):
         """Make the result of the run from its judgments."""
         config = self.config
         output, skipped = config.output, len(self.dataset.skipped)
-        rules = Rules(config.min_reward, config.min_margin, config.agree, config.top)
         judged = [(edit, judgment_from_json(results[edit.id], steps=False)) for edit in self.dataset.examples]
-        decided = decide_all(judged, rules)
+        decided = decide_all(judged, config)
         kept = [decision for decision in decided if decision.keep]
         write_decisions(output, decided if self.config.everything else kept, self.opened.identity)
         reasons = count(decided, skipped=skipped)
@@ -271,8 +274,7 @@ class PairsJob(EditsJob[PairsResult]):
             "gate": self.gate,
         }
         scores = repeated_scores(dataset, results, list(self.judges))
-        pairs = PairRules(config.margin, config.spread, config.per_edit)
-        rules = DataRules(pairs, len(self.judges), config.holdout, config.run_share, config.seed)
+        rules = replace(config, repeats=len(self.judges))
         manifest = build(dataset, scores, rules, made_by, output)
         self.save_outcome({name: manifest[name] for name in _PAIRS_OUTCOME})
         made = [output / name for name in (*manifest["files"], "manifest.json")]

@@ -7,19 +7,28 @@
     OUT/scores.jsonl            every candidate with its repeated rewards
 
 Data are split by source image before pairs are formed, so that no image of the holdout is used for training.
+
+For each edit, the best and the worst candidate form a pair, and so do neighbors in the ranking: easy and hard pairs,
+but not all N (N - 1) / 2, which would be redundant. A pair is kept only if the scores support it:
+
+    mean(chosen) - mean(rejected) >= margin     and     > spread * (std(chosen) + std(rejected))
+
+with means and sample standard deviations (n - 1) over repeated judgments of each candidate alone.
 """
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files as resources
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from statistics import fmean, stdev
+from typing import Any, Literal
 
 from rewardharness import files
+from rewardharness.bulk.config import PreferencePairsConfig
 from rewardharness.bulk.edits_job import all_rewards
-from rewardharness.bulk.pairs import Pair, PairRules, Repeated, pair_up
 from rewardharness.data.export import Kind, write_parquet
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.tables import original_bytes
@@ -54,18 +63,46 @@ COLUMNS: Mapping[str, Kind] = {
 identified by the hash of its image; a collator for a multimodal model uses the image columns."""
 
 
-@dataclass(frozen=True)
-class DataRules:
-    """Settings of preference data."""
+RULES = ("margin", "spread", "per_edit", "repeats", "holdout", "run_share", "seed")
+"""Options that decide about pairs."""
 
-    pairs: PairRules = field(default_factory=PairRules)
-    repeats: int = 5
-    """Judgments of each candidate."""
-    holdout: float = 0.1
-    """Share of the source images in the holdout, in [0, 1)."""
-    run_share: float = 1.0
-    """Maximum share of the pairs of a split from one run, in (0, 1]."""
-    seed: int = 0
+
+Dropped = Literal["level", "margin", "uncertain", "cap"]
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Repeated scores of one candidate."""
+
+    index: int
+    """Index among the candidates of its edit, from 0."""
+    rewards: tuple[float, ...]
+    """One reward per successful judgment; never empty."""
+
+    @property
+    def mean(self) -> float:
+        """Mean reward, in [0, 1]."""
+        return fmean(self.rewards)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation; None for a single judgment."""
+        return stdev(self.rewards) if len(self.rewards) > 1 else None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair of candidates of one edit."""
+
+    chosen: Repeated
+    rejected: Repeated
+    kind: Literal["extreme", "adjacent"]
+    """Best and worst candidate, or neighbors in the ranking."""
+
+    @property
+    def margin(self) -> float:
+        """Difference of the mean rewards."""
+        return self.chosen.mean - self.rejected.mean
 
 
 def without_duplicates(dataset: Dataset) -> tuple[Dataset, int]:
@@ -137,7 +174,7 @@ def check_folder(folder: Path) -> None:
 def build(
     dataset: Dataset,
     scores: Iterable[tuple[Example, list[Json]]],
-    rules: DataRules,
+    rules: PreferencePairsConfig,
     made_by: Mapping[str, Any],
     folder: Path,
 ) -> Json:
@@ -146,7 +183,7 @@ def build(
     Args:
         dataset: The edits.
         scores: Output of `repeated_scores`.
-        rules: Settings.
+        rules: The options; `repeats` is the number of judgments of each candidate.
         made_by: Judge, Library and samples, for the manifest.
         folder: Output folder; new, empty, or written by this function before.
 
@@ -166,7 +203,7 @@ def build(
         lines += records
         repeated, too_few = _repeated(records, rules.repeats)
         dropped["too_few_judgments"] += too_few
-        pairs, reasons = pair_up(repeated, rules.pairs)
+        pairs, reasons = pair_up(repeated, rules)
         dropped.update(reasons)
         rows[part_of[example.id]] += [_row(example, records, pair) for pair in pairs]
     for name in SPLITS:
@@ -185,7 +222,7 @@ def _write(
     dataset: Dataset,
     rows: Mapping[str, list[Json]],
     lines: Sequence[Json],
-    rules: DataRules,
+    rules: PreferencePairsConfig,
     made_by: Mapping[str, Any],
     dropped: Counter[str],
 ) -> Json:
@@ -198,7 +235,7 @@ def _write(
     manifest: Json = {
         "format": FORMAT,
         **made_by,
-        "rules": asdict(rules),
+        "rules": {name: getattr(rules, name) for name in RULES},
         "edits": len(dataset.examples),
         "candidates": len(lines),
         "candidates_judged": judged,
@@ -254,7 +291,7 @@ def _row(example: Example, records: Sequence[Json], pair: Pair) -> Json:
     }
 
 
-def _capped(rows: Sequence[Json], rules: DataRules) -> tuple[list[Json], int]:
+def _capped(rows: Sequence[Json], rules: PreferencePairsConfig) -> tuple[list[Json], int]:
     """Drop pairs of runs that exceed their share, at random with a fixed seed. With one run, nothing is dropped."""
     by_run: dict[str, list[Json]] = defaultdict(list)
     for row in rows:
@@ -299,10 +336,56 @@ def _card(manifest: Json, names: Sequence[str]) -> str:
         "protocol": manifest["protocol"],
         "library": manifest["library_id"],
         "repeats": str(rules["repeats"]),
-        "margin": f"{rules['pairs']['margin']:g}",
+        "margin": f"{rules['margin']:g}",
         "gate": manifest["gate"],
         "dropped": ", ".join(f"{code} {number}" for code, number in manifest["dropped"].items()) or "nothing",
     }
     for name, value in values.items():
         card = card.replace("{{" + name + "}}", value)
     return card
+
+
+def pair_up(candidates: Sequence[Repeated], rules: PreferencePairsConfig) -> tuple[list[Pair], Counter[Dropped]]:
+    """Form the pairs of one edit.
+
+    Args:
+        candidates: Judged candidates.
+        rules: Conditions for keeping pairs: margin, spread and number per edit.
+
+    Returns:
+        The pairs, best and worst candidate first, then neighbors from the top; and the number of dropped pairs by
+        reason.
+    """
+    kept: list[Pair] = []
+    dropped: Counter[Dropped] = Counter()
+    for pair in _proposed(candidates):
+        reason = _objection(pair, rules)
+        if reason is None and len(kept) == rules.per_edit:
+            reason = "cap"
+        if reason is None:
+            kept.append(pair)
+        else:
+            dropped[reason] += 1
+    return kept, dropped
+
+
+def _proposed(candidates: Sequence[Repeated]) -> Iterator[Pair]:
+    ranked = sorted(candidates, key=lambda candidate: (-candidate.mean, candidate.index))
+    if len(ranked) < 2:
+        return
+    yield Pair(ranked[0], ranked[-1], "extreme")
+    if len(ranked) > 2:
+        for better, worse in pairwise(ranked):
+            yield Pair(better, worse, "adjacent")
+
+
+def _objection(pair: Pair, rules: PreferencePairsConfig) -> Dropped | None:
+    if pair.margin == 0:
+        return "level"
+    if pair.margin < rules.margin:
+        return "margin"
+    spreads = [candidate.std for candidate in (pair.chosen, pair.rejected)]
+    deviations = [spread for spread in spreads if spread is not None]
+    if rules.spread and pair.margin <= rules.spread * sum(deviations):
+        return "uncertain"
+    return None

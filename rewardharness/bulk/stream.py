@@ -7,7 +7,8 @@ folder    lines of pairs.jsonl and groups.jsonl, by position
 memory    all other datasets that `data.opening` reads, in memory without their images
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -15,16 +16,28 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from rewardharness.data.cells import BadRowError
-from rewardharness.data.fields import ExampleReader, FieldMap
+from rewardharness.data.columns import SINGLE, complete
+from rewardharness.data.fields import ExampleReader, FieldMap, check_columns, holds_text
 from rewardharness.data.folder import BaseFolder, row_example
-from rewardharness.data.hf_datasets import parquet_rows
-from rewardharness.data.row_store import plain_row
-from rewardharness.data.tables import Shape, extension, image_content, is_inside, lines_from
-from rewardharness.data.webdataset import TarSamples, read_samples
+from rewardharness.data.hf_datasets import parquet_groups, parquet_rows
+from rewardharness.data.opening import open_data, parse_spec
+from rewardharness.data.row_store import DataTable, plain_row
+from rewardharness.data.rows import Progress, locate_remote
+from rewardharness.data.tables import (
+    IMAGE,
+    Shape,
+    column_shape,
+    extension,
+    image_content,
+    index_lines,
+    is_inside,
+    lines_from,
+)
+from rewardharness.data.webdataset import ENDING, KEY, TarSamples, index_samples, read_samples, shapes_of
 from rewardharness.errors import DataError
-from rewardharness.files import content_id, sha256
+from rewardharness.files import content_id, data_files, quick_digest, sha256, user_path
 from rewardharness.hub.repository import Access, Repo
-from rewardharness.schema import Example, ImageInput
+from rewardharness.schema import GROUPS, PAIRS, Example, ImageInput
 from rewardharness.settings import Settings
 
 Format = Literal["parquet", "tar", "lines", "folder", "memory"]
@@ -183,3 +196,207 @@ def _image(value: Any, beside: BaseFolder | None) -> ImageInput | str | None:
     if beside is None or not is_inside(name) or not beside.contains(name):
         return name
     return ImageInput(name, beside.root / name)
+
+
+PART_ROWS = 1000
+"""Default number of rows of a part."""
+
+_PEEK = 200
+"""Rows that decide on the columns of a table."""
+_LINES = frozenset({".jsonl", ".ndjson"})
+
+
+def open_stream(
+    spec: str,
+    settings: Settings,
+    *,
+    fields: FieldMap | None = None,
+    rows: int = PART_ROWS,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Stream:
+    """Open a dataset as a stream.
+
+    Args:
+        spec: A dataset as for `open_data`, a WebDataset archive (`.tar`), or a folder of them.
+        settings: Hub settings, and where generated datasets are stored.
+        fields: Field map of a table; omitted fields are inferred from the column names.
+        rows: Maximum number of rows of a part.
+        limit: Number of rows that are read; None for all.
+        progress: Called with the progress of downloads.
+
+    Raises:
+        DataError: If the dataset does not exist, cannot be read, or has no rows.
+        InputError: If the specification or a field is invalid.
+    """
+    stream = _open(spec, settings, fields, progress)
+    parts = _parts(stream, rows, settings)
+    return replace(stream, parts=tuple(_first(parts, limit, stream.name)))
+
+
+def _open(spec: str, settings: Settings, fields: FieldMap | None, progress: Progress | None) -> Stream:
+    path = user_path(spec)
+    found = _local(path) if path.exists() else _remote(spec, settings)
+    if found is None:
+        dataset = open_data(spec, settings, fields=fields, progress=progress, skip_bad_rows=True)
+        rows: list[Example | str] = list(dataset.examples)
+        for skipped in reversed(dataset.skipped):
+            rows.insert(skipped.before, f"{skipped.place}: {skipped.reason}")
+        return Stream(dataset.name, "memory", files={"": dataset.digest}, examples=tuple(rows))
+    if found.format == "folder" and fields is None:
+        return found
+    table = _table(found, settings)
+    if not table.columns:
+        raise DataError(f"{found.name} has no rows.", next_step="Choose data with rows.")
+    columns = complete(table, fields or FieldMap(), found.hub[0] if found.hub else "")
+    known = _completed(columns.fields, table)
+    check_columns(table, known)
+    text = holds_text(table, known)
+    return replace(found, shapes=table.shapes, fields=known, text=text, how=columns.how)
+
+
+def _local(path: Path) -> Stream | None:
+    """Return a stream without parts; None if the data are not of a streamed format."""
+    if path.is_file():
+        kinds = {ENDING: "tar", ".parquet": "parquet", **dict.fromkeys(_LINES, "lines")}
+        form = kinds.get(path.suffix.lower())
+        return None if form is None else _files(path.name, form, path.parent, [path])
+    own = [path / name for name in (PAIRS, GROUPS) if (path / name).is_file()]
+    if own:
+        return _files(path.resolve().name, "folder", path, own)
+    found = {
+        form: sorted(each for each in data_files(path) if each.suffix.lower() == ending)
+        for ending, form in ((ENDING, "tar"), (".parquet", "parquet"))
+    }
+    if all(found.values()):
+        raise DataError(
+            f"{path} holds both .tar and .parquet files.", next_step="Name one file, or a folder of one kind."
+        )
+    form = next((form for form, files in found.items() if files), None)
+    return None if form is None else _files(path.resolve().name, form, path, found[form])
+
+
+def _files(name: str, form: Any, root: Path, paths: Sequence[Path]) -> Stream:
+    return Stream(name, form, root, files={path.relative_to(root).as_posix(): quick_digest(path) for path in paths})
+
+
+def _remote(spec: str, settings: Settings) -> Stream | None:
+    """Return a stream of a dataset on the Hub; None if its files are not of a streamed format."""
+    source = parse_spec(spec)
+    if source is None or not source.hub:
+        return None
+    repo = Repo(source.hub, dataset_access(settings), "dataset")
+    name, commit, paths = locate_remote(source, repo, settings)
+    endings = {Path(each).suffix.lower() for each in paths}
+    if endings not in ({".parquet"}, {ENDING}):
+        return None
+    form: Format = "parquet" if endings == {".parquet"} else "tar"
+    return Stream(name, form, hub=(source.hub, commit), files=dict.fromkeys(paths, commit))
+
+
+def _table(stream: Stream, settings: Settings) -> DataTable:
+    """Read the columns and the first rows."""
+    file = next(iter(stream.files))
+    if stream.format == "parquet":
+        with _opened(stream, file, settings) as place:
+            shapes, groups = parquet_groups(place, file)
+        with _opened(stream, file, settings) as place:
+            rows = list(islice(parquet_rows(place, file, range(len(groups))), 1 if stream.hub else _PEEK))
+        columns = {name: [row[name] for row in rows] for name in shapes}  # a local table may name images beside it
+        shapes = {name: shape or column_shape(columns[name], named=not stream.hub) for name, shape in shapes.items()}
+        return _head(stream, shapes, rows)
+    if stream.format == "tar":
+        samples = list(islice(read_samples(_fetched(stream, file, settings), TarSamples(0, _PEEK)), _PEEK))
+        return _head(stream, shapes_of(samples), samples)
+    lines = [row for row in islice(lines_from(stream.root / file, 0), _PEEK) if isinstance(row, dict)]
+    names = dict.fromkeys(name for row in lines for name in row)
+    return _head(stream, {name: column_shape(row.get(name) for row in lines) for name in names}, lines)
+
+
+def _head(stream: Stream, shapes: Mapping[str, Shape], rows: Iterable[Mapping[str, Any]]) -> DataTable:
+    return DataTable(stream.name, shapes, [{name: row.get(name) for name in shapes} for row in rows])
+
+
+def _completed(fields: FieldMap, table: DataTable) -> FieldMap:
+    """Add the column of a single candidate, and the keys of samples as ids."""
+    if not fields.candidates:
+        images = {name.lower(): name for name in table.columns if table.shapes[name] == IMAGE and name != fields.source}
+        single = next((images[name] for name in SINGLE if name in images), "")
+        fields = replace(fields, candidates=(single,)) if single else fields
+    return replace(fields, id=fields.id or (KEY if KEY in table.columns else ""))
+
+
+def _parts(stream: Stream, rows: int, settings: Settings) -> Iterator[Part]:
+    """Divide the rows of all files, in order."""
+    number = first = 0
+    for file in stream.files:
+        for start, count, groups, skip in _divided(stream, file, rows, settings):
+            yield Part(number, first, count, file, start, groups, skip)
+            number, first = number + 1, first + count
+
+
+def _divided(stream: Stream, file: str, rows: int, settings: Settings) -> Iterator[tuple[int, int, int, int]]:
+    """Yield start, rows, row groups and skipped rows of each part of a file."""
+    if stream.format == "memory":
+        count = len(stream.examples)
+        yield from ((start, min(rows, count - start), 0, 0) for start in range(0, count, rows))
+    elif stream.format == "tar":
+        path = _fetched(stream, file, settings)
+        yield from ((samples.offset, samples.count, 0, 0) for samples in index_samples(path, rows))
+    elif stream.format == "parquet":
+        with _opened(stream, file, settings) as place:
+            _, counts = parquet_groups(place, file)
+        yield from divided_groups(counts, rows)
+    else:
+        yield from ((start, count, 0, 0) for start, count in index_lines(stream.root / file, rows))
+
+
+def divided_groups(counts: Sequence[int], rows: int) -> Iterator[tuple[int, int, int, int]]:
+    """Collect small row groups up to a number of rows, and divide larger ones.
+
+    Args:
+        counts: Rows of each row group of a file.
+        rows: Maximum number of rows of a part.
+
+    Yields:
+        First row group, number of rows, number of row groups, and rows of the first one to skip.
+    """
+    start = held = 0
+    for group, count in enumerate(counts):
+        if held and held + count > rows:
+            yield start, held, group - start, 0
+            held = 0
+        start = start if held else group
+        if count > rows:
+            yield from ((group, min(rows, count - skip), 1, skip) for skip in range(0, count, rows))
+        else:
+            held += count
+    if held:
+        yield start, held, len(counts) - start, 0
+
+
+def _first(parts: Iterable[Part], limit: int | None, name: str) -> Iterator[Part]:
+    """Yield the parts of the first rows."""
+    part = None
+    for part in parts:
+        if limit is not None and part.first + part.count >= limit:
+            yield replace(part, count=limit - part.first)
+            return
+        yield part
+    if part is None:
+        raise DataError(f"{name} has no rows.", next_step="Choose other data.")
+
+
+def _fetched(stream: Stream, file: str, settings: Settings) -> Path:
+    """Return a file, after its download if it is on the Hub."""
+    if stream.hub is None:
+        return stream.root / file
+    repo = Repo(stream.hub[0], dataset_access(settings), "dataset")
+    return repo.fetch(stream.hub[1], [file], repo.tree(stream.hub[1]))[file]
+
+
+def _opened(stream: Stream, file: str, settings: Settings) -> AbstractContextManager[Any]:
+    """Open a Parquet file on the Hub; of a local one, return its path."""
+    if stream.hub is None:
+        return nullcontext(stream.root / file)
+    return Repo(stream.hub[0], dataset_access(settings), "dataset").streamed(stream.hub[1], file)

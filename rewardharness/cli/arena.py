@@ -90,18 +90,22 @@ def arena_rows(result: "ArenaResult") -> tuple["LeaderboardRow", ...]:
     )
 
 
-class ArenaView(View):
+class EditorsView(View):
+    """What the commands say that let editors work."""
+
+    def costs(self, job: Any, cost: Any, options: RunOptions) -> bool:
+        """Ask before an editor is paid, whose price is not known."""
+        paid = any(not spec.startswith(ON_THIS_MACHINE) for spec in job.config.specs)
+        return paid or super().costs(job, cost, options)
+
+
+class ArenaView(EditorsView):
     """What `rh arena` says."""
 
     def opened(self, job: "ArenaJob", options: RunOptions) -> None:
         """Print the problems of the data."""
         for problem in job.dataset.problems:
             output.note(f"{job.dataset.name}: {problem}")
-
-    def costs(self, job: "ArenaJob", cost: Any, options: RunOptions) -> bool:
-        """Ask before an editor is paid, whose price is not known."""
-        paid = any(not spec.startswith(ON_THIS_MACHINE) for spec in job.config.specs)
-        return paid or super().costs(job, cost, options)
 
     def plan(self, job: "ArenaJob", preview: Mapping[str, Any]) -> None:
         """Print what would be done."""

@@ -178,7 +178,7 @@ def publish(
         dry_run: Print the rows, and publish nothing.
         json: Print one JSON object.
     """
-    from rewardharness.benchmark.hub_results import PREFIX, eval_results, publish_eval_results, yaml_of
+    from rewardharness.benchmark.facts import PREFIX, eval_results, publish_eval_results, yaml_of
     from rewardharness.benchmark.leaderboard import leaderboard_section, publish, rows_of
     from rewardharness.benchmark.result import read_result
     from rewardharness.library.hub import usual_access

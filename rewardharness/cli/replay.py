@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from rewardharness.cli import arena, benchmark, bulk, evolve, output, score
+from rewardharness.cli import arena, benchmark, bulk, evolve, output, refine, score
 from rewardharness.cli.command import WORDS
 from rewardharness.cli.options import RunOptions, confirm_sending
 from rewardharness.cli.output import INTERRUPTED
@@ -35,6 +35,7 @@ VIEWS: Mapping[str, View] = {
     "score": score.VIEW,
     "benchmark": benchmark.VIEW,
     "arena": arena.VIEW,
+    "refine": refine.VIEW,
     "evolve": evolve.VIEW,
     **bulk.VIEWS,
 }

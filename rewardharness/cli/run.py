@@ -59,7 +59,7 @@ class View:
         """Open the job."""
         from rewardharness.jobs import open_job as open_config
 
-        note_same_name(config.data)
+        note_same_name(getattr(config, "data", ""))
         return open_config(config, settings, folder=options.run_folder, progress=progress)
 
     def opened(self, job: Any, options: RunOptions) -> None:

@@ -249,13 +249,14 @@ def row_example(row: Mapping[str, Any], folder: BaseFolder) -> Example:
     named = row["editors"] if isinstance(row.get("editors"), list) else [row.get(column) for column in _EDITORS]
     editors = [_string({"editors": editor}, "editors").strip() for editor in named[: len(names)]]
     labeled = zip_longest(names, LABELS[: len(names)], editors, fillvalue="")
+    about: dict[str, Any] = {name: _string(row, name).strip() for name in _LABELING}
     return Example(
         source=_image(source, "source", folder),
         instruction=instruction.strip(),
         candidates=tuple(_image(name, f"candidate {label}", folder, editor) for name, label, editor in labeled),
         preference=_preference(row, len(names)) if row.get("best") is None else _best(row["best"], len(names)),
         references=tuple(_image(name, f"image {number}", folder) for number, name in enumerate(references, 2)),
-        **{name: _string(row, name).strip() for name in _LABELING},
+        **about,
     )
 
 

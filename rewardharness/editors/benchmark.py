@@ -1,29 +1,31 @@
 """Benchmarks of editors: edits to make, the judge that grades each of them alone, a scale, and published grades.
 
 They are declared in YAML files of this package, `benchmarks/NAME.yaml`, which are read strictly; see `EditorBenchmark`.
-The overall grade is the mean over the categories of their mean grades, as in all of them.
+The overall grade is the mean over the categories of their mean grades, or the mean over all edits.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files as resources
 from pathlib import Path
 from statistics import fmean, variance
+from typing import Any, Literal
 
 from rewardharness.codec import from_json
 from rewardharness.data.cells import settle
 from rewardharness.data.fields import ExampleReader, check_columns, parse_fields
 from rewardharness.data.rows import Progress, RowSource, open_rows
 from rewardharness.data.source import Dataset
+from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError
-from rewardharness.files import user_path
+from rewardharness.files import content_id, read_json, user_path
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.profile_opening import load_profile
 from rewardharness.judging.report import Z95
 from rewardharness.library.yamlsafe import read_yaml
-from rewardharness.schema import Interval, Judgment
+from rewardharness.schema import ImageInput, Interval, Judgment
 from rewardharness.settings import Settings
 
 OVERALL = "overall"
@@ -62,16 +64,25 @@ class EditorBenchmark:
     profile: str
     """Judge profile of the authors' judge, which names their prompts."""
     model: str
-    """Model of the authors' judge."""
+    """Model of the authors' judge; `people` if people gave the published grades."""
     published: tuple[PublishedGrades, ...]
     access: str = ""
     """How to get the data, if they are not on the Hub."""
     hub: str = ""
     """Dataset on the Hub."""
+    split: str = ""
     file: str = ""
-    """Table in a local copy; a JSON object of rows has their keys in the column `key`."""
+    """Table in a local copy, or a pattern of JSON tables, whose rows get their folder in the column `folder`; a JSON
+    object of rows has their keys in the column `key`."""
+    id: str = ""
+    """Id of a row as a pattern of its columns, such as `{folder}-{key}`; empty for the column of `columns`."""
     where: Mapping[str, str] = field(default_factory=dict)
     """Values by column that rows must have."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """Columns by name of what judge profiles are told of an edit, and editors are not; see `Example.notes`. Reference
+    images of `columns` are for judge profiles, too."""
+    overall: Literal["categories", "edits"] = "categories"
+    """What the overall grade is the mean of."""
     notes: tuple[str, ...] = ()
 
     def open(self, settings: Settings, source: Path | None, progress: Progress | None = None) -> Dataset:
@@ -88,19 +99,51 @@ class EditorBenchmark:
         if source is None and not self.hub:
             raise DataError(f"{self.title} is not on the Hub.", next_step=f"{self.access} Name the copy with --source.")
         path = None if source is None else user_path(source)
-        if path is not None and (path / self.file).is_file():
-            path /= self.file
-        rows = open_rows(RowSource(self.hub) if path is None else RowSource(path=path), settings, progress=progress)
-        columns = parse_fields(self.columns, self.name)
-        check_columns(rows, columns)
-        reader = ExampleReader(columns, text=False, least=1)
+        columns, rows = parse_fields(self.columns, self.name), self._rows(path, settings, progress)
+        reader, told = ExampleReader(columns, text=False, least=1), dict[str, dict[str, str]]()
         for number, row in enumerate(rows, 1):
-            if all(str(row.get(name)) == value for name, value in self.where.items()):
-                reader.add(number, row)
+            if not all(str(row.get(name)) == value for name, value in self.where.items()):
+                continue
+            if columns.category and row.get(columns.category) not in self.categories and "*" in self.file:
+                continue
+            reader.add(number, {**row, columns.id: self.id.format_map(row)} if self.id else row)
+            cells = {name: row.get(column) for name, column in self.told.items()}
+            if len(reader.examples) > len(told):
+                told[next(reversed(reader.examples))] = {name: str(cell) for name, cell in cells.items() if cell}
         settle(self.name, reader.bad, usable=len(reader.examples), skip=False)
         if not reader.examples:
-            raise DataError(f"{self.name}: no row of {rows.name} belongs to it.", next_step="Choose another copy.")
-        return Dataset.of(self.name, reader.examples.values(), problems=reader.problems())
+            raise DataError(
+                f"{self.name}: no row of {path or self.hub} belongs to it.", next_step="Choose another copy."
+            )
+        examples = [replace(example, notes=told[example.id]) for example in reader.examples.values()]
+        data = Dataset.of(self.name, examples, problems=reader.problems())
+        return replace(data, digest=content_id([data.digest, told])) if any(told.values()) else data
+
+    def _rows(self, path: Path | None, settings: Settings, progress: Progress | None) -> Iterable[Mapping[str, Any]]:
+        """Read the rows of a copy, or of the Hub."""
+        if path is not None and "*" in self.file:
+            return list(self._rows_of_folder(path))
+        if path is not None and (path / self.file).is_file():
+            path /= self.file
+        source = RowSource(self.hub, split=self.split) if path is None else RowSource(path=path)
+        rows = open_rows(source, settings, progress=progress)
+        if not self.id:
+            check_columns(rows, parse_fields(self.columns, self.name))
+        return rows
+
+    def _rows_of_folder(self, folder: Path) -> Iterator[dict[str, Any]]:
+        """Read JSON tables; their images are beside them, or below the folder of the copy."""
+        fields = parse_fields(self.columns, self.name).columns
+        pictured = {column for name in ("source", "candidates", "references") for column in fields.get(name, ())}
+        for file in sorted(folder.glob(self.file)):
+            table: Any = read_json(file)
+            rows = [{"key": key, **row} for key, row in table.items()] if isinstance(table, dict) else table
+            for row in rows:
+                places = {name: row[name] for name in pictured if is_image_name(row.get(name))}
+                found = {name: next((at / each for at in (file.parent, folder) if (at / each).is_file()), folder / each)
+                         for name, each in places.items()}  # fmt: skip
+                images = {name: ImageInput(places[name], path) for name, path in found.items()}
+                yield {**row, **dict.fromkeys(pictured), **images, "folder": file.parent.name}
 
 
 @dataclass(frozen=True)
@@ -125,29 +168,36 @@ class GradedEditor:
 
     @property
     def overall(self) -> Grade:
-        """The mean of the grades of the categories."""
+        """The mean of the grades of the categories, or of all edits."""
         return self.grades[OVERALL]
 
 
-def grade(scale: tuple[float, float], judgments: Mapping[str, Sequence[Judgment | None]], name: str) -> GradedEditor:
+def grade(benchmark: EditorBenchmark, judgments: Mapping[str, Sequence[Judgment | None]], name: str) -> GradedEditor:
     """Return the grades of an editor.
 
     Args:
-        scale: Least and greatest grade.
+        benchmark: The benchmark.
         judgments: Judgments by category; None for an edit that was not made or not judged.
         name: The editor.
     """
-    low, high = scale
+    low, high = benchmark.scale
     found: dict[str, Grade] = {}
-    errors = []
+    every, errors = list[float](), list[float]()
     for kind, each in judgments.items():
         rewards = [one.reward for one in each if one is not None]
         grades = [low + reward * (high - low) for reward in rewards if reward is not None]
-        errors.append(variance(grades) / len(grades) if len(grades) >= LEAST else math.nan)
+        errors.append(_error(grades))
         found[kind] = _grade(grades, errors[-1], len(each), len(grades))
+        every += grades
     means = [each.mean for each in found.values() if each.mean is not None]
     n, judged = (sum(getattr(each, what) for each in found.values()) for what in ("n", "judged"))
-    return GradedEditor(name, {OVERALL: _grade(means, sum(errors) / len(errors) ** 2, n, judged), **found})
+    by_edits = benchmark.overall == "edits"
+    of, error = (every, _error(every)) if by_edits else (means, sum(errors) / len(errors) ** 2)
+    return GradedEditor(name, {OVERALL: _grade(of, error, n, judged), **found})
+
+
+def _error(grades: Sequence[float]) -> float:
+    return variance(grades) / len(grades) if len(grades) >= LEAST else math.nan
 
 
 def _grade(values: Sequence[float], error: float, n: int, judged: int) -> Grade:
@@ -167,7 +217,8 @@ def differences(benchmark: EditorBenchmark, judge: Judge, grades: Sequence[Grade
         found.append(f"the model is {judge.name}, not {benchmark.model}")
     counts = {kind: each.n for kind, each in grades[0].grades.items() if kind != OVERALL}
     if counts != dict(benchmark.categories):
-        found.append(f"{sum(counts.values())} of {sum(benchmark.categories.values())} edits were asked for")
+        of = sum(benchmark.categories.values())
+        found.append(f"{sum(counts.values())} of {of or 'an unknown number of'} edits were asked for")
     if left := sum(each.overall.n - each.overall.judged for each in grades):
         found.append(f"{left} of {sum(each.overall.n for each in grades)} edits have no grade")
     return tuple(found)

@@ -27,7 +27,8 @@ class ArenaConfig(BudgetConfig, RewardConfig, DataConfig):
 
     _: KW_ONLY
     editors: tuple[str, ...] = field(metadata=SENDS)
-    """Editors, separated by commas: openai:NAME@URL, hf:NAME, diffusers:NAME@COMMIT, folder:DIR, painter:0.2."""
+    """Editors, separated by commas: openai:NAME@URL, hf:NAME, diffusers:NAME@COMMIT, comfyui:FILE@URL, folder:DIR,
+    painter:0.2."""
     source: Path | None = field(default=None, metadata=READS)
     """Local copy of the data of a benchmark of editors: its table, or the folder of it."""
     comparisons: int = 200
@@ -66,6 +67,42 @@ class ArenaConfig(BudgetConfig, RewardConfig, DataConfig):
     def specs(self) -> tuple[str, ...]:
         """The editors one by one."""
         return tuple(each.strip() for text in self.editors for each in text.split(",") if each.strip())
+
+
+@dataclass(frozen=True)
+class _Edit:
+    image: Path = field(metadata=READS)
+    """Source image."""
+    instruction: str
+    """The edit."""
+
+
+@dataclass(frozen=True)
+class RefineConfig(BudgetConfig, RewardConfig, _Edit):
+    """Configuration of the improvement of one edit."""
+
+    _: KW_ONLY
+    editor: str = field(metadata=SENDS)
+    """openai:NAME@URL, openai:NAME, hf:NAME, comfyui:FILE@URL, or painter:0.2 for the demo data."""
+    candidate: Path | None = field(default=None, metadata=READS)
+    """An edit to improve, which counts as the first attempt."""
+    rounds: int = 4
+    """Maximum number of rounds. A finished run can be continued with more."""
+    n: int = 4
+    """Attempts per round."""
+    margin: float = MARGIN
+    """Least lead with which an attempt of a further round replaces the best one so far; without one it ends."""
+    second_judge: str | None = field(default=None, metadata=SENDS)
+    """Judge that does not choose, and says how much of the gain it sees."""
+    seed: int = 0
+    """Seed of the first attempt."""
+
+    ranges: ClassVar = {**JudgeConfig.ranges, "rounds": Range(1, 1000), "n": Range(1, 1000)}
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """Its editor."""
+        return (self.editor,)
 
 
 MAX_EDITORS = 64

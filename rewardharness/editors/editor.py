@@ -4,6 +4,7 @@ openai:NAME@URL    an OpenAI-compatible images API (`/images/edits`), as vLLM-Om
 openai:NAME        the same at OpenAI, with `OPENAI_API_KEY`
 hf:NAME[:PROVIDER] Hugging Face Inference Providers
 diffusers:ORG/NAME@COMMIT, diffusers:DIR   a pipeline on this computer; see `local`
+comfyui:WORKFLOW@URL   a workflow of ComfyUI in its API format; see `comfyui`
 folder:DIR         edits that exist: `DIR/ID.png`, `.jpg` or `.webp` for each example id
 painter:SHARE      a test editor of the demo data that makes a fault in this share of its edits
 """
@@ -12,7 +13,7 @@ import asyncio
 import base64
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,10 +28,12 @@ from rewardharness.models.functions import call, source_code
 from rewardharness.models.open import SERVICES, service_key
 from rewardharness.models.post import post
 from rewardharness.models.transport import HttpClient, ServerAddress
-from rewardharness.schema import ImageInput
+from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
-SPELLINGS = "Write openai:NAME@URL, hf:NAME, diffusers:ORG/NAME@COMMIT, folder:DIR or painter:0.2."
+SPELLINGS = (
+    "Write openai:NAME@URL, hf:NAME, diffusers:ORG/NAME@COMMIT, comfyui:WORKFLOW@URL, folder:DIR or painter:0.2."
+)
 MAX_REPLY = 60_000_000
 """Maximum size of an answer of an images API, in bytes."""
 SECONDS = 600.0
@@ -49,6 +52,8 @@ class EditTask:
     """Editors that take a seed make the same edit for the same one."""
     category: str = ""
     """Kind of edit as the data name it; no editor is told."""
+    example: Example | None = None
+    """Example of a benchmark, whose notes and reference images judge profiles see and editors do not."""
 
 
 class EditorProtocol(Protocol):
@@ -103,6 +108,18 @@ class FunctionEditor:
         """Do nothing."""
 
 
+def make_form(fields: Mapping[str, str], image: bytes, mime: str, filename: str = "image.png") -> tuple[bytes, str]:
+    """Return a form of `multipart/form-data` with an image, and its media type."""
+    border = uuid.uuid4().hex
+    lines = [
+        f'--{border}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'.encode()
+        for name, text in fields.items()
+    ]
+    head = f'--{border}\r\nContent-Disposition: form-data; name="image"; filename="{filename}"\r\n'
+    lines += [f"{head}Content-Type: {mime}\r\n\r\n".encode(), image, f"\r\n--{border}--\r\n".encode()]
+    return b"".join(lines), f"multipart/form-data; boundary={border}"
+
+
 @dataclass(frozen=True)
 class ImagesApi:
     """An OpenAI-compatible images API.
@@ -132,18 +149,9 @@ class ImagesApi:
         fields = {"model": self.model, "prompt": task.instruction, "n": "1"}
         if self.url != SERVICES["openai"]:
             fields |= {"seed": str(task.seed), "response_format": "b64_json"}
-        border = uuid.uuid4().hex
-        lines = [
-            f'--{border}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'.encode()
-            for name, text in fields.items()
-        ]
-        head = f'--{border}\r\nContent-Disposition: form-data; name="image"; filename="image.png"\r\n'
-        lines += [f"{head}Content-Type: {image.mime}\r\n\r\n".encode(), image.data, f"\r\n--{border}--\r\n".encode()]
-        kind = f"multipart/form-data; boundary={border}"
+        body, kind = make_form(fields, image.data, image.mime)
         url = f"{self.url.rstrip('/')}/images/edits"
-        reply: Any = await post(
-            self.http, self.name, url, b"".join(lines), kind=kind, key=self.key, seconds=SECONDS
-        )  # fmt: skip
+        reply: Any = await post(self.http, self.name, url, body, kind=kind, key=self.key, seconds=SECONDS)
         try:
             return base64.b64decode(reply["data"][0]["b64_json"], validate=True)
         except (KeyError, IndexError, TypeError, ValueError):
@@ -270,10 +278,16 @@ def open_editor(spec: str | Callable[..., Any], settings: Settings | None = None
     if kind == "hf" and rest:
         name, _, provider = rest.partition(":")
         return InferenceProvider(name, provider or "auto", service_key("hf", spec, settings))
-    if kind == "openai" and rest:
+    if kind in ("openai", "comfyui") and rest:
         name, at, url = rest.rpartition("@http")
         if at and name and _is_server(f"http{url}"):
-            return ImagesApi(name, f"http{url}", settings.api_key or "")
+            if kind == "openai":
+                return ImagesApi(name, f"http{url}", settings.api_key or "")
+            from rewardharness.editors.comfyui import ComfyUI
+
+            return ComfyUI.of(name, f"http{url}", settings.api_key or "")
+    if kind == "openai" and rest:
+        name, at, _ = rest.rpartition("@http")
         if not at and re.fullmatch(r"[^@\s]+", rest):
             return ImagesApi(rest, SERVICES["openai"], service_key("openai", spec, settings))
     shown = repr(re.split(r"@?https?://", spec)[0][:100])

@@ -12,9 +12,8 @@ from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import original_bytes, store_image
-from rewardharness.editors.agreement import agreement_with, read_votes
 from rewardharness.editors.benchmark import EditorBenchmark, differences, find_benchmark, grade
-from rewardharness.editors.choice import ROUND, Duel, next_duels, possible_duels
+from rewardharness.editors.choice import ROUND, Duel, agreement_with, next_duels, possible_duels, read_votes
 from rewardharness.editors.config import ArenaConfig
 from rewardharness.editors.editor import EditorProtocol, EditTask, open_editor
 from rewardharness.editors.making import FOLDER, Edits, MadeEdit, cached_edits, make_edits, read_edits
@@ -25,6 +24,7 @@ from rewardharness.files import content_id, write_json, write_text
 from rewardharness.judging.batches import Batch, expected_cost
 from rewardharness.judging.interface import check_task
 from rewardharness.judging.job import JudgeBatches, JudgingJob
+from rewardharness.judging.profile_judge import ProfileJudge
 from rewardharness.judging.ranking import Comparison, RatedEditor, rate_editors
 from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.report_html import render_html
@@ -95,7 +95,7 @@ class ArenaJob(JudgingJob[ArenaResult]):
                 config.data, settings, fields=config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows
             ).first(config.limit)
         check_task(data.task, opened.judge, opened.library)
-        if data.task is not IMAGE_EDIT or any(example.references for example in data.examples):
+        if data.task is not IMAGE_EDIT or (not benchmark and any(example.references for example in data.examples)):
             raise InputError(f"{data.name} is no dataset of edits of one image.", next_step="Choose another one.")
         other = replace(config, judge=config.second_judge, release=None, calibration=None)
         second = open_reward(other, settings) if config.second_judge else None
@@ -109,7 +109,9 @@ class ArenaJob(JudgingJob[ArenaResult]):
         for example in self.dataset.examples:
             key = example.source_id, example.instruction
             task = EditTask(example.id, example.source_image, example.instruction, self.config.seed, example.category)
-            found.setdefault(key if self.benchmark is None else (example.id, ""), task)
+            if self.benchmark is not None:
+                key, task = (example.id, ""), replace(task, example=example)
+            found.setdefault(key, task)
         return tuple(found.values())
 
     @cached_property
@@ -258,7 +260,7 @@ class ArenaJob(JudgingJob[ArenaResult]):
             for task in sorted(self.tasks, key=lambda each: each.category):
                 name = Duel(task.id, editor.name, "").id
                 kinds[task.category].append(results.judgment(name) if name in results else None)
-            graded.append(grade(benchmark.scale, kinds, editor.name))
+            graded.append(grade(benchmark, kinds, editor.name))
         graded.sort(key=lambda each: (each.overall.mean is None, -(each.overall.mean or 0.0), each.name))
         counts = [sum(getattr(each.overall, name) for each in graded) for name in ("n", "judged")]
         differs = differences(benchmark, self.opened.judge, graded)
@@ -301,16 +303,20 @@ class ArenaJob(JudgingJob[ArenaResult]):
 
     def _batches(self, edits: Edits) -> list[Batch]:
         """Return the chosen comparisons, for each judge."""
+        profiled = isinstance(self.opened.judge, ProfileJudge)
         tasks = {task.id: task for task in self.tasks}
         examples = [
             Example(
                 duel.id,
-                tasks[duel.task].instruction,
-                tasks[duel.task].image,
+                task.instruction,
+                task.image,
                 tuple(self._image(edits[name, duel.task]) for name in duel.editors),
-                category=tasks[duel.task].category,
+                category=task.category,
+                references=task.example.references if task.example and profiled else (),
+                notes=task.example.notes if task.example else {},
             )
             for duel in self.duels
+            for task in [tasks[duel.task]]
         ]
         about = {duel.id: {"task": duel.task, "editors": list(duel.editors)} for duel in self.duels}
         concurrency = self.config.concurrency or 0

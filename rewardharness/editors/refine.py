@@ -7,7 +7,6 @@ with the first attempt and is never worse by the judge. A judge that chooses is 
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,12 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rewardharness.codec import to_json
 from rewardharness.editors.config import MARGIN
 from rewardharness.editors.editor import EditorProtocol, EditTask, open_editor
 from rewardharness.editors.making import cached_edits, kept_edit
 from rewardharness.errors import HarnessError, InputError
-from rewardharness.files import write_bytes, write_json
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import count_requests
 from rewardharness.library.store import Library
@@ -29,7 +26,7 @@ from rewardharness.runs.stop import Stopped
 from rewardharness.schema import LABELS, TIE, Example, ImageInput, Judgment
 from rewardharness.settings import Settings
 
-RECORD = "refined.json"
+Asking = Callable[[Judge, tuple[ImageInput, ...], bool], Judgment]
 STOPPED = "Stopped."
 LOOK_SECONDS = 0.3
 """Maximum seconds between two looks whether to stop."""
@@ -74,7 +71,6 @@ class Refined:
     ended: str
     """Why no further round was made."""
     judge: str
-    seconds: float
     second: SecondOpinion | None = None
 
     @property
@@ -102,6 +98,7 @@ def refine(  # noqa: PLR0913  (one argument per part of the loop)
     progress: Callable[[str, int, int], None] = lambda activity, done, total: None,
     stop: Callable[[], bool] = lambda: False,
     limits: SpendingLimits = UNLIMITED,
+    ask: Asking | None = None,
 ) -> Refined:
     """Improve an edit until its reward rises no more.
 
@@ -121,6 +118,7 @@ def refine(  # noqa: PLR0913  (one argument per part of the loop)
         progress: Called with round and best reward so far, the attempts that were made, and their maximum number.
         stop: Whether to end: without the edits in progress, and after the judgment in progress.
         limits: The budget of the judges; the last comparison, with the first attempt, is reserved. Edits cost extra.
+        ask: Asks a judge about images of one to four attempts, perhaps with a critique; None to ask it each time.
 
     Raises:
         InputError: If a number is below 1, the judge writes no critiques, or it ends before any attempt was judged.
@@ -128,11 +126,13 @@ def refine(  # noqa: PLR0913  (one argument per part of the loop)
     """
     if rounds < 1 or n < 1:
         raise InputError(f"{rounds} rounds of {n} attempts are not possible.", next_step="Choose 1 or more.")
-    settings, started = settings or Settings.from_env(), time.perf_counter()
+    settings = settings or Settings.from_env()
     opened = open_editor(editor, settings) if isinstance(editor, str) or callable(editor) else editor
     critic = judge.with_critiques()
     free = critic if not judge.traits.uses_model else judge
-    contest = _Contest(free, critic, ImageInput.of(image, "source"), instruction, library, [], Account(limits), stop)
+    source = ImageInput.of(image, "source")
+    ask = ask or partial(ask_judge, source, instruction, library)
+    contest = _Contest(free, critic, source, instruction, ask, [], Account(limits), stop)
     attempts = contest.attempts
     if candidate is not None:
         attempts.append(Attempt(0, seed, instruction, None, ImageInput.of(candidate, "candidate")))
@@ -143,10 +143,11 @@ def refine(  # noqa: PLR0913  (one argument per part of the loop)
         return asyncio.run(_edits(opened, tasks, cached_edits(settings), made, stop))
 
     best, ended = _rounds(contest, edits, rounds, n, margin, progress)
-    if best < 0:
-        raise InputError(f"No attempt was judged. {ended}", next_step="Correct editor, judge or budget.")
+    if best < 0 or not any(each.image is not None and not each.failure for each in attempts):
+        why = next((each.failure for each in attempts if each.failure), "")
+        raise InputError(f"No attempt was judged. {ended} {why}".rstrip(), next_step="Correct editor, judge or budget.")
     best, gain, opinion = contest.conclusion(best, second)
-    return Refined(tuple(attempts), best, gain, ended, judge.name, time.perf_counter() - started, opinion)
+    return Refined(tuple(attempts), best, gain, ended, judge.name, opinion)
 
 
 def _rounds(
@@ -198,7 +199,7 @@ class _Contest:
     critic: Judge
     source: ImageInput
     instruction: str
-    library: Library | None
+    ask: Asking
     attempts: list[Attempt]
     account: Account
     stop: Callable[[], bool]
@@ -225,7 +226,7 @@ class _Contest:
         if not list(self.account.within([example], lambda _: calls, lambda each: each.id)):
             self.account.held = []
             raise Stopped(f"{self.account.reason[:1].upper()}{self.account.reason[1:]}.")
-        judgment = judge.score(self.source, images, self.instruction, library=self.library, critique=critique)
+        judgment = self.ask(judge, images, critique)
         self.account.settle(example.id, judgment.usage)
         return judgment
 
@@ -292,34 +293,16 @@ class _Contest:
         self.attempts[index] = replace(before, reward=reward, failure=failure, problems=problems)
 
 
-def save(refined: Refined, folder: Path) -> Path:
-    """Write the attempts and their record into a folder; return the file of the chosen edit."""
-    for number, each in enumerate(refined.attempts):
-        if each.image is not None and each.image.data is not None:
-            write_bytes(folder / f"{number + 1:03d}.png", each.image.data)
-    best = folder / "best.png"
-    assert refined.image.data is not None  # edits are in memory
-    write_bytes(best, refined.image.data)
-    write_json(folder / RECORD, record(refined))
-    return best
-
-
-def record(refined: Refined) -> dict[str, Any]:
-    """Return the JSON form without images; attempts are numbered from 1."""
-    attempts = [
-        {"number": number, **{name: value for name, value in vars(each).items() if name != "image"}}
-        for number, each in enumerate(refined.attempts, 1)
-    ]
-    second = None if refined.second is None else to_json(refined.second)
-    return {
-        "best": refined.best + 1,
-        "gain": refined.gain,
-        "ended": refined.ended,
-        "judge": refined.judge,
-        "second": second,
-        "seconds": refined.seconds,
-        "attempts": attempts,
-    }
+def ask_judge(
+    source: ImageInput,
+    instruction: str,
+    library: Library | None,
+    judge: Judge,
+    images: tuple[ImageInput, ...],
+    critique: bool,
+) -> Judgment:
+    """Ask a judge about one to four attempts."""
+    return judge.score(source, images, instruction, library=library, critique=critique)
 
 
 async def _edits(

@@ -53,7 +53,8 @@ def _graded(result: ArenaResult) -> tuple[Section, ...]:
     scale, published = (benchmark.scale, benchmark.published) if benchmark else ((0.0, 1.0), ())
     about = (
         f"{result.judged:,} of {result.n:,} edits graded, from {scale[0]:g} to {scale[1]:g}. "
-        f"Judge: {judge.get('judge')}, protocol {judge.get('protocol')}. Overall: the mean over the categories."
+        f"Judge: {judge.get('judge')}, protocol {judge.get('protocol')}. "
+        f"Overall: the mean over the {benchmark.overall if benchmark else 'categories'}."
     )
     differs = (f"Not comparable with published grades: {'; '.join(result.differs)}.",) if result.differs else ()
     overall: list[tuple[Cell, ...]] = [

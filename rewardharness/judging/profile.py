@@ -22,7 +22,7 @@ of the authors alone: what an instruction says is never read as a slot.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -100,7 +100,7 @@ class MessagePart:
 
     text: str = ""
     """A text of the profile itself, such as a label; slots are filled in it, too."""
-    image: Literal["", "source", "candidate", "a", "b"] = ""
+    image: Literal["", "source", "candidate", "reference", "a", "b"] = ""
     use: str = ""
     """Name of a text."""
     by: Mapping[str, str] = field(default_factory=dict)
@@ -108,14 +108,16 @@ class MessagePart:
     categories: Mapping[str, str] = field(default_factory=dict)
     """Names of the texts for categories of the data; they precede `by`."""
     slots: Mapping[str, str] = field(default_factory=dict)
-    """What stands in the text for the `instruction`, or for an image (`source`, `candidate`, `a`, `b`), in its order;
-    a slot for nothing is mapped to an empty text. Several images of one slot are separated by spaces."""
+    """What stands in the text for the `instruction`, for a note of the data (`note:NAME`), or for an image (`source`,
+    `candidate`, `reference`, `a`, `b`), in its order; a slot for nothing is mapped to an empty text. Several images of
+    one slot are separated by spaces."""
 
     def __post_init__(self) -> None:
         if sum(bool(each) for each in (self.text, self.image, self.use)) != 1:
             raise ValueError("a part needs exactly one of text, image and use")
         known = {"instruction", "", *IMAGES}
-        if "" in self.slots or any(set(name.split() or [""]) - known for name in self.slots.values()):
+        named = [name for name in self.slots.values() if not name.startswith(NOTE)]
+        if "" in self.slots or any(set(name.split() or [""]) - known for name in named):
             raise ValueError(f"a slot is a text that stands for {', '.join(sorted(known - {''}))} or nothing")
         if set(self.by) - set(EDIT_KINDS) or ((self.by or self.categories) and not self.use):
             raise ValueError(f"`by` needs `use` for other kinds of edit, and knows {', '.join(EDIT_KINDS)}")
@@ -130,8 +132,10 @@ class MessagePart:
         return tuple(filter(None, (self.use, *self.by.values(), *self.categories.values())))
 
 
-IMAGES = ("source", "candidate", "a", "b")
-"""What a part may show: in single mode source and candidate, in pair mode source, a and b."""
+IMAGES = ("source", "candidate", "reference", "a", "b")
+"""What a part may show: in single mode source, candidate and reference image, in pair mode source, a and b."""
+NOTE = "note:"
+"""Beginning of a slot that stands for a note of the data."""
 
 
 @dataclass(frozen=True)
@@ -194,11 +198,27 @@ class ReplyForm:
 
 @dataclass(frozen=True)
 class Call:
-    """One request."""
+    """One request. Calls with conditions are made for some examples; calls that exclude each other may share values."""
 
     user: tuple[MessagePart, ...]
     reply: ReplyForm
     system: tuple[MessagePart, ...] = ()
+    only: tuple[str, ...] = ()
+    """Categories of the data that it is made for; empty for all."""
+    needs: tuple[str, ...] = ()
+    """What the data must have: notes by name, or `reference` for a reference image."""
+    without: tuple[str, ...] = ()
+    """What the data must not have."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it is made for some examples only."""
+        return bool(self.only or self.needs or self.without)
+
+    def applies(self, category: str, there: Collection[str]) -> bool:
+        """Return whether it is made for a category, and the notes and images that are there."""
+        known = not self.only or category in self.only
+        return known and set(self.needs) <= set(there) and not set(self.without) & set(there)
 
 
 @dataclass(frozen=True)
@@ -302,6 +322,10 @@ class Profile:
         form = to_json(self)
         if self.consistency is None:  # ids of profiles that were made before it
             del form["consistency"]
+        for call in form["calls"].values():
+            for name in ("only", "needs", "without"):
+                if not call[name]:
+                    del call[name]
         return content_id(form)
 
     @property

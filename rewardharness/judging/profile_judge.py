@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from rewardharness.errors import InputError
@@ -19,7 +20,7 @@ from rewardharness.judging.interface import Traits, unjudged
 from rewardharness.judging.media import ImageFiles, Media, content_ids
 from rewardharness.judging.model_config import READING, ModelJudgeConfig
 from rewardharness.judging.presentation import PresentationOrder, PresentationResult, no_answer, usage_of
-from rewardharness.judging.profile import Call, ImageForm, MessagePart, Profile
+from rewardharness.judging.profile import NOTE, Call, ImageForm, MessagePart, Profile
 from rewardharness.judging.profile_replies import read_tokens, read_values
 from rewardharness.judging.profile_scores import Node, Values, evaluate_score
 from rewardharness.judging.protocols import read_shares
@@ -42,6 +43,7 @@ from rewardharness.schema import (
 from rewardharness.task import IMAGE_EDIT
 from rewardharness.views import DIMENSIONS
 
+NO_NOTES: Mapping[str, str] = MappingProxyType({})
 Images = Mapping[str, ImagePart]
 """Images of a request by their names in the profile."""
 _NEXT = 1000
@@ -52,6 +54,12 @@ def settings_of(profile: Profile, model: ModelJudgeConfig) -> ModelJudgeConfig:
     """Return how the model of a profile judges: as many samples as the profile takes, and its temperature."""
     samples = profile.samples if model.samples == 1 else model.samples
     return replace(model, samples=samples, ties=True, temperature=float(profile.sampling.temperature))
+
+
+@dataclass(frozen=True)
+class _ProfileExample(_PreparedExample):
+    notes: Mapping[str, str]
+    category: str
 
 
 @dataclass(repr=False)
@@ -121,33 +129,54 @@ class ProfileJudge(SubAgent):
         media, form = prepared.media, self.profile.images
         if form != ImageForm():
             media = await asyncio.to_thread(_converted, media, form)
-        notes = [f"{len(example.references)} reference images were not shown."] if example.references else []
+        hidden = 0 if self._shows_reference else len(example.references)
+        notes = [f"{hidden} reference images were not shown."] if hidden else []
         request = prepared.request
         if example.category in self._categories:  # what the data say precedes what the instruction seems to ask for
             request = replace(request, kinds=(example.category, *request.kinds))
         media = replace(media, notes=(*media.notes, *notes))
-        return replace(prepared, request=request, media=media, route=Route((), ()))
+        return _ProfileExample(
+            Route((), ()), request, media, prepared.model, prepared.evidence, self._notes_of(example), example.category
+        )
 
     @property
     def _categories(self) -> frozenset[str]:
-        """The categories of data that decide about texts."""
+        """The categories of data that decide about texts and calls."""
         calls = self.profile.calls.values()
-        return frozenset(name for call in calls for part in (*call.system, *call.user) for name in part.categories)
+        named = (name for call in calls for part in (*call.system, *call.user) for name in part.categories)
+        return frozenset((*named, *(name for call in calls for name in call.only)))
+
+    @property
+    def _shows_reference(self) -> bool:
+        parts = [part for call in self.profile.calls.values() for part in call.user]
+        return any(part.image == "reference" or "reference" in part.slots.values() for part in parts)
+
+    def _notes_of(self, example: Example) -> dict[str, str]:
+        """Return the notes of the data that calls show or depend on."""
+        calls = self.profile.calls.values()
+        slots = {slot.removeprefix(NOTE) for call in calls for part in call.user for slot in part.slots.values()}
+        used = slots.union(*((*call.needs, *call.without) for call in calls))
+        return {name: text for name, text in sorted(example.notes.items()) if name in used}
 
     def _key(self, unit: PresentationOrder, case: _PreparedExample) -> str:
         shown = (case.media.sources[0], *(case.media.candidates[label] for label in unit.labels))
         parts = [self.revision, self.model.id, unit.sample, *map(content_ids, shown), case.request.instruction]
         parts += [kind for kind in case.request.kinds[:1] if kind in self._categories]
+        if isinstance(case, _ProfileExample):
+            parts += [[name, text] for name, text in case.notes.items()]
+            parts += [content_ids(each) for each in case.media.sources[1:2] if self._shows_reference]
         return content_id(["profile", *parts])
 
     async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
         """Send the calls of one presentation order at once, and compute the scores from what they say."""
         names = ("candidate",) if self.judges_alone else ("a", "b")
-        shown = {"source": case.media.sources[0]}
+        assert isinstance(case, _ProfileExample)
+        shown = dict(zip(("source", "reference"), case.media.sources, strict=False))
         shown |= {name: case.media.candidates[label] for name, label in zip(names, unit.labels, strict=True)}
         images = {name: part for name, (part, *_) in shown.items() if isinstance(part, ImagePart)}
-        asked = [self._call(call, case, images, unit) for call in self.profile.calls]
-        results = await asyncio.gather(*asked)
+        there = {*case.notes, *(name for name in ("reference",) if name in images)}
+        made = [name for name, call in self.profile.calls.items() if call.applies(case.category, there)]
+        results = await asyncio.gather(*(self._call(call, case, images, unit) for call in made))
         usage = sum((each.usage for _, each in results), Usage())
         steps = tuple(step for _, each in results for step in each.steps)
         self._report(unit, steps)
@@ -155,7 +184,9 @@ class ProfileJudge(SubAgent):
         failure = next((each.failure for _, each in results if each.failure), None)
         if failure is not None:
             return replace(result, failure=failure)
-        values = {name: value for found, _ in results for name, value in found.items()}
+        values = dict.fromkeys(self.profile.values) | {
+            name: each for found, _ in results for name, each in found.items()
+        }
         try:
             return self._scored(result, values, unit)
         except (ValueError, ArithmeticError) as error:
@@ -179,13 +210,13 @@ class ProfileJudge(SubAgent):
         return None if number is None else min(max((number - low) / (high - low), 0.0), 1.0)
 
     async def _call(
-        self, name: str, case: _PreparedExample, images: Images, unit: PresentationOrder
+        self, name: str, case: "_ProfileExample", images: Images, unit: PresentationOrder
     ) -> tuple[dict[str, float | None], PresentationResult]:
         """Ask one question until its reply can be read, with another seed each time."""
         subject = unit.labels[0] if self.judges_alone else ""
         usage, steps, failure = Usage(), list[ChainStep](), Failure("no_answer", "")
         for attempt in range(self.profile.attempts):
-            request = self.request(name, case.request, images, unit.sample + _NEXT * attempt)
+            request = self.request(name, case.request, images, unit.sample + _NEXT * attempt, case.notes)
             try:
                 reply = await case.model.ask(request)
             except ModelError as error:
@@ -209,7 +240,9 @@ class ProfileJudge(SubAgent):
         # one token is all that is asked for, so a reply that ends at the limit is not truncated
         return Failure("no_answer", f"{name}: {values.message}") if isinstance(values, ReplyProblem) else values
 
-    def request(self, name: str, asked: EditRequest, images: Images, sample: int = 0) -> ChatRequest:
+    def request(
+        self, name: str, asked: EditRequest, images: Images, sample: int = 0, notes: Mapping[str, str] = NO_NOTES
+    ) -> ChatRequest:
         """Write the request of a call.
 
         Args:
@@ -217,11 +250,12 @@ class ProfileJudge(SubAgent):
             asked: The instruction, and the kinds of edit that it names.
             images: Images by their names: `source`, and `candidate` or `a` and `b`.
             sample: Added to the seed.
+            notes: Notes of the data, for slots.
         """
         call, how = self.profile.calls[name], self.profile.sampling
         more = {"top_p": how.top_p, "top_k": how.top_k, "chat_template_kwargs": dict(how.chat_template_kwargs) or None}
         return ChatRequest(
-            self._messages(call, asked, images),
+            self._messages(call, asked, images, notes),
             max_tokens=how.max_tokens,
             temperature=how.temperature,
             seed=None if how.seed is None else how.seed + sample,
@@ -229,15 +263,19 @@ class ProfileJudge(SubAgent):
             more={key: value for key, value in more.items() if value is not None},
         )
 
-    def _messages(self, call: Call, asked: EditRequest, images: Images) -> tuple[Message, ...]:
+    def _messages(
+        self, call: Call, asked: EditRequest, images: Images, notes: Mapping[str, str]
+    ) -> tuple[Message, ...]:
         written = {"system": call.system, "user": call.user}
         return tuple(
-            Message(role, tuple(each for part in parts for each in self._write(part, asked, images)))  # type: ignore[arg-type]
+            Message(role, tuple(each for part in parts for each in self._write(part, asked, images, notes)))  # type: ignore[arg-type]
             for role, parts in written.items()
             if parts
         )
 
-    def _write(self, part: MessagePart, asked: EditRequest, images: Images) -> Sequence[TextPart | ImagePart]:
+    def _write(
+        self, part: MessagePart, asked: EditRequest, images: Images, notes: Mapping[str, str]
+    ) -> Sequence[TextPart | ImagePart]:
         """Write a part of a message. Slots are filled once: an instruction is never searched for slots."""
         if part.image:
             return [images[part.image]]
@@ -251,6 +289,8 @@ class ProfileJudge(SubAgent):
                 said += piece.replace("{{", "{").replace("}}", "}") if braces else piece
             elif not slots[piece] or slots[piece] == ["instruction"]:
                 said += asked.instruction if slots[piece] else ""
+            elif slots[piece][0].startswith(NOTE):
+                said += notes.get(slots[piece][0].removeprefix(NOTE), "")
             else:
                 name = slots[piece].pop(0) if len(slots[piece]) > 1 else slots[piece][0]
                 parts += [*([TextPart(said)] if said else []), images[name]]
@@ -269,6 +309,6 @@ def _converted(media: Media, form: ImageForm) -> Media:
         )
         return ImagePart(encoded.data, encoded.mime)
 
-    sources = tuple(tuple(map(convert, parts)) for parts in media.sources[:1])
+    sources = tuple(tuple(map(convert, parts)) for parts in media.sources)
     candidates = {label: tuple(map(convert, parts)) for label, parts in media.candidates.items()}
     return replace(media, sources=sources, candidates=candidates)

@@ -7,7 +7,7 @@ from pathlib import Path
 from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import InputError, LibraryError
 from rewardharness.files import read_text, user_path
-from rewardharness.judging.profile import Profile
+from rewardharness.judging.profile import NOTE, Profile
 from rewardharness.judging.profile_scores import check_score
 from rewardharness.library.yamlsafe import read_yaml
 from rewardharness.views import DIMENSIONS
@@ -24,15 +24,18 @@ def _check(profile: Profile) -> None:
         ValueError: If they do not; says where.
     """
     read = [name for call in profile.calls.values() for name in call.reply.values]
-    if not read or len(set(read)) < len(read) or set(read) != set(profile.values):
-        raise ValueError("values: each must be read by exactly one call")
-    shown = {"single": {"source", "candidate"}, "pair": {"source", "a", "b"}}[profile.mode]
+    shared = {name for name in read if read.count(name) > 1}
+    always = {name for call in profile.calls.values() if not call.conditional for name in call.reply.values}
+    if not read or set(read) != set(profile.values) or shared & always:
+        raise ValueError("values: each must be read by exactly one call, or by several with conditions")
+    shown = {"single": {"source", "candidate", "reference"}, "pair": {"source", "a", "b"}}[profile.mode]
     for name, call in profile.calls.items():
         for part in (*call.system, *call.user):
             for text in part.uses:
                 if text not in profile.texts:
                     raise ValueError(f"calls.{name}: there is no text {text!r}")
-            images = {part.image, *(each for slot in part.slots.values() for each in slot.split())}
+            slots = [slot for slot in part.slots.values() if not slot.startswith(NOTE)]
+            images = {part.image, *(each for slot in slots for each in slot.split())}
             if wrong := images - shown - {"", "instruction"}:
                 raise ValueError(f"calls.{name}: no {wrong.pop()} in the mode {profile.mode}")
     if profile.score is None:
@@ -44,7 +47,9 @@ def _check(profile: Profile) -> None:
         raise ValueError("range: the first number must be less than the second")
     asked = {name: call.reply.tokens is not None for name, call in profile.calls.items()}
     for check in profile.check:
-        if {**dict.fromkeys(check.replies, False), **dict.fromkeys(check.tokens, True)} != asked:
+        given = {**dict.fromkeys(check.replies, False), **dict.fromkeys(check.tokens, True)}
+        left = set(asked) - set(given)
+        if not given.items() <= asked.items() or not all(profile.calls[name].conditional for name in left):
             raise ValueError("check: each call needs a reply, or tokens if it reads them")
 
 

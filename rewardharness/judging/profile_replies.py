@@ -67,9 +67,9 @@ def read_tokens(tokens: TokenReply, shares: Mapping[str, float]) -> dict[str, fl
 
 def run_check(profile: Profile, check: CannedReplies) -> float | None:
     """Return the score of the canned replies of a check; None if they cannot be read."""
-    values: dict[str, float | None] = {}
-    for name, call in profile.calls.items():
-        tokens = call.reply.tokens
+    values: dict[str, float | None] = dict.fromkeys(profile.values)
+    for name in (*check.replies, *check.tokens):
+        tokens = profile.calls[name].reply.tokens
         text = Reply(check.replies.get(name, ""))
         found = read_tokens(tokens, check.tokens[name]) if tokens else read_values(profile, name, text)
         if isinstance(found, ReplyProblem):

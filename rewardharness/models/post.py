@@ -1,4 +1,4 @@
-"""One POST request to a server that is no chat model: a scorer, or an editor."""
+"""One request to a server that is no chat model: a scorer, or an editor."""
 
 import asyncio
 from urllib.parse import quote
@@ -13,15 +13,17 @@ ATTEMPTS = 3
 
 
 async def post(
-    http: HttpClient, name: str, url: str, body: bytes, *, kind: str, key: str = "", seconds: float = 120.0
+    http: HttpClient, name: str, url: str, body: bytes | None, *, kind: str = "", key: str = "", seconds: float = 120.0
 ) -> object:
     """Send a request, again after a failure that may pass, and return the JSON of the answer.
+
+    The answer to a request without a body, a GET, is returned as bytes if it is an image.
 
     Args:
         http: The connections.
         name: Name of the server for messages.
         url: The address.
-        body: The body.
+        body: The body; None to send a GET.
         kind: Its media type.
         key: Sent as a bearer token; empty for none.
         seconds: Timeout of one attempt.
@@ -30,14 +32,17 @@ async def post(
         ModelError: If there is no answer in JSON.
     """
     origin, split = ServerAddress.of(url)
-    head = origin.head("POST", quote(split.path, safe="/%"), key)
-    head += b"Content-Type: %s\r\nContent-Length: %d\r\n\r\n" % (kind.encode("ascii"), len(body))
+    query = f"?{split.query}" if split.query else ""
+    head = origin.head("GET" if body is None else "POST", quote(split.path, safe="/%") + query, key)
+    if body is not None:
+        head += b"Content-Type: %s\r\nContent-Length: %d\r\n" % (kind.encode("ascii"), len(body))
+    head += b"\r\n"
     error = ModelError("unreachable", f"{name} was not asked.")
     for attempt in range(ATTEMPTS):
         await asyncio.sleep(attempt)
         try:
             async with asyncio.timeout(seconds):
-                reply = await http.exchange(origin, head, [body])
+                reply = await http.exchange(origin, head, [] if body is None else [body])
         except TimeoutError:
             error = ModelError("timeout", f"{name} did not answer within {seconds:g} seconds.")
             continue
@@ -45,6 +50,8 @@ async def post(
             error = ModelError("unreachable", f"{name} cannot be reached.")
             continue
         if reply.status == 200:
+            if body is None and reply.header("content-type").startswith("image/"):
+                return reply.body
             try:
                 return orjson.loads(reply.body)
             except orjson.JSONDecodeError:

@@ -65,7 +65,7 @@ def test_what_an_editor_says_is_shown_to_its_owner_alone(tmp_path: Path, local: 
         Attempt(0, 0, "<b>Do</b> it.", 0.25, problems=("<i>Dark</i>.",)),
         Attempt(1, 1, "<b>Do</b> it better.", None, failure="http://10.0.0.1 failed"),
     )
-    shown = result(Refined(attempts, 0, 0.0, "Ended.", "judge", 1.0), "A", ImageInput("", tmp_path / "x"), local=local)
+    shown = result(Refined(attempts, 0, 0.0, "Ended.", "judge"), "A", ImageInput("", tmp_path / "x"), local=local)
     assert "No attempt was better than candidate A" in shown and "Download" not in shown
     assert "0.250" in shown and "<b>Do" not in shown and "<i>" not in shown
     assert ("10&#46;0" in shown) is local

@@ -5,14 +5,14 @@ import json
 import pytest
 import yaml
 from bench_parts import judged, made, pixels
+from drawn_pairs import draw_pairs
 from hub_parts import Hub
 from huggingface_hub import parse_eval_result_entries
 
 from rewardharness import benchmark
-from rewardharness.benchmark.hub_results import eval_results
+from rewardharness.benchmark.facts import eval_results
 from rewardharness.benchmark.leaderboard import FOLDER, publish, read_leaderboard, rows_of
 from rewardharness.cli.main import main
-from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import InputError
 from rewardharness.hub.repository import Repo
 
@@ -22,7 +22,7 @@ REPO = "ann/board"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("pairs")
-    make_demo(folder, pairs=8, seed=3)
+    draw_pairs(folder, 8)
     return benchmark(folder, judge="closer", baselines=["random", "always-a"], folder=folder.with_name("run"))
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from rewardharness.bulk.config import PreferencePairsConfig
+
 INSTRUCTION = "Make the square blue."
 
 
@@ -41,3 +43,7 @@ def table(root: Path, edits: int = 2, runs: tuple[str, ...] = ("first", "second"
         lines.append(json.dumps({**row, "run": runs[edit % len(runs)]}))
     (root / "candidates.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return root
+
+
+def pair_rules(**options):
+    return PreferencePairsConfig("data", output=Path("pairs"), **options)

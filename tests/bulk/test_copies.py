@@ -32,15 +32,6 @@ def test_a_folder_holds_the_copies_of_the_last_run_alone(tmp_path: Path, images:
     assert held(folder) == {}
 
 
-def test_a_folder_of_an_earlier_version_is_continued(tmp_path: Path, images: dict[str, Path]) -> None:
-    folder = tmp_path / "best"
-    copy_best({"one.png": images["a.png"]}, folder)
-    text = (folder / MANIFEST).read_text(encoding="utf-8")
-    (folder / MANIFEST).write_text(text.replace("rh data rank", "rh rank-folder"), encoding="utf-8")
-    copy_best({"two.png": images["b.png"]}, folder)
-    assert held(folder) == {"two.png": b"b"}
-
-
 def test_files_of_others_are_left_alone(tmp_path: Path, images: dict[str, Path]) -> None:
     folder = tmp_path / "best"
     folder.mkdir()

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rewardharness.bulk.config import FilterConfig
-from rewardharness.bulk.filtering import Rules, count, decide, decide_all
+from rewardharness.bulk.filtering import count, decide, decide_all
 from rewardharness.errors import InputError
 from rewardharness.schema import Example, Failure, ImageInput, Judgment, Scores
 
@@ -19,21 +19,26 @@ def judgment(preference=None, margin=None, failure=None, **rewards) -> Judgment:
     return Judgment("e", "j", "p", "l", preference, margin=margin, scores=scores, failure=failure)
 
 
+def rules_of(reward=None, margin=None, agree=False, top=None):
+    options = {"min_reward": reward, "min_margin": margin, "agree": agree, "top": top}
+    return FilterConfig("data", output=Path("kept.parquet"), **options)
+
+
 @pytest.mark.parametrize(
     ("rules", "item", "said", "code"),
     [
-        (Rules(reward=0.5), example(1), judgment(A=0.5), "kept"),
-        (Rules(reward=0.5), example(1), judgment(A=0.49), "low_reward"),
-        (Rules(reward=0.5), example(2), judgment("B", 0.1, A=0.9, B=0.6), "kept"),
-        (Rules(reward=0.7), example(2), judgment("B", 0.1, A=0.9, B=0.6), "low_reward"),
-        (Rules(reward=0.0), example(2), judgment("tie", 0.0, A=0.9, B=0.9), "low_reward"),
-        (Rules(margin=0.2), example(2), judgment("A", 0.2, A=0.9, B=0.7), "kept"),
-        (Rules(margin=0.2), example(2), judgment("A", 0.1, A=0.9, B=0.8), "low_margin"),
-        (Rules(margin=0.2), example(1), judgment(A=0.9), "no_margin"),
-        (Rules(agree=True), example(2, "A"), judgment("A", 0.1, A=0.9, B=0.8), "kept"),
-        (Rules(agree=True), example(2, "B"), judgment("A", 0.1, A=0.9, B=0.8), "disagrees"),
-        (Rules(agree=True), example(2), judgment("A", 0.1, A=0.9, B=0.8), "no_label"),
-        (Rules(0.1, 0.1, True), example(2, "A"), judgment("A", 0.1, A=0.9, B=0.8), "kept"),
+        (rules_of(reward=0.5), example(1), judgment(A=0.5), "kept"),
+        (rules_of(reward=0.5), example(1), judgment(A=0.49), "low_reward"),
+        (rules_of(reward=0.5), example(2), judgment("B", 0.1, A=0.9, B=0.6), "kept"),
+        (rules_of(reward=0.7), example(2), judgment("B", 0.1, A=0.9, B=0.6), "low_reward"),
+        (rules_of(reward=0.0), example(2), judgment("tie", 0.0, A=0.9, B=0.9), "low_reward"),
+        (rules_of(margin=0.2), example(2), judgment("A", 0.2, A=0.9, B=0.7), "kept"),
+        (rules_of(margin=0.2), example(2), judgment("A", 0.1, A=0.9, B=0.8), "low_margin"),
+        (rules_of(margin=0.2), example(1), judgment(A=0.9), "no_margin"),
+        (rules_of(agree=True), example(2, "A"), judgment("A", 0.1, A=0.9, B=0.8), "kept"),
+        (rules_of(agree=True), example(2, "B"), judgment("A", 0.1, A=0.9, B=0.8), "disagrees"),
+        (rules_of(agree=True), example(2), judgment("A", 0.1, A=0.9, B=0.8), "no_label"),
+        (rules_of(reward=0.1, margin=0.1, agree=True), example(2, "A"), judgment("A", 0.1, A=0.9, B=0.8), "kept"),
     ],
 )
 def test_the_first_rule_that_is_broken_is_the_reason(rules, item, said, code):
@@ -42,7 +47,7 @@ def test_the_first_rule_that_is_broken_is_the_reason(rules, item, said, code):
     assert decided.reason.endswith(".")
 
 
-@pytest.mark.parametrize("rules", [Rules(reward=0.0), Rules(margin=0.0), Rules(agree=True)])
+@pytest.mark.parametrize("rules", [rules_of(reward=0.0), rules_of(margin=0.0), rules_of(agree=True)])
 def test_what_was_not_judged_is_never_kept(rules):
     decided = decide(example(2, "A"), judgment(failure=Failure("timeout", "It took too long.")), rules)
     assert not decided.keep and decided.code == "not_judged" and "took too long" in decided.reason
@@ -60,7 +65,12 @@ def test_rules_must_say_something():
 
 @pytest.mark.parametrize(
     ("rules", "kept"),
-    [(Rules(top=0.5), "023"), (Rules(top=0.1), "0"), (Rules(top=1), "0234"), (Rules(0.5, top=0.5), "02")],
+    [
+        (rules_of(top=0.5), "023"),
+        (rules_of(top=0.1), "0"),
+        (rules_of(top=1), "0234"),
+        (rules_of(reward=0.5, top=0.5), "02"),
+    ],
 )
 def test_a_share_keeps_the_best_of_all_edits(rules, kept):
     """Of equal rewards the earlier edits are kept; an edit without a judgment counts in the share."""
@@ -69,7 +79,7 @@ def test_a_share_keeps_the_best_of_all_edits(rules, kept):
     decided = decide_all([(example(1), each) for each in judgments], rules)
     assert "".join(str(place) for place, each in enumerate(decided) if each.keep) == kept
     assert decided[1].code == "not_judged"
-    if rules == Rules(top=0.1):
+    if rules == rules_of(top=0.1):
         assert (decided[2].code, decided[2].reason) == (
             "not_top",
             "Its reward 0.600 is number 2; the best 0.1 of 5 edits are 1.",
@@ -78,4 +88,4 @@ def test_a_share_keeps_the_best_of_all_edits(rules, kept):
 
 def test_decisions_are_counted():
     codes = [judgment(A=0.9), judgment(A=0.1), judgment(A=0.2)]
-    assert count(decide(example(1), each, Rules(reward=0.5)) for each in codes) == {"kept": 1, "low_reward": 2}
+    assert count(decide(example(1), each, rules_of(reward=0.5)) for each in codes) == {"kept": 1, "low_reward": 2}

@@ -2,11 +2,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from bulk_parts import INSTRUCTION, folders, picture
+from bulk_parts import INSTRUCTION, folders, pair_rules, picture
 
 from rewardharness import files
-from rewardharness.bulk.pairs import PairRules
-from rewardharness.bulk.preference_data import DataRules, build, repeated_scores, without_duplicates
+from rewardharness.bulk.preference_data import build, repeated_scores, without_duplicates
 from rewardharness.bulk.samples import read_samples
 from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError
@@ -34,7 +33,7 @@ def lines(dataset: Dataset, reward, tags=("@0", "@1")) -> dict:
     return found
 
 
-TWICE = DataRules(repeats=2, holdout=0.25)
+TWICE = pair_rules(repeats=2, holdout=0.25)
 
 
 def made(tmp_path, dataset, reward, rules=TWICE):
@@ -95,7 +94,7 @@ def test_nothing_to_learn_from_writes_nothing(tmp_path):
 def test_one_run_has_no_more_than_its_share(tmp_path):
     dataset = samples(tmp_path, edits=8)
     runs = [replace(each, category="a" if number < 6 else "b") for number, each in enumerate(dataset.examples)]
-    rules = DataRules(PairRules(), repeats=2, holdout=0.0, run_share=0.5)
+    rules = pair_rules(repeats=2, holdout=0.0, run_share=0.5)
     manifest = made(tmp_path, Dataset.of("runs", runs), by_place, rules)
     count = [sum(row["run"] == name for row in rows(tmp_path, "train")) for name in "ab"]
     assert count == [8, 8] and manifest["dropped"]["run_share"] == 16

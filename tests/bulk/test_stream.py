@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_tables import DATA_100, as_parquet, data_100, picture
 
-from rewardharness.bulk.stream import Row, Stream
-from rewardharness.bulk.stream_opening import divided_groups, open_stream
+from rewardharness.bulk.stream import Row, Stream, divided_groups, open_stream
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.opening import open_data
 from rewardharness.errors import DataError, InputError

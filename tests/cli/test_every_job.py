@@ -35,12 +35,13 @@ MEASURED = {
     "pairs": ["data", "pairs", "data", "-o", "made", "--margin", "0.01", "--holdout", "0", "--allow-ungradable"],
     "benchmark": ["benchmark", "data", "--baselines", "always-a", "--for-library", "made"],
     "arena": ["arena", "data", "--editors", "folder:first,folder:second", "--allow-ungradable"],
+    "refine": "refine data/s0.png KEPT --editor folder:first --rounds 1 --n 1 --candidate data/b0.png".split(),
     "evolve": ["evolve", "data", "--proposals", "2"],
 }
 """Words of a command of each job, with the pixel-based judge."""
 RUNS = [job for job in MEASURED if job != "shards"]
 """Jobs with a run folder."""
-LINES = {"rank": 2 * PAIRS, "pairs": 2 * PAIRS, "benchmark": 2 * PAIRS}
+LINES = {"rank": 2 * PAIRS, "pairs": 2 * PAIRS, "benchmark": 2 * PAIRS, "refine": 3}
 """Judgments of a run, where they are not one per pair."""
 
 
@@ -61,13 +62,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_home: Path) ->
 
 
 def words(job: str, *more: str, run: str = "run") -> list[str]:
-    return [*MEASURED[job], "--library", "timid", "--quiet", *([] if job == "shards" else ["--run", run]), *more]
+    library = "builtin" if job == "refine" else "timid"
+    command = ["Keep the image as it is." if word == "KEPT" else word for word in MEASURED[job]]
+    return [*command, "--library", library, "--quiet", *([] if job == "shards" else ["--run", run]), *more]
 
 
 def prepare(job: str) -> None:
     """Make what a command writes into, if it must be there."""
     if job == "benchmark":
         Library((TIMID,)).save(Path("made"))
+    if job == "refine":
+        Path("first").mkdir(exist_ok=True)
+        shutil.copy("data/s0.png", "first/refine.png")
     if job == "arena":
         for row in map(json.loads, Path("data/pairs.jsonl").read_text("utf-8").splitlines()):
             for name, image in (("first", row["candidate_a"]), ("second", row["candidate_b"])):
@@ -126,7 +132,7 @@ def test_a_run_prints_one_object_and_a_second_time_nothing_is_judged(
     assert json.loads((folder / "config.json").read_text("utf-8"))["job"] == job
     assert main(words(job, "--restart")) == 0
     assert judged(folder).keys() == judged_aside(folder).keys() and RunReader(folder).look().sessions == 1
-    picture(place / "data" / "a0.png", 77)
+    picture(place / "data" / ("s0.png" if job == "refine" else "a0.png"), 77)
     assert main(words(job)) == 1 and "differs in: data" in capsys.readouterr().err
 
 
@@ -143,7 +149,8 @@ def test_killing_the_process_changes_nothing(job: str, place: Path, halt: Halt) 
         halt.before("part-000002.json")
     else:
         halt.at(RESULTS, 2)
-    process = subprocess.Popen([sys.executable, "-m", "rewardharness", *words(job, "--concurrency", "1")])
+    one = [] if job == "refine" else ["--concurrency", "1"]
+    process = subprocess.Popen([sys.executable, "-m", "rewardharness", *words(job, *one)])
     halt.reached().kill()
     process.communicate()
     if job == "shards":

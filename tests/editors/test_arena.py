@@ -258,11 +258,11 @@ def test_the_command_writes_all_attempts(
     folder.mkdir()
     (folder / "refine.png").write_bytes((data / "s0.png").read_bytes())
     words = ["refine", str(data / "s0.png"), "Keep the image exactly as it is.", "--editor", f"folder:{folder}"]
-    assert main([*words, "-o", "out", "--n", "1", "--json", "--quiet"]) == 0
+    assert main([*words, "--run", "out", "--n", "1", "--json", "--quiet"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (
         told["best"] == 1 and told["gain"] == 0 and Path(told["image"]).read_bytes() == (data / "s0.png").read_bytes()
     )
     assert json.loads(Path("out/refined.json").read_text("utf-8"))["attempts"][0]["reward"] > 0.9
-    assert main([*words[:3], "--editor", "painter:0", "-o", "out2"]) == 1
-    assert "demo data" in capsys.readouterr().err and not Path("out2").exists()
+    assert main([*words[:3], "--editor", "painter:0", "--run", "out2"]) == 1
+    assert "demo data" in capsys.readouterr().err and not Path("out2/best.png").exists()

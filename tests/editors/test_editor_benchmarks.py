@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,13 +106,13 @@ def test_a_copy_of_imgedit_bench_is_graded_in_its_own_scale(
 
 def test_the_declarations_are_whole(copy: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     known = {each.name: each for each in list_benchmarks()}
-    assert sum(known["imgedit-bench"].categories.values()) == 737
-    assert {name: sum(each.categories.values()) for name, each in known.items() if name[0] == "g"} == {
-        "gedit-bench-en": 606, "gedit-bench-cn": 606,
+    assert {name: sum(each.categories.values()) for name, each in known.items()} == {
+        "gedit-bench-en": 606, "gedit-bench-cn": 606, "imgedit-bench": 737, "risebench": 360, "kris-bench": 1118,
+        "edit-compass-general-en": 0, "imagenhub-edits": 179,
     }  # fmt: skip
     for each in known.values():
         low, high = each.scale
-        assert load_profile(each.profile)[0].range == each.scale and each.model
+        assert load_profile(each.profile)[0].score is not None and each.model
         for table in each.published:
             assert OVERALL in table.columns and {*table.columns} <= {*each.categories, OVERALL}
             assert {len(row) for row in table.rows.values()} == {len(table.columns)}
@@ -136,3 +137,103 @@ def test_the_declarations_are_whole(copy: Path, monkeypatch: pytest.MonkeyPatch,
     (copy / "basic_edit.json").write_text(json.dumps(rows), encoding="utf-8")
     assert main(["arena", "imgedit-bench", "--source", str(copy), "--editors", "painter:0"]) == 1
     assert "same/100" in capsys.readouterr().err
+
+
+def rise_rows(folder: Path) -> None:
+    """Twelve rows of RISEBench: all forms that its authors ask about in different ways."""
+    kinds = ["temporal_reasoning", "causal_reasoning", "spatial_reasoning", "spatial_reasoning"]
+    told = [{}, {"consistency_free": 1}, {"reasoning_img": 1}, {"reference_img": "spatial/ref.png", "reference": None}]
+    rows = [{"category": kind, "reference": "EXPECTED", **more} for kind, more in zip(kinds * 2, told * 2, strict=True)]
+    logic = [{"reference_txt": "EXPECTED"}, {"reference_img": "spatial/ref.png"}]
+    logic += [{"reference_img": "spatial/ref.png", "reasoning_wo_ins": 1}, {"reference_txt": "EXPECTED"}]
+    rows += [{"category": "logical_reasoning", **more} for more in logic]
+    write_bytes(folder / "spatial" / "ref.png", drawn(99))
+    for number, row in enumerate(rows):
+        write_bytes(folder / "spatial" / f"{number}.png", drawn(number))
+        row |= {"index": f"e{number}", "instruction": f"Do it, number {number}.", "image": f"spatial/{number}.png"}
+    (folder / "datav2_total_w_subtask.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def kris_rows(folder: Path) -> None:
+    """Twelve rows of KRIS-Bench in four groups, and one of a group with several images, which is left out."""
+    for kind in ("color_change", "viewpoint_change", "biology", "anomaly_correction"):
+        truth = "gt.png" if kind == "viewpoint_change" else ""
+        rows = {str(n): {"ori_img": f"{n}.png", "gt_img": truth, "ins_en": f"Do {n}.", "explain_en": "EXPECTED"}
+                for n in range(3)}  # fmt: skip
+        for name in (*map(str, range(3)), "gt"):
+            write_bytes(folder / kind / f"{name}.png", drawn(len(kind) + 7 * len(name) + ord(name[0])))
+        (folder / kind / "annotation.json").write_text(json.dumps(rows), encoding="utf-8")
+    row = {"ori_img": ["1.png", "2.png"], "gt_img": "", "ins_en": "Guess.", "explain_en": ""}
+    write_bytes(folder / "temporal_prediction" / "1.png", drawn(1))
+    (folder / "temporal_prediction" / "annotation.json").write_text(json.dumps({"1": row}), encoding="utf-8")
+
+
+def compass_rows(folder: Path) -> None:
+    """Twelve rows of Edit-Compass, whose paths of images begin in the folder of the copy."""
+    for kind in ("ADD", "Style_Transfer", "Extract"):
+        place = f"Part1/{kind}"
+        rows = [{"save_id": n, "prompt_en": f"Do {n}.", "source_image": f"{place}/{n}.png", "IF": True, "VQ": True,
+                 "IC": kind != "Style_Transfer"} for n in range(4)]  # fmt: skip
+        for n in range(4):
+            write_bytes(folder / place / f"{n}.png", drawn(len(kind) * 10 + n))
+        (folder / place / f"{kind}.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def hub_rows(folder: Path) -> None:
+    """Twelve rows of ImagenHub."""
+    lines = []
+    for n in range(12):
+        write_bytes(folder / f"{n}.png", drawn(n))
+        row = {"img_id": n // 2, "turn_index": n % 2, "instruction": f"Do {n}.", "source_img": f"{n}.png"}
+        lines.append(json.dumps(row))
+    (folder / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "calls", "grade"),
+    [
+        ("risebench", rise_rows, 2 * (3 + 2 + 3 + 3) + 8, 100 * 8 / 12),
+        ("kris-bench", kris_rows, 36, 75.0),
+        ("edit-compass-general-en", compass_rows, 4 * 8, 4.0),
+        ("imagenhub-edits", hub_rows, 24, 0.4),
+    ],
+)
+def test_a_copy_of_twelve_rows_is_graded_with_the_prompts_that_each_row_needs(
+    name: str, make: Any, calls: int, grade: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
+    source, benchmark = tmp_path / "copy", find_benchmark(name)
+    assert benchmark is not None
+    make(source)
+    profile = load_profile(benchmark.profile)[0]
+    data = benchmark.open(Settings.from_env(), source / "rows.jsonl" if "hub" in name else source)
+    assert len(data.examples) == 12 and {each.category for each in data.examples} <= {*benchmark.categories}
+    for number, example in enumerate(data.examples):
+        write_bytes(tmp_path / "edits" / f"{example.id}.png", drawn(1000 + number))
+    asked: dict[str, list[Call]] = {}
+
+    def respond(call: Call) -> str | None:
+        text = next((each for each in profile.texts if marker(profile, each) in call.text), "")
+        form = next((each.reply for each in profile.calls.values() for part in each.user if text in part.uses), None)
+        if form is None:
+            return None
+        asked.setdefault(text, []).append(call)
+        value = 1 if text.startswith("logic") else 5 if name == "risebench" and "reason" not in text else 4
+        if form.lines:
+            return f"**Final Score:** **{value}**"
+        if name == "imagenhub-edits":
+            return '{"score": [4, 4]}'
+        return json.dumps({path[0]: value for path in form.json.values()})
+
+    with ModelServer(respond, uuid_cache=False) as server:
+        judge = f"{stand_in(benchmark.profile, tmp_path)}:{benchmark.model}@{server.url}"
+        words = ["arena", name, "--source", str(source / "rows.jsonl" if "hub" in name else source), "--quiet", "--yes"]
+        words += ["--editors", f"folder:{tmp_path / 'edits'}", "--judge", judge, "--run", str(tmp_path / "run")]
+        assert main(words) == 0
+    found = read_ratings(tmp_path / "run")
+    assert found.judged == found.n == 12 and found.grades[0].overall.mean == pytest.approx(grade)
+    assert sum(map(len, asked.values())) == calls == found.usage.calls
+    if benchmark.told and "EXPECTED" in json.dumps([dict(each.notes) for each in data.examples]):
+        texts = [call.text for each in asked.values() for call in each]
+        assert any("EXPECTED" in text for text in texts) and not all("EXPECTED" in text for text in texts)
+    assert any("prompts" in text for text in found.differs) and benchmark.published[0].rows

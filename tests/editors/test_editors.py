@@ -6,6 +6,7 @@ import io
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,15 @@ class Server(ThreadingHTTPServer):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                status, data, kind = answer(len(asked))
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_GET(self) -> None:
+                asked.append((self.path, {}, b""))
                 status, data, kind = answer(len(asked))
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
@@ -123,6 +133,51 @@ def test_an_inference_endpoint_gets_image_and_prompt_and_an_error_hides_the_toke
     with pytest.raises(HarnessError) as error:
         edit(editor)
     assert "geheim" not in error.value.message and "gave no edit" in error.value.message
+
+
+WORKFLOW = {
+    "1": {"class_type": "LoadImage", "inputs": {"image": "{image}"}},
+    "2": {"class_type": "Edit", "inputs": {"image": ["1", 0], "prompt": "{instruction}", "seed": "{seed}"}},
+}
+
+
+@pytest.mark.parametrize("status", ["success", "error", "empty"])
+def test_a_workflow_of_comfyui_gets_image_instruction_and_seed(
+    status: str, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewardharness.editors.comfyui.POLL_SECONDS", 0.01)
+    (tmp_path / "red.json").write_text(json.dumps(WORKFLOW))
+    image = {"filename": "out 1.png", "subfolder": "", "type": "output"}
+    done = {"status": {"status_str": "error" if status == "error" else "success", "completed": status != "error"},
+            "outputs": {"9": {"images": [image]}} if status == "success" else {}}  # fmt: skip
+    documents = [
+        {"name": "x.png", "subfolder": "in", "type": "input"},
+        {"prompt_id": "p1", "number": 1},
+        {},
+        {"p1": done},
+    ]
+
+    def answer(number: int) -> tuple[int, bytes, str]:
+        if number > len(documents):
+            return 200, BLUE.data or b"", "image/png"
+        return 200, json.dumps(documents[number - 1]).encode(), "application/json"
+
+    server = serve(answer)
+    editor = open_editor(f"comfyui:{tmp_path / 'red.json'}@{server.url}", Settings.from_env({}))
+    if status != "success":
+        with pytest.raises(ModelError, match="failed" if status == "error" else "saved no image"):
+            edit(editor, replace(TASK, instruction="make {seed} blue"))
+    else:
+        assert edit(editor, replace(TASK, instruction="make {seed} blue")) == BLUE.data and editor.name == "red"
+        paths = [path for path, _, _ in server.asked]
+        assert paths[:4] == ["/upload/image", "/prompt", "/history/p1", "/history/p1"]
+        assert paths[4] == "/view?filename=out+1.png&subfolder=&type=output" and (RED.data or b"") in server.asked[0][2]
+    inputs = json.loads(server.asked[1][2])["prompt"]
+    assert inputs["1"]["inputs"]["image"] == "in/x.png"
+    assert inputs["2"]["inputs"] == {"image": ["1", 0], "prompt": "make {seed} blue", "seed": 7}
+    (tmp_path / "red.json").write_text('{"nodes": []}')
+    with pytest.raises(InputError, match="API format"):
+        open_editor(f"comfyui:{tmp_path / 'red.json'}@{server.url}", Settings.from_env({}))
 
 
 def test_a_function_is_an_editor_and_its_edits_are_kept_by_content(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def test_a_shipped_profile_is_complete_and_passes_its_checks(name: str) -> None:
 def test_there_is_a_profile_for_each_published_judge() -> None:
     assert sorted(SHIPPED) == sorted(
         "editscore editscore-qwen3 unifiedreward-edit unifiedreward-edit-pointwise rationalrewards-edit firm-edit"
-        " rationalrewards-edit-pair imgedit-judge pvc-judge viescore edit-r1 flow-factory-yes-no".split()
+        " rationalrewards-edit-pair imgedit-judge pvc-judge viescore edit-r1 flow-factory-yes-no"
+        " risebench-judge kris-judge edit-compass-judge".split()
     )
 
 

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("mutants.json")
 CORE = (
     "benchmark/answers.py benchmark/correlation.py benchmark/intervals.py benchmark/metrics.py "
-    "benchmark/ties.py bulk/pairs.py certainty.py data/cells.py data/source.py evolution/gate.py "
+    "benchmark/ties.py bulk/preference_data.py certainty.py data/cells.py data/source.py evolution/gate.py "
     "evolution/joint/fit.py evolution/joint/reweighting.py evolution/joint/step.py evolution/stop.py "
     "judging/best_of.py judging/calibration.py judging/criteria.py judging/presentation.py "
     "judging/report.py library/diff.py library/rubric.py library/triggers.py library/yamlsafe.py "

@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rewardharness.errors import HarnessError, RunError, shown
-from rewardharness.evolution import briefing
-from rewardharness.evolution.analyzer import analyze, kind_of, shape_findings
-from rewardharness.evolution.briefing import MAX_INSTRUCTION, grammar, quoted
+from rewardharness.evolution import analyzer
+from rewardharness.evolution.analyzer import MAX_INSTRUCTION, analyze, grammar, kind_of, quoted, shape_findings
 from rewardharness.evolution.evolver import EditError, changes_of, find_objects, problem_of, read_proposal, similarity
 from rewardharness.evolution.operators import condition_problem
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Outcome, Proposal, Replies, View
@@ -117,9 +116,9 @@ class LLMOrchestrator:
             return run_to_end(self._repair(view, proposal, problem))
 
     async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        library, told = briefing.library_text(view.library), briefing.quoted(problem, MAX_OBSERVED)
-        tool = "\n".join(briefing.entry_text(entry, True) for entry in proposal.entries)
-        statement = briefing.quoted(proposal.statement, MAX_FINDING)
+        library, told = analyzer.library_text(view.library), analyzer.quoted(problem, MAX_OBSERVED)
+        tool = "\n".join(analyzer.entry_text(entry, True) for entry in proposal.entries)
+        statement = analyzer.quoted(proposal.statement, MAX_FINDING)
         asked = load("evolve_rehearsed", library=library, tool=tool, statement=statement, problem=told)
         try:
             aim = Finding(proposal.statement, proposal.cited, (), 0, 0)
@@ -178,12 +177,12 @@ class LLMOrchestrator:
 
     async def _analyze(self, view: View) -> tuple[Finding, ...]:
         """Ask what goes wrong. If the model refuses or gives no usable reply, use the rules."""
-        cases = briefing.choose_cases(view.outcomes, MISSES, HITS, view.seed)
+        cases = analyzer.choose_cases(view.outcomes, MISSES, HITS, view.seed)
         names = {f"e{number}": outcome.example.id for number, outcome in enumerate(cases, 1)}
-        limits = {"cited": str(MAX_CITED), "limit": str(view.limit), "kinds": briefing.kinds_text(view)}
+        limits = {"cited": str(MAX_CITED), "limit": str(view.limit), "kinds": analyzer.kinds_text(view)}
         system = load("analyze", view.task.wording, **limits)
-        library, counts = briefing.library_text(view.library), briefing.counts_text(view.outcomes)
-        asked = load("analyze_cases", library=library, counts=counts, cases=briefing.cases_text(cases))
+        library, counts = analyzer.library_text(view.library), analyzer.counts_text(view.outcomes)
+        asked = load("analyze_cases", library=library, counts=counts, cases=analyzer.cases_text(cases))
         messages = [Message.of("system", system), Message.of("user", asked)]
         unusable = ReplyProblem('The reply holds no JSON object with "findings" that cite known cases.')
         try:
@@ -204,12 +203,12 @@ class LLMOrchestrator:
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
         consulted = Counter(entry.name for outcome in cases for entry in outcome.judgment.entries)
-        library = briefing.library_text(view.library, [name for name, _ in consulted.most_common(5)])
-        tried, finding = briefing.tried_text(view.rejected), briefing.quoted(aim.statement, MAX_FINDING)
-        asked = load("evolve_case", library=library, tried=tried, finding=finding, cases=briefing.cases_text(cases))
+        library = analyzer.library_text(view.library, [name for name, _ in consulted.most_common(5)])
+        tried, finding = analyzer.tried_text(view.rejected), analyzer.quoted(aim.statement, MAX_FINDING)
+        asked = load("evolve_case", library=library, tried=tried, finding=finding, cases=analyzer.cases_text(cases))
         more = await asyncio.to_thread(self._pictures, cases) if self._images else []
         mutation = view.mutations[number % len(view.mutations)] if view.mutations else None
-        more += [briefing.mutation_text(mutation)] if mutation else []
+        more += [analyzer.mutation_text(mutation)] if mutation else []
         return await self._write(view, [asked, *more], aim, mutation)
 
     async def _write(
@@ -224,7 +223,7 @@ class LLMOrchestrator:
             unmet = condition_problem(mutation, outcome, view)
             return ReplyProblem(f"It is no `{mutation}`: {unmet}") if unmet else replace(outcome, mutation=mutation)
 
-        system = load("evolve", view.task.wording, grammar=briefing.grammar(view))
+        system = load("evolve", view.task.wording, grammar=analyzer.grammar(view))
         messages = [Message.of("system", system), Message.of("user", *asked)]
         outcome = await ask_twice(partial(self._ask, view), messages, read)
         if isinstance(outcome, Proposal):

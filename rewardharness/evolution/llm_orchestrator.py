@@ -336,7 +336,10 @@ async def _write(
     model: Model, examples: Sequence[Example], replies: Replies, seed: int
 ) -> tuple[Library, Sequence[str]]:
     """Return the Library of the last reply with usable Skills, and what is wrong with the others."""
-    view = _view(examples, seed)
+    failure = Failure("unjudged", "Not judged.")  # the checks of proposals need the instructions alone
+    outcomes = tuple(Outcome(each, Judgment(each.id, "", "", "", failure=failure), 0.0) for each in examples)
+    view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
+    view = replace(view, known_measures=known_measures(view.task.candidate))
     distinct = sorted({" ".join(example.instruction.split()) for example in examples})
     chosen = random.Random(seed).sample(distinct, min(MOST_INSTRUCTIONS, len(distinct)))
     listed = "\n".join(f"- {quoted(instruction, MAX_INSTRUCTION)}" for instruction in chosen)
@@ -359,14 +362,6 @@ async def _write(
     finally:
         await model.close()
     return [draft for draft in drafts if draft[0].entries or draft is drafts[0]][-1]
-
-
-def _view(examples: Sequence[Example], seed: int) -> View:
-    """Return an input of the checks: an empty Library, and examples of which only the instructions are known."""
-    failure = Failure("unjudged", "Not judged.")
-    outcomes = tuple(Outcome(each, Judgment(each.id, "", "", "", failure=failure), 0.0) for each in examples)
-    view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
-    return replace(view, known_measures=known_measures(view.task.candidate))
 
 
 def read_skills(text: str, view: View) -> tuple[Library, Sequence[str]]:

@@ -107,15 +107,8 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
         if self.schedule == "paper":
             return PaperSchedule(iterations=self.iterations)
         if self.schedule != "default":
-            return PopulationSchedule(
-                self.schedule,
-                self.proposals,
-                self.population,
-                selection=self.parents,
-                operators=self.operators,
-                objective=self.objective,
-                islands=self.islands,
-            )
+            choices = self.parents, self.operators, self.objective, self.islands
+            return PopulationSchedule(self.schedule, self.proposals, self.population, *choices)
         return DefaultSchedule(proposals=self.proposals)
 
     def make_limits(self, settings: Settings) -> SpendingLimits:

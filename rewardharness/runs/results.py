@@ -183,17 +183,10 @@ def compare_results(
                 margins.append(Difference(f"{name} {what}", first, second))
         moved += distance > 0
         largest = max(largest, distance)
-    return ReplayComparison(
-        n=len(common),
-        only_before=tuple(name for name in before if name not in after),
-        only_after=tuple(name for name in after if name not in before),
-        preferences=tuple(preferences),
-        margins=tuple(margins),
-        moved=moved,
-        largest=largest,
-        asked=asked,
-        report=tuple(report),
-    )
+    gone = tuple(name for name in before if name not in after)
+    new_ids = tuple(name for name in after if name not in before)
+    changed = tuple(preferences), tuple(margins)
+    return ReplayComparison(len(common), gone, new_ids, *changed, moved, largest, asked, tuple(report))
 
 
 def compare_reports(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:

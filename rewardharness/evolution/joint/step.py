@@ -66,21 +66,9 @@ class CrossValidation:
             f"{broken} broken, {net}{bounds}; p {self.p_value:.2g}, at most {alpha:.2g} is needed"
             f"{'' if clear else '; the gain does not exceed its standard error'}"
         )
-        return Evidence(
-            "accept" if accepted else "reject",
-            reason,
-            POLICY,
-            fixed,
-            broken,
-            self.ties,
-            failed=self.failed,
-            judged=self.judged,
-            affected=affected,
-            calls=calls,
-            p_value=self.p_value,
-            fixed=self.fixed,
-            broken=self.broken,
-        )
+        counts = fixed, broken, self.ties, self.failed, 0, self.judged
+        tests = self.p_value, self.fixed, self.broken
+        return Evidence("accept" if accepted else "reject", reason, POLICY, *counts, affected, calls, *tests)
 
 
 FitData = ScopeData | Reweighting

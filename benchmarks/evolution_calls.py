@@ -1,6 +1,6 @@
 """What evolving costs in judge calls and what it gives in true accuracy: schedule `default` against `paper`.
 
-Judge and Orchestrator are simulated; schedules, tests, screening, refreshing and pruning are the real ones. `default`
+Judge and Orchestrator are simulated; schedules, tests, screening and pruning are the real ones. `default`
 screens the edits of a round by successive halving and accepts only what its error budget allows; `paper`, without error
 control, drifts with the average edit: up with the default mix, down with one of more harm.
 Each example of a run is either judged right or wrong with a given set of edits in the Library. An edit touches a random

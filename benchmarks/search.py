@@ -226,7 +226,7 @@ def run(world: World, strategy: Schedule, seed: int, budget: int, fit: bool) -> 
 
 def strategies(noisy: bool) -> dict[str, Schedule]:
     """Return the strategies with the settings of a run."""
-    default = DefaultSchedule(prune_share=0.0, screen=noisy, refresh=False)
+    default = DefaultSchedule(prune_share=0.0, screen=noisy)
     return {"default": default, **{name: PopulationSchedule(name) for name in POPULATIONS}}
 
 

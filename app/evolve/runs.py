@@ -17,9 +17,19 @@ from rewardharness.data.source import Dataset, split
 from rewardharness.errors import DataError, RunError
 from rewardharness.evolution.checkpoint import CHECKPOINT, read_change, version_folder
 from rewardharness.evolution.evaluator import question_key
-from rewardharness.evolution.events import EVENTS, Decided, Event, Judged, Resumed, Started, add_event, event_of
+from rewardharness.evolution.events import (
+    EVENTS,
+    Decided,
+    Event,
+    Judged,
+    Resumed,
+    Started,
+    Status,
+    add_event,
+    event_of,
+    status_of,
+)
 from rewardharness.evolution.report import never_right
-from rewardharness.evolution.status import Status, status_of
 from rewardharness.files import content_id, read_json
 from rewardharness.judgments import judgment_from_json
 from rewardharness.library.store import Library

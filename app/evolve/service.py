@@ -69,7 +69,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
 
     def _preview(self, config: EvolveConfig, settings: Settings) -> Json:
         job = EvolutionJob.open(config, settings)
-        job.plan.check_budget()
+        job.check_budget()
         return job.preview(restart=True)
 
     def _final_config(self, name: str, expected: Expected) -> EvolveConfig:

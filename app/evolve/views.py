@@ -19,14 +19,13 @@ from app.run_panel.new_jobs import VISITOR_SECONDS
 from app.run_panel.service import Listed
 from app.run_panel.views import STATES, choice_of, facts, meter, problem, run_title, sections, state_head
 from rewardharness.errors import shell
-from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skipped
+from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skipped, spent_by
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.plan import SHORTEST
 from rewardharness.evolution.progress import duration
 from rewardharness.evolution.proposal import Finding
 from rewardharness.evolution.report import EvolutionReport, RunSummary
 from rewardharness.evolution.report_page import headline, report_sections
-from rewardharness.evolution.status import spent_by
 from rewardharness.evolution.stop import ended
 from rewardharness.files import megabytes
 from rewardharness.judging.evidence import crops_words

@@ -12,8 +12,7 @@ from rewardharness.errors import InputError
 from rewardharness.files import user_path
 from rewardharness.library.store import Library
 from rewardharness.lineage.compare import compare
-from rewardharness.lineage.evolutions import read_evolutions
-from rewardharness.lineage.graph import MAX_NODES, Graph, Node, around, lineage_graph
+from rewardharness.lineage.graph import MAX_NODES, Graph, Node, around, lineage_graph, read_evolutions
 from rewardharness.lineage.records import EvalComparison, Evaluation
 from rewardharness.lineage.store import Lineage, Record
 from rewardharness.runs.store import find_runs

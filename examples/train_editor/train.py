@@ -30,8 +30,7 @@ from world import Case, Picture, make_cases, truth
 from rewardharness.judging.report import mcnemar, wilson
 from rewardharness.lineage import records
 from rewardharness.lineage.compare import compare
-from rewardharness.lineage.named_files import digest_of, read_curve, read_release
-from rewardharness.lineage.store import Lineage, Record
+from rewardharness.lineage.store import Lineage, Record, digest_of, read_curve, read_release
 from rewardharness.serving.client import Ask, RewardClient
 
 T = TypeVar("T")

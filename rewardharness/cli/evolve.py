@@ -76,7 +76,7 @@ def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settin
 
     job = cast("EvolutionJob", open_job(config, options, settings, VIEW))
     with executor_of(config, where) as executor:
-        found = check(job.plan, counter(options.quiet), executor)
+        found = check(job, counter(options.quiet), executor)
     if options.json:
         output.emit(to_json(found))
     else:
@@ -92,31 +92,31 @@ class EvolveView(View):
 
     def opened(self, job: "EvolutionJob", options: RunOptions) -> None:
         """Print the problems of the data and of the corrections."""
-        for problem in job.plan.dataset.problems:
-            output.note(f"{job.plan.dataset.name}: {problem}")
+        for problem in job.dataset.problems:
+            output.note(f"{job.dataset.name}: {problem}")
         for warning in () if options.quiet else job.warnings:
             output.note(warning)
 
     def begin(self, job: "EvolutionJob", options: RunOptions) -> None:
         """Print what the run is about and what it is expected to cost."""
-        resumed, plan = job.started and not options.restart, job.plan
+        resumed = job.started and not options.restart
         if not resumed:
-            plan.check_budget()
+            job.check_budget()
         if options.quiet and not options.dry_run:
             return
-        pool, audit = plan.parts
+        pool, audit = job.parts
         output.note(
-            f"{plan.dataset.name}: {len(pool)} training examples, {len(audit)} held out for the test at the end. "
-            f"Judge {plan.judge.name}; Orchestrator {plan.orchestrator.name}; schedule {plan.schedule.name}."
+            f"{job.dataset.name}: {len(pool)} training examples, {len(audit)} held out for the test at the end. "
+            f"Judge {job.judge.name}; Orchestrator {job.orchestrator.name}; schedule {job.schedule.name}."
         )
         if job.config and (whole := THINNED.get(job.config.library or "")):
             output.note(
                 f"Starts from {job.config.library}, half of the built-in criteria; --library {whole} has all of them."
             )
         output.note(f"Run folder: {job.folder}{' (resumed)' if resumed else ''}")
-        output.note(plan.estimate.words(job.seconds))
+        output.note(job.estimate.words(job.seconds))
         if not _is_builtin(job):
-            output.note(f"Requests to the Orchestrator {plan.orchestrator.name} are not included.")
+            output.note(f"Requests to the Orchestrator {job.orchestrator.name} are not included.")
 
     def costs(self, job: "EvolutionJob", cost: "Cost", options: RunOptions) -> bool:
         """Return whether nobody has confirmed the cost: that of a resumed run was."""
@@ -166,4 +166,4 @@ def print_places(folder: Path) -> None:
 
 
 def _is_builtin(job: "EvolutionJob") -> bool:
-    return job.plan.orchestrator.name.startswith("built-in")
+    return job.orchestrator.name.startswith("built-in")

@@ -14,10 +14,9 @@ from rewardharness.codec import to_json
 from rewardharness.errors import InputError
 from rewardharness.library.opening import open_library
 from rewardharness.lineage import records
-from rewardharness.lineage.named_files import read_curve, read_release
 from rewardharness.lineage.records import BenchmarkRef, Items, NamedRevision
 from rewardharness.lineage.reports import ReportFacts, read_report
-from rewardharness.lineage.store import Lineage
+from rewardharness.lineage.store import Lineage, read_curve, read_release
 
 app = make_app("lineage", "Provenance records: what was planned, observed and compared.")
 app.command(show)

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import InputError
 from rewardharness.files import read_json, read_text, user_path
-from rewardharness.lineage.named_files import digest_of
 from rewardharness.lineage.records import Artifact, ExpectedMetric, MetricValue
 from rewardharness.lineage.reports import ReportFacts, metric_at
+from rewardharness.lineage.store import digest_of
 
 T = TypeVar("T")
 _NUMBERS = ("value", "n", "judged", "low", "high", "correct")

@@ -13,11 +13,9 @@ from rewardharness.codec import to_json
 from rewardharness.library.opening import open_library
 from rewardharness.lineage.compare import RegressionCheck, Rule, check_regression
 from rewardharness.lineage.compare import compare as compare_evals
-from rewardharness.lineage.evolutions import read_evolution, read_evolutions
-from rewardharness.lineage.graph import Graph, around, lineage_graph, mermaid, tree
-from rewardharness.lineage.named_files import state_of
+from rewardharness.lineage.graph import Graph, around, lineage_graph, mermaid, read_evolution, read_evolutions, tree
 from rewardharness.lineage.records import EvalComparison, Evaluation, MetricDifference
-from rewardharness.lineage.store import SHORT, Lineage, Record, files_of
+from rewardharness.lineage.store import SHORT, Lineage, Record, files_of, state_of
 from rewardharness.ranges import SHARE
 from rewardharness.runs.store import find_runs
 from rewardharness.settings import Settings

@@ -18,12 +18,12 @@ from rewardharness.codec import WRITES, named, to_json
 from rewardharness.errors import HarnessError, RunError, shell
 from rewardharness.files import read_json, write_json
 from rewardharness.jobs import JOBS, JobConfig, read_config
-from rewardharness.runs.replay import TOLERANCE, Difference
+from rewardharness.runs.results import TOLERANCE, Difference
 from rewardharness.runs.store import OUTCOME, is_running, read_manifest, results_of, run_named
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.runs.replay import ReplayComparison
+    from rewardharness.runs.results import ReplayComparison
 
 OUTPUT = "output"
 """Folder of a replay for what the command writes beside its run folder."""
@@ -218,7 +218,7 @@ def _without_run(words: list[str]) -> list[str]:
 
 def _changes_around(session: Mapping[str, Any]) -> list[str]:
     """Return the differences between the environment of the run and this one."""
-    from rewardharness.runs.surroundings import surroundings
+    from rewardharness.runs.records import surroundings
 
     now = surroundings(Path.cwd())
     changes = []
@@ -277,7 +277,7 @@ def _short(value: Any) -> str:
 
 
 def _compare(report_file: str, run: Path, to: Path, tolerance: float) -> "ReplayComparison":
-    from rewardharness.runs.replay import compare_reports, compare_results
+    from rewardharness.runs.results import compare_reports, compare_results
 
     report = []
     if report_file == OUTCOME and not (run / OUTCOME).is_file():

@@ -16,9 +16,9 @@ from rewardharness.ranges import Range
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from rewardharness.evolution.events import Status
     from rewardharness.evolution.held_out import Score
     from rewardharness.evolution.report import EvolutionReport
-    from rewardharness.evolution.status import Status
     from rewardharness.runs.reader import RunStatus
 
 POLL_SECONDS = 0.3
@@ -119,8 +119,7 @@ def _look(folder: Path) -> "RunStatus":
     status = RunReader(folder).look()
     if status.kind != EVOLVE:
         return status
-    from rewardharness.evolution.events import read_events
-    from rewardharness.evolution.status import status_of
+    from rewardharness.evolution.events import read_events, status_of
 
     return status_of(status, read_events(folder))
 
@@ -279,8 +278,7 @@ def follow(run: str, /) -> int:
         run: A run, or the id of its job.
     """
     from rewardharness.cli.run import View, follow_job
-    from rewardharness.evolution.events import EVENTS, event_of
-    from rewardharness.evolution.status import read_status
+    from rewardharness.evolution.events import EVENTS, event_of, read_status
     from rewardharness.files import read_jsonl
     from rewardharness.runs.store import is_running
 

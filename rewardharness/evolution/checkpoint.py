@@ -34,7 +34,7 @@ TRIED = "library-tried"
 POPULATION = "population"
 SCHEMA = 1
 
-_OTHERS = {"library", "outcomes", "histories", "pending", "rejected", "findings", "queue", "twice", "population"}
+_OTHERS = {"library", "outcomes", "histories", "pending", "rejected", "findings", "queue", "population"}
 _PLAIN = tuple(field.name for field in fields(State) if field.name not in _OTHERS)
 """Fields of a state that are numbers, texts or None."""
 
@@ -202,7 +202,7 @@ def _state_json(state: State, spent: Spent) -> Json:
 def _outcome_json(state: State, name: str) -> Json:
     outcome, history = state.outcomes[name], state.histories.get(name)
     answers = vars(history) if history else {"right": None, "total": None}
-    return {"judged": outcome.judged, "credit": outcome.credit, **answers, "second_opinion": name in state.twice}
+    return {"judged": outcome.judged, "credit": outcome.credit, **answers}
 
 
 def _read_state(document: Json, library: Library) -> State:
@@ -215,7 +215,6 @@ def _read_state(document: Json, library: Library) -> State:
         findings=from_json(tuple[Finding, ...], document["findings"]),
         rejected=from_json(tuple[RejectedProposal, ...], document["rejected"]),
         pending=tuple(Pending(**{**item, "proposal": read_proposal(item["proposal"])}) for item in document["pending"]),
-        twice=frozenset(name for name, row in rows if row["second_opinion"]),
         **{name: document[name] for name in _PLAIN},
     )
 
@@ -224,9 +223,7 @@ def _outcomes(
     rows: Mapping[str, Json], state: State, examples: Mapping[str, Example], evaluator: Evaluator
 ) -> dict[str, Outcome]:
     """Return the outcomes with their recorded credit, which decisions were based on, also if the cache was lost."""
-    once = [examples[name] for name in rows if name not in state.twice]
-    twice = [examples[name] for name in rows if name in state.twice]
-    judged = [*evaluator.judge(state.library, once), *(evaluator.fresh(state.library, twice) if twice else ())]
+    judged = evaluator.judge(state.library, [examples[name] for name in rows])
     outcomes = {outcome.example.id: outcome for outcome in judged}
     for name, row in rows.items():
         if outcomes[name].judged and row["judged"]:

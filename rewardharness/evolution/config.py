@@ -49,8 +49,8 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
     """Show a model the images of cited examples."""
     ties: bool = False
     """Allow ties even if no label is a tie."""
-    schedule: Literal["greedy", "default", "iterative", "evolutionary", "pareto", "random", "paper"] = "default"
-    """Strategy; default and greedy are the same."""
+    schedule: Literal["default", "iterative", "evolutionary", "pareto", "random", "paper"] = "default"
+    """Strategy."""
     population: int = 8
     """Libraries of a population."""
     parents: Literal["rank", "tournament", "top_k", "pareto"] = "tournament"
@@ -65,10 +65,6 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
     """Populations that take turns."""
     iterations: int = 4
     """Iterations of the schedule paper."""
-    batch: int = 2
-    """Judgments between two tests."""
-    refresh: bool = False
-    """Confirm accepted edits by new judgments."""
     seed: int = 0
     """Random seed."""
     limit: int | None = None
@@ -88,16 +84,11 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
         **JudgeConfig.ranges,
         **dict.fromkeys(("budget_calls", "budget_tokens", "budget_seconds", "budget_usd"), POSITIVE),
         **dict.fromkeys(("price", "orchestrator_price", "ensemble"), Range(0)),
-        **dict.fromkeys(("proposals", "islands", "iterations", "batch", "limit", "concurrency"), Range(1)),
+        **dict.fromkeys(("proposals", "islands", "iterations", "limit", "concurrency"), Range(1)),
         "population": Range(2),
         "audit_share": Range(0, 1, (1,)),
         "regression_margin": SHARE,
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.schedule == "greedy":
-            object.__setattr__(self, "schedule", "default")
 
     def with_defaults(self, settings: Settings) -> Self:
         """See `JudgeConfig.with_defaults`. Demo data start from a thin Library, so that there is something to gain."""
@@ -115,17 +106,10 @@ class EvolveConfig(SearchBudgetConfig, JudgeConfig, DataConfig):
 
         if self.schedule == "paper":
             return PaperSchedule(iterations=self.iterations)
-        if self.schedule != "default" and self.schedule != "greedy":
-            return PopulationSchedule(
-                self.schedule,
-                self.proposals,
-                self.population,
-                selection=self.parents,
-                operators=self.operators,
-                objective=self.objective,
-                islands=self.islands,
-            )
-        return DefaultSchedule(proposals=self.proposals, batch=self.batch, refresh=self.refresh)
+        if self.schedule != "default":
+            choices = self.parents, self.operators, self.objective, self.islands
+            return PopulationSchedule(self.schedule, self.proposals, self.population, *choices)
+        return DefaultSchedule(proposals=self.proposals)
 
     def make_limits(self, settings: Settings) -> SpendingLimits:
         """Make budget and prices; see `BudgetConfig.make_limits`."""

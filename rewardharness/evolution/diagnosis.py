@@ -8,9 +8,10 @@ import numpy as np
 
 from rewardharness.errors import InputError
 from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.events import EvidenceReport
 from rewardharness.evolution.gate import ALPHA, Evidence, detectable_gain, estimate_gain
 from rewardharness.evolution.held_out import Score
-from rewardharness.evolution.joint.scopes import LEAST_CASES
+from rewardharness.evolution.joint.proposing import LEAST_CASES
 from rewardharness.evolution.joint.step import POLICY, cross_validate, fit_data, fits, part_of
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import Meter, RunProgress
@@ -21,7 +22,6 @@ from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import NO_PROPOSALS, ended
 from rewardharness.judging.evaluate import Executor
 from rewardharness.measure.table import known_measures
-from rewardharness.schema import Json
 
 NEARLY_ALL = 0.95
 """Accuracy of the starting Library above which little is left to gain."""
@@ -161,8 +161,7 @@ class Check:
     """The starting Library on all labeled examples."""
     detectable_gain: float
     """Gain of accuracy, in [0, 1], that this many examples can show."""
-    scopes: tuple[Json, ...]
-    """The estimate of each scope: name, examples, fixes, breaks, gain, interval, p-value, accepted."""
+    scopes: tuple["ScopeCheck", ...]
 
     @property
     def lines(self) -> list[str]:
@@ -175,14 +174,19 @@ class Check:
             f"A gain of about {100 * self.detectable_gain:.0f} points or more can be detected.",
         ]
         for scope in self.scopes:
-            verdict = f"A run would {'accept' if scope['accepted'] else 'reject'} the fit, if it saw the same evidence."
-            lines.append(f"{scope['name']}: {scope['reason']}. {verdict}")
-        if any(scope["accepted"] for scope in self.scopes):
+            verdict = f"A run would {scope.decision} the fit, if it saw the same evidence."
+            lines.append(f"{scope.name}: {scope.reason}. {verdict}")
+        if any(scope.accepted for scope in self.scopes):
             return lines
-        return [
-            *lines,
-            *cause_lines(likely_causes(self.start, [*map(Evidence.from_json, self.scopes)], judge="measured")),
-        ]
+        return [*lines, *cause_lines(likely_causes(self.start, self.scopes, judge="measured"))]
+
+
+@dataclass(frozen=True)
+class ScopeCheck(EvidenceReport):
+    """The estimate of a scope."""
+
+    name: str = ""
+    accepted: bool = False
 
 
 def check(
@@ -220,13 +224,14 @@ def check(
     return Check(score, detectable_gain(max(1, score.judged)), scopes)
 
 
-def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[Json, ...]:
-    collects, scopes = fit_data(run, state), list[Json]()
+def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[ScopeCheck, ...]:
+    collects, scopes = fit_data(run, state), list[ScopeCheck]()
     alpha = (plan.schedule if isinstance(plan.schedule, DefaultSchedule) else DefaultSchedule()).fit_alpha
     for number, collect in enumerate(collects):
         data, part = collect(), alpha * part_of(number, len(collects))
         folds = len(np.unique(data.comparisons.sources))
         tested = cross_validate(run, plan.library, state.outcomes, data, seed_of(plan.seed, "fit", number), folds)
         evidence = tested.evidence(part, len(data.examples), tested.judged + tested.failed)
-        scopes.append({**evidence.to_json(), "name": data.name, "accepted": evidence.decision == "accept"})
+        told = vars(EvidenceReport.of(evidence))
+        scopes.append(ScopeCheck(**told, name=data.name, accepted=evidence.decision == "accept"))
     return tuple(scopes)

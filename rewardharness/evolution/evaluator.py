@@ -143,10 +143,6 @@ class Evaluator:
         self._cache |= {keys[outcome.example.id]: outcome for outcome in kept}
         return [judged.get(example.id) or self._cache[keys[example.id]] for example in examples]
 
-    def fresh(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
-        """Judge examples once more with another sample. Only for noisy judges; raises as `judge`."""
-        return self.judge_with(with_samples(self.base_judge, 1), "again-", library, examples)
-
     def judge_with(self, judge: Judge, prefix: str, library: Library, examples: Sequence[Example]) -> list[Outcome]:
         """Judge examples with another judge on the same budget; raises as `judge`.
 

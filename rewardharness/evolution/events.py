@@ -14,9 +14,12 @@ from typing import Any
 from rewardharness.codec import ValidationError, from_json
 from rewardharness.evolution.gate import Evidence, estimate_gain
 from rewardharness.evolution.held_out import Score
+from rewardharness.evolution.progress import RunProgress, read_progress
 from rewardharness.evolution.proposal import Finding
 from rewardharness.files import append_jsonl, read_jsonl
+from rewardharness.runs.reader import RunReader, RunStatus
 from rewardharness.runs.spending import NOTHING, Spent
+from rewardharness.runs.store import RESULTS
 
 EVENTS = "events.jsonl"
 
@@ -192,7 +195,7 @@ class Concluding(Event):
 
     reason: str
     spent: Spent = NOTHING
-    """Spending of the search; nothing in runs of earlier versions."""
+    """Spending of the search."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ class Finished(Event):
     audit_accuracy: float | None
     library_id: str
     audit: Score | None = None
-    """Score of the final Library on held-out examples; None in runs of earlier versions."""
+    """Score of the final Library on held-out examples."""
     start: Score | None = None
     """Score of the starting Library."""
     headline: str = ""
@@ -216,8 +219,6 @@ KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind for base in (Event, EditEvent) for kind in base.__subclasses__() if kind != EditEvent
 }
 """Kinds of events by their name in the file."""
-
-_EARLIER_NAMES = {"rested": "paused", "passed": "skipped"}
 
 Emit = Callable[[Event], None]
 """Receives events."""
@@ -248,9 +249,74 @@ def add_event(events: Sequence[Event], event: Event) -> list[Event]:
 
 def event_of(record: Mapping[str, Any]) -> Event | None:
     """Read one line; None for an unknown kind, and for one with values of other types."""
-    name = str(record.get("event"))
-    kind = KINDS.get(_EARLIER_NAMES.get(name, name))
+    kind = KINDS.get(str(record.get("event")))
     if kind is not None:
         with suppress(ValidationError):
             return from_json(kind, {field.name: record[field.name] for field in fields(kind) if field.name in record})
     return None
+
+
+@dataclass(frozen=True)
+class Status(RunStatus):
+    """Status of an evolution."""
+
+    phase: str = "skills"
+    tried: int = 0
+    """Number of tested edits."""
+    kept: int = 0
+    judgments: int = 0
+    version: int = 0
+    """Number of the champion."""
+    start_accuracy: float | None = None
+    """Accuracy of the starting Library on the training examples."""
+    pool_accuracy: float | None = None
+    audit: Score | None = None
+    """Score of the final Library on held-out examples; None before the end."""
+    audit_start: Score | None = None
+    """Score of the starting Library."""
+    progress: RunProgress | None = None
+    """Progress of the current phase; None if the run is not running."""
+    headline: str = ""
+    """The result in one sentence; empty before the end."""
+
+
+def read_status(folder: Path) -> Status:
+    """Read the status of an evolution.
+
+    Raises:
+        RunError: If the folder holds no run, or its record is damaged.
+        DataError: If the manifest or the record is not valid JSON.
+    """
+    return status_of(RunReader(folder).look(), read_events(folder))
+
+
+def status_of(run: RunStatus, events: Sequence[Event]) -> Status:
+    """Return the status of an evolution by that of its run folder and its events."""
+    decided = [event for event in events if isinstance(event, Decided)]
+    judged = next((event for event in events if isinstance(event, Judged)), None)
+    finished = events[-1] if events and isinstance(events[-1], Finished) else None
+    start, spent = judged.accuracy if judged else None, spent_by(events)
+    first = judged.judged + judged.failed if judged else 0  # before, there is no event with this number
+    if run.condition == "interrupted" and not run.reason:
+        ended = {"reason": "The process ended without cleanup.", "next_step": "The same command resumes the run."}
+        run = RunStatus(**{**vars(run), **ended})
+    return Status(
+        **vars(run),
+        phase=next((event.phase for event in reversed(events) if isinstance(event, PhaseBegan)), "skills"),
+        tried=len(decided),
+        kept=sum(event.accepted for event in decided),
+        judgments=spent.judgments or first or len({line.get("id") for _, line in read_jsonl(run.folder / RESULTS)}),
+        version=decided[-1].version if decided else 0,
+        start_accuracy=start,
+        pool_accuracy=decided[-1].accuracy if decided else start,
+        audit=finished.audit if finished else None,
+        audit_start=finished.start if finished else None,
+        progress=read_progress(run.folder) if run.condition == "running" else None,
+        headline=finished.headline if finished else "",
+    )
+
+
+def spent_by(events: Sequence[Event]) -> Spent:
+    """Return the latest spending that the events of a run tell; nothing before a decision."""
+    known = [event.spent for event in events if isinstance(event, Decided | Concluding | Finished)]
+    return next((spent for spent in reversed(known) if spent != NOTHING), NOTHING)

@@ -7,10 +7,9 @@ budget, so that at most `ALPHA` of runs accept anything if the labels are random
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from rewardharness.judging.report import Z95
 
@@ -71,10 +70,6 @@ class AnswerHistory:
     def renewed(self, credit: float, noise: Noise) -> "AnswerHistory":
         """Return the history after an answer with an accepted edit."""
         return AnswerHistory(self.right * noise.decay + credit, self.total * noise.decay + 1)
-
-    def confirmed(self, credit: float) -> "AnswerHistory":
-        """Return the history after another answer with the champion."""
-        return AnswerHistory(self.right + credit, self.total + 1)
 
 
 @dataclass
@@ -235,18 +230,6 @@ class Evidence:
     """Ids of all fixed examples, also of those that did not count as evidence."""
     broken: tuple[str, ...] = ()
     """Ids of all broken examples."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert it to JSON, with the gain and its 95% CI."""
-        gain, interval = estimate_gain(self.fixes, self.breaks, self.judged)
-        lists = {"fixed": list(self.fixed), "broken": list(self.broken)}
-        return {**self.__dict__, **lists, "gain": gain, "interval": interval and list(interval)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Evidence":
-        """Read the JSON form."""
-        known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
-        return cls(**{**known, "fixed": tuple(value["fixed"]), "broken": tuple(value["broken"])})
 
 
 def estimate_gain(fixes: int, breaks: int, n: int) -> tuple[float | None, tuple[float, float] | None]:

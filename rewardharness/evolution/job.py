@@ -68,11 +68,10 @@ class EvolutionResult:
     """The run folder, which `rh runs` and the app read."""
 
 
-@dataclass(frozen=True)
-class EvolutionJob:
+@dataclass(frozen=True, kw_only=True)
+class EvolutionJob(EvolutionPlan):
     """An evolution that is ready to run; see `runs.job.Job`."""
 
-    plan: EvolutionPlan
     folder: Path
     """The run folder; it may hold a run that is resumed."""
     settings: Settings
@@ -107,7 +106,7 @@ class EvolutionJob:
         if judge.traits.uses_model and not judge.traits.uses_library:
             step = "Evolve with the pixel-based judge or a general model, and benchmark this one beside it."
             raise InputError(f"{judge.name} reads no Library, so nothing can be evolved for it.", next_step=step)
-        plan = make_plan(
+        return cls.of(
             dataset.first(config.limit),
             _first_library(opened, settings, dataset),
             judge,
@@ -119,32 +118,72 @@ class EvolutionJob:
             ),
             config.make_schedule(),
             settings,
+            folder=folder,
             concurrency=config.concurrency,
+            margin=config.regression_margin,
             seed=config.seed,
             audit_share=config.audit_share,
             limits=config.make_limits(settings),
             samples=config.ensemble,
-            regression=regression_set(settings, config.regression_margin),
             corrections=corrections,
             limit=config.limit,
+            config=config,
+            chosen={"ties": ties, "corrections": file, "cache": settings.home / "cache"},
+            warnings=warnings,
         )
-        chosen = {"ties": ties, "corrections": file, "cache": settings.home / "cache"}
-        return cls(plan, folder, settings, config, chosen, warnings)
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset,
+        library: Library,
+        judge: Judge,
+        orchestrator: Orchestrator,
+        schedule: Schedule,
+        settings: Settings,
+        *,
+        concurrency: int | None = None,
+        margin: float = MARGIN,
+        **options: Any,
+    ) -> Self:
+        """Make a job of what is opened already, with its measures and regression set.
+
+        Args:
+            dataset: The labeled examples.
+            library: The starting Library.
+            judge: The judge.
+            orchestrator: The Orchestrator.
+            schedule: The order of the search.
+            settings: Where caches are.
+            concurrency: Examples that are judged at the same time; None for the default of the judge.
+            margin: Loss that is allowed on the regression set.
+            options: Further fields.
+
+        Raises:
+            InputError: If the judge or the Library is for another task than the examples.
+        """
+        check_task(dataset.task, judge, library)
+        if isinstance(schedule, DefaultSchedule) and not judge.traits.uses_model:
+            # Judgments cost no requests: nothing needs screening, and pruning may look at all examples.
+            schedule = replace(schedule, prune_share=1.0, screen=False)
+        return cls(
+            dataset,
+            library,
+            judge,
+            orchestrator,
+            schedule,
+            observer(JudgmentCache(settings.home / "cache")),
+            concurrency=concurrency or (MODEL_CONCURRENCY if judge.traits.uses_model else settings.workers),
+            # The pairs are edits of images.
+            regression=regression_set(settings, margin) if dataset.task is IMAGE_EDIT else RegressionSet(),
+            settings=settings,
+            **options,
+        )
 
     @property
     def started(self) -> bool:
         """Whether the run folder holds a run that can be resumed."""
         return (self.folder / CHECKPOINT).exists()
-
-    @property
-    def manifest(self) -> Json:
-        """What must stay the same when a run is resumed."""
-        return self.plan.manifest
-
-    @property
-    def limits(self) -> SpendingLimits:
-        """The budget of the search, with prices."""
-        return self.plan.limits
 
     def cost(self, *, restart: bool = False, retry_failed: bool = False) -> Cost:
         """Return the expected requests and tokens of the complete run, without the Orchestrator.
@@ -153,22 +192,22 @@ class EvolutionJob:
             restart: Not used: the estimate does not depend on what is judged already.
             retry_failed: Not used: what failed is judged again whenever the search needs it.
         """
-        pool = self.plan.parts[0]
-        usual = sum((expected_cost(each, pool, self.plan.library) for each in judges_of(self.plan.judge)), Cost())
-        return replace(usual.scaled(self.plan.estimate.expected / len(pool)), judgments=0)
+        pool = self.parts[0]
+        usual = sum((expected_cost(each, pool, self.library) for each in judges_of(self.judge)), Cost())
+        return replace(usual.scaled(self.estimate.expected / len(pool)), judgments=0)
 
     @cached_property
     def seconds(self) -> float:
         """Expected seconds of the complete run. Without a model, a few examples are judged for it."""
-        plan, work = self.plan, sum(self.plan.estimate.work.values())
-        if plan.judge.traits.uses_model:
-            return work * plan.estimate.requests * REQUEST_SECONDS / plan.concurrency
-        sample = plan.parts[0][:TIMED]
-        evaluate(plan.judge, plan.library, sample[:1])  # loads what judging needs
+        work = sum(self.estimate.work.values())
+        if self.judge.traits.uses_model:
+            return work * self.estimate.requests * REQUEST_SECONDS / self.concurrency
+        sample = self.parts[0][:TIMED]
+        evaluate(self.judge, self.library, sample[:1])  # loads what judging needs
         sample = sample[1:] or sample
         begun = time.process_time()  # what else the machine does now may be over soon
-        evaluate(plan.judge, plan.library, sample)
-        return work * (time.process_time() - begun) / len(sample) / plan.concurrency
+        evaluate(self.judge, self.library, sample)
+        return work * (time.process_time() - begun) / len(sample) / self.concurrency
 
     def finished(self) -> EvolutionResult | None:
         """Return the result of a finished run; None if there is something left to do.
@@ -176,30 +215,30 @@ class EvolutionJob:
         Raises:
             RunError: If the folder holds another run.
         """
-        report = finished_report(self.plan, self.folder)
+        report = finished_report(self, self.folder)
         return None if report is None else self._result(report)
 
     def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
         """See `Job.preview`. The cost estimate of a finished run is None."""
-        plan, (pool, audit) = self.plan, self.plan.parts
+        pool, audit = self.parts
         finished = not restart and self.finished() is not None
         return {
             "folder": str(self.folder),
             "goes_on": self.started and not restart and not finished,
             "finished": finished,
-            "data": plan.dataset.name,
-            "digest": plan.dataset.digest,
-            "problems": list(plan.dataset.problems),
-            "skipped_rows": plan.dataset.skipped_json(),
+            "data": self.dataset.name,
+            "digest": self.dataset.digest,
+            "problems": list(self.dataset.problems),
+            "skipped_rows": self.dataset.skipped_json(),
             "pool": len(pool),
             "audit": len(audit),
-            "corrections": len(plan.corrections.keys() & {example.id for example in pool}),
-            "judge": plan.judge.name,
-            "orchestrator": plan.orchestrator.name,
-            "expected": None if finished else to_json(plan.estimate),
+            "corrections": len(self.corrections.keys() & {example.id for example in pool}),
+            "judge": self.judge.name,
+            "orchestrator": self.orchestrator.name,
+            "expected": None if finished else to_json(self.estimate),
             "cost": None if finished else self.cost().priced(self.limits),
             "seconds": None if finished else round(self.seconds, 1),
-            "words": [] if finished else [plan.estimate.words(self.seconds), *self.cost().words(self.limits)],
+            "words": [] if finished else [self.estimate.words(self.seconds), *self.cost().words(self.limits)],
         }
 
     def run(self, session: Session | None = None, executor: Executor | None = None) -> EvolutionResult:
@@ -213,21 +252,21 @@ class EvolutionJob:
             return finished
         record = None if session.arguments is None else self._record(session.arguments)
         with track_run(session.track, self.settings) as tracking:
-            session = tracked(session, tracking, self.plan, self.folder, self.config)
-            disks = (self.settings.home,)
-            report = run_plan(self.plan, self.folder, session, disks=disks, record=record, executor=executor)
+            session = tracked(session, tracking, self, self.folder, self.config)
+            home = self.settings.home
+            report = run_plan(self, self.folder, session, disks=(home,), record=record, executor=executor)
             if tracking.active:
                 tracking.finish(evolution_numbers(report))
         return self._result(report)
 
     def _result(self, report: EvolutionReport) -> EvolutionResult:
-        origin = self.plan.library.origin
+        origin = self.library.origin
         if origin is not None:  # so that a later push knows what was changed
             write_origin(self.folder / CHAMPION, Origin(*origin))
         return EvolutionResult(replace(Library.load(self.folder / CHAMPION), origin=origin), report, self.folder)
 
     def _record(self, arguments: Mapping[str, Any]) -> Recording:
-        dataset, judge = self.plan.dataset, model_judge(self.plan.judge)
+        dataset, judge = self.dataset, model_judge(self.judge)
         return record_run(
             arguments,
             self.settings,
@@ -290,7 +329,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     dataset = read_data(data, settings, fields=fields)
     ties = any(example.preference == TIE for example in dataset.examples)
     opened = open_judge(judge, settings, ties=ties) if isinstance(judge, str) else judge
-    plan = make_plan(
+    job = EvolutionJob.of(
         dataset,
         open_library(settings.library if library is None else library, _instructions(dataset)),
         opened.with_ties(True) if ties else opened,
@@ -302,10 +341,12 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
         audit_share=audit_share,
         limits=limits,
         samples=ensemble,
+        folder=Path(folder or ""),
     )
-    place = Path(folder) if folder else default_folder("evolve", plan.manifest, settings)
+    if not folder:
+        job = replace(job, folder=default_folder("evolve", job.manifest, settings))
     session = Session(restart=restart, track=track, on_event=on_event or (lambda event: None))
-    return EvolutionJob(plan, place, settings).run(session, executor)
+    return job.run(session, executor)
 
 
 def _first_library(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Library:
@@ -330,51 +371,6 @@ def _instructions(dataset: Dataset) -> dict[str, str]:
     """Return the instructions by the ids that presets may name: those of source images and those of examples."""
     by_source = {example.source_id: example.instruction for example in dataset.examples if example.source_id}
     return {**by_source, **{example.id: example.instruction for example in dataset.examples}}
-
-
-def make_plan(
-    dataset: Dataset,
-    library: Library,
-    judge: Judge,
-    orchestrator: Orchestrator,
-    schedule: Schedule,
-    settings: Settings,
-    *,
-    concurrency: int | None = None,
-    **options: Any,
-) -> EvolutionPlan:
-    """Make the plan of a run, with its measures and regression set.
-
-    Args:
-        dataset: The labeled examples.
-        library: The starting Library.
-        judge: The judge.
-        orchestrator: The Orchestrator.
-        schedule: The order of the search.
-        settings: Where caches are.
-        concurrency: Examples that are judged at the same time; None for the default of the judge.
-        options: Further fields of `EvolutionPlan`.
-
-    Raises:
-        InputError: If the judge or the Library is for another task than the examples.
-    """
-    check_task(dataset.task, judge, library)
-    regression = regression_set(settings, MARGIN)
-    if dataset.task is not IMAGE_EDIT:  # its pairs are edits of images
-        regression = options["regression"] = RegressionSet()
-    if isinstance(schedule, DefaultSchedule) and not judge.traits.uses_model:
-        # Judgments cost no requests: nothing needs screening, and pruning may look at all examples.
-        schedule = replace(schedule, prune_share=1.0, screen=False)
-    return EvolutionPlan(
-        dataset,
-        library,
-        judge,
-        orchestrator,
-        schedule,
-        observer(JudgmentCache(settings.home / "cache")),
-        concurrency=concurrency or (MODEL_CONCURRENCY if judge.traits.uses_model else settings.workers),
-        **{"regression": regression, **options},
-    )
 
 
 def open_orchestrator(

@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rewardharness.errors import HarnessError, RunError, shown
-from rewardharness.evolution import briefing
-from rewardharness.evolution.analyzer import analyze, kind_of, shape_findings
-from rewardharness.evolution.briefing import MAX_INSTRUCTION, grammar, quoted
+from rewardharness.evolution import analyzer
+from rewardharness.evolution.analyzer import MAX_INSTRUCTION, analyze, grammar, kind_of, quoted, shape_findings
 from rewardharness.evolution.evolver import EditError, changes_of, find_objects, problem_of, read_proposal, similarity
 from rewardharness.evolution.operators import condition_problem
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Outcome, Proposal, Replies, View
@@ -117,9 +116,9 @@ class LLMOrchestrator:
             return run_to_end(self._repair(view, proposal, problem))
 
     async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        library, told = briefing.library_text(view.library), briefing.quoted(problem, MAX_OBSERVED)
-        tool = "\n".join(briefing.entry_text(entry, True) for entry in proposal.entries)
-        statement = briefing.quoted(proposal.statement, MAX_FINDING)
+        library, told = analyzer.library_text(view.library), analyzer.quoted(problem, MAX_OBSERVED)
+        tool = "\n".join(analyzer.entry_text(entry, True) for entry in proposal.entries)
+        statement = analyzer.quoted(proposal.statement, MAX_FINDING)
         asked = load("evolve_rehearsed", library=library, tool=tool, statement=statement, problem=told)
         try:
             aim = Finding(proposal.statement, proposal.cited, (), 0, 0)
@@ -178,12 +177,12 @@ class LLMOrchestrator:
 
     async def _analyze(self, view: View) -> tuple[Finding, ...]:
         """Ask what goes wrong. If the model refuses or gives no usable reply, use the rules."""
-        cases = briefing.choose_cases(view.outcomes, MISSES, HITS, view.seed)
+        cases = analyzer.choose_cases(view.outcomes, MISSES, HITS, view.seed)
         names = {f"e{number}": outcome.example.id for number, outcome in enumerate(cases, 1)}
-        limits = {"cited": str(MAX_CITED), "limit": str(view.limit), "kinds": briefing.kinds_text(view)}
+        limits = {"cited": str(MAX_CITED), "limit": str(view.limit), "kinds": analyzer.kinds_text(view)}
         system = load("analyze", view.task.wording, **limits)
-        library, counts = briefing.library_text(view.library), briefing.counts_text(view.outcomes)
-        asked = load("analyze_cases", library=library, counts=counts, cases=briefing.cases_text(cases))
+        library, counts = analyzer.library_text(view.library), analyzer.counts_text(view.outcomes)
+        asked = load("analyze_cases", library=library, counts=counts, cases=analyzer.cases_text(cases))
         messages = [Message.of("system", system), Message.of("user", asked)]
         unusable = ReplyProblem('The reply holds no JSON object with "findings" that cite known cases.')
         try:
@@ -204,12 +203,12 @@ class LLMOrchestrator:
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
         consulted = Counter(entry.name for outcome in cases for entry in outcome.judgment.entries)
-        library = briefing.library_text(view.library, [name for name, _ in consulted.most_common(5)])
-        tried, finding = briefing.tried_text(view.rejected), briefing.quoted(aim.statement, MAX_FINDING)
-        asked = load("evolve_case", library=library, tried=tried, finding=finding, cases=briefing.cases_text(cases))
+        library = analyzer.library_text(view.library, [name for name, _ in consulted.most_common(5)])
+        tried, finding = analyzer.tried_text(view.rejected), analyzer.quoted(aim.statement, MAX_FINDING)
+        asked = load("evolve_case", library=library, tried=tried, finding=finding, cases=analyzer.cases_text(cases))
         more = await asyncio.to_thread(self._pictures, cases) if self._images else []
         mutation = view.mutations[number % len(view.mutations)] if view.mutations else None
-        more += [briefing.mutation_text(mutation)] if mutation else []
+        more += [analyzer.mutation_text(mutation)] if mutation else []
         return await self._write(view, [asked, *more], aim, mutation)
 
     async def _write(
@@ -224,7 +223,7 @@ class LLMOrchestrator:
             unmet = condition_problem(mutation, outcome, view)
             return ReplyProblem(f"It is no `{mutation}`: {unmet}") if unmet else replace(outcome, mutation=mutation)
 
-        system = load("evolve", view.task.wording, grammar=briefing.grammar(view))
+        system = load("evolve", view.task.wording, grammar=analyzer.grammar(view))
         messages = [Message.of("system", system), Message.of("user", *asked)]
         outcome = await ask_twice(partial(self._ask, view), messages, read)
         if isinstance(outcome, Proposal):
@@ -337,7 +336,10 @@ async def _write(
     model: Model, examples: Sequence[Example], replies: Replies, seed: int
 ) -> tuple[Library, Sequence[str]]:
     """Return the Library of the last reply with usable Skills, and what is wrong with the others."""
-    view = _view(examples, seed)
+    failure = Failure("unjudged", "Not judged.")  # the checks of proposals need the instructions alone
+    outcomes = tuple(Outcome(each, Judgment(each.id, "", "", "", failure=failure), 0.0) for each in examples)
+    view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
+    view = replace(view, known_measures=known_measures(view.task.candidate))
     distinct = sorted({" ".join(example.instruction.split()) for example in examples})
     chosen = random.Random(seed).sample(distinct, min(MOST_INSTRUCTIONS, len(distinct)))
     listed = "\n".join(f"- {quoted(instruction, MAX_INSTRUCTION)}" for instruction in chosen)
@@ -360,14 +362,6 @@ async def _write(
     finally:
         await model.close()
     return [draft for draft in drafts if draft[0].entries or draft is drafts[0]][-1]
-
-
-def _view(examples: Sequence[Example], seed: int) -> View:
-    """Return an input of the checks: an empty Library, and examples of which only the instructions are known."""
-    failure = Failure("unjudged", "Not judged.")
-    outcomes = tuple(Outcome(each, Judgment(each.id, "", "", "", failure=failure), 0.0) for each in examples)
-    view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
-    return replace(view, known_measures=known_measures(view.task.candidate))
 
 
 def read_skills(text: str, view: View) -> tuple[Library, Sequence[str]]:

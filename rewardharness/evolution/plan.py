@@ -12,7 +12,7 @@ from rewardharness.evolution.config import AUDIT_SHARE
 from rewardharness.evolution.evaluator import may_fire
 from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.held_out import samples_for
-from rewardharness.evolution.joint.scopes import LEAST_CASES
+from rewardharness.evolution.joint.proposing import LEAST_CASES
 from rewardharness.evolution.population import RACE, PopulationSchedule
 from rewardharness.evolution.progress import duration
 from rewardharness.evolution.proposal import Observe, Orchestrator
@@ -23,7 +23,7 @@ from rewardharness.files import content_id
 from rewardharness.judging.ensemble import judges_of
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import count_crops, count_requests
+from rewardharness.judging.subagent import count_requests
 from rewardharness.library.store import Library
 from rewardharness.runs.spending import UNLIMITED, SpendingLimits
 from rewardharness.schema import Example, Json
@@ -73,8 +73,6 @@ class Estimate:
     """Regression set with the starting and the final Library."""
     requests: int
     """Minimum number of requests to a model per judgment; 0 for a judge without a model."""
-    crops: int = 0
-    """Maximum number of images that measured evidence adds to the requests of a judgment."""
     expected: int = field(init=False)
     """The usual total."""
 
@@ -109,52 +107,6 @@ class Estimate:
         gain = round(100 * detectable_gain(max(1, self.begin)))
         text += f" With {self.begin} training examples, a gain of about {gain} points or more can be detected."
         return text if self.requests else f"{text} No model judges, so they cost only time."
-
-
-def estimate(
-    schedule: Schedule,
-    judge: Judge,
-    library: Library,
-    parts: tuple[Sequence[Example], Sequence[Example]],
-    samples: int | None,
-    most: int | None,
-    regression_pairs: int = 0,
-) -> Estimate:
-    """Estimate the cost of a run.
-
-    Args:
-        schedule: The order of the search.
-        judge: The judge.
-        library: The starting Library.
-        parts: Training and held-out examples.
-        samples: Samples of the self-ensembling comparison; None for as many as the search costs, 0 for none.
-        most: The budget of judgments; None for no limit.
-        regression_pairs: Pairs of the regression set.
-    """
-    training, held_out = parts
-    uses_model = judge.traits.uses_model
-    begin = len(schedule.watched(tuple(training)))
-    if isinstance(schedule, PaperSchedule):
-        read = 2 * (len(training) - begin)
-        usual = read + schedule.iterations * (read + 2 * begin)
-    elif isinstance(schedule, PopulationSchedule):
-        read = math.ceil((1 - EVIDENCE_SHARE) * len(training))
-        usual = math.ceil(schedule.proposals * (RACE[0] + (read - RACE[0]) / 3)) + len(training)
-    else:
-        assert isinstance(schedule, DefaultSchedule)
-        share = schedule.proposals * USUAL_SHARE * _reach(library, training) * (1 + schedule.prune_share)
-        if not uses_model:  # weights are fitted, and few edits are worth a test after it
-            share = FITTED * max(1.0, len(training) / LEAST_CASES) ** GROWTH
-        usual = math.ceil(share * len(training))
-    if most is not None:
-        usual = max(0, min(usual, most - begin))
-    times = samples_for(begin + usual, len(held_out)) if samples is None else samples
-    ensemble = times * len(held_out) if uses_model and times > 1 else 0
-    judges = judges_of(judge)
-    requests = min((sum(count_requests(each, example) for each in judges) for example in training), default=0)
-    crops = max((sum(count_crops(each, example) for each in judges) for example in training), default=0)
-    audit = (3 if uses_model else 2) * len(held_out)
-    return Estimate(begin, usual, audit, ensemble, 2 * regression_pairs, requests, crops)
 
 
 def _reach(library: Library, training: Sequence[Example]) -> float:
@@ -241,8 +193,29 @@ class EvolutionPlan:
     @property
     def estimate(self) -> Estimate:
         """The cost estimate."""
-        most, pairs = self.limits.budget.judgments, self.regression.pairs
-        return estimate(self.schedule, self.judge, self.library, self.parts, self.samples, most, pairs)
+        (training, held_out), schedule, samples = self.parts, self.schedule, self.samples
+        uses_model, most = self.judge.traits.uses_model, self.limits.budget.judgments
+        begin = len(schedule.watched(training))
+        if isinstance(schedule, PaperSchedule):
+            read = 2 * (len(training) - begin)
+            usual = read + schedule.iterations * (read + 2 * begin)
+        elif isinstance(schedule, PopulationSchedule):
+            read = math.ceil((1 - EVIDENCE_SHARE) * len(training))
+            usual = math.ceil(schedule.proposals * (RACE[0] + (read - RACE[0]) / 3)) + len(training)
+        else:
+            assert isinstance(schedule, DefaultSchedule)
+            share = schedule.proposals * USUAL_SHARE * _reach(self.library, training) * (1 + schedule.prune_share)
+            if not uses_model:  # weights are fitted, and few edits are worth a test after it
+                share = FITTED * max(1.0, len(training) / LEAST_CASES) ** GROWTH
+            usual = math.ceil(share * len(training))
+        if most is not None:
+            usual = max(0, min(usual, most - begin))
+        times = samples_for(begin + usual, len(held_out)) if samples is None else samples
+        ensemble = times * len(held_out) if uses_model and times > 1 else 0
+        judges = judges_of(self.judge)
+        requests = min((sum(count_requests(each, example) for each in judges) for example in training), default=0)
+        audit = (3 if uses_model else 2) * len(held_out)
+        return Estimate(begin, usual, audit, ensemble, 2 * self.regression.pairs, requests)
 
     def check_budget(self) -> None:
         """Check that the budget is not spent before the search.

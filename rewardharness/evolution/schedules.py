@@ -7,12 +7,11 @@ after any step.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
 from typing import Protocol
 
 from rewardharness.evolution import steps
 from rewardharness.evolution.events import PhaseBegan
-from rewardharness.evolution.gate import ALPHA, EXACT, Evidence, MarginGate, SignTest, level
+from rewardharness.evolution.gate import ALPHA, EXACT, MarginGate, SignTest, level
 from rewardharness.evolution.joint.step import fit_next, fits
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal
 from rewardharness.evolution.screening import promising, rehearse, screen, unrehearsed, unscreened
@@ -73,8 +72,6 @@ class DefaultSchedule(Schedule):
     """Examples judged between two looks at the evidence."""
     screen: bool = True
     """Whether proposals are screened by successive halving; for judges whose judgments cost something."""
-    refresh: bool = False
-    """Whether a noisy judge judges the examples that an accepted edit changes a second time."""
     prune_share: float = 0.05
     """Maximum cost of pruning as a share of the judgments spent before; 0 for no pruning."""
 
@@ -153,7 +150,7 @@ class DefaultSchedule(Schedule):
             steps.skip(run, state, proposal, problem)
         if not problem:
             gate = GateSettings(policy, run.noise, self.batch)
-            tried = steps.decide(run, state, proposal, gate, counted, refresh=self.refresh)
+            tried = steps.decide(run, state, proposal, gate, counted)
             tried = replace(tried, tests=state.tests + (not single), single_tests=state.single_tests + single)
             if tried.version > state.version:
                 return tried
@@ -212,17 +209,15 @@ class PaperSchedule(Schedule):
 
     The Orchestrator reads the first 60% of the training examples in both presentation orders; acceptance tests use the
     last 40%. Each iteration judges everything and tests all edits of Skills as one bundle, then all edits of Tools; a
-    bundle is accepted if it scores at least the best accuracy so far minus `margin`. Rejected edits are forgotten. New
-    prompted Tools are rehearsed first, with the images that the published code leaves out.
+    bundle is accepted if it scores at least the best accuracy so far minus a margin. Rejected edits are forgotten. New
+    prompted Tools are rehearsed first, with the images that the published code leaves out. Nothing is pruned, which the
+    published code does every 50 iterations.
     """
 
     iterations: int = 4
     """Iterations after the first judgment of all examples, which the paper counts as one more."""
     per_round: int = 6
     """Proposals per request to the Orchestrator, for Skills and for Tools."""
-    margin: float = 0.075
-    prune_every: int = 50
-    """Iterations between two prunings, which remove all entries without which the score is no lower; 0 for never."""
 
     name = "paper"
 
@@ -231,7 +226,7 @@ class PaperSchedule(Schedule):
         return training[round(0.6 * len(training)) :]
 
     def advance(self, run: Run, state: State) -> State:
-        """Take the next step: propose, test the Skills, test the Tools, or prune."""
+        """Take the next step: propose, test the Skills, or test the Tools."""
         if state.best is None:
             run.evaluator.judge(state.library, self._read(run), again=True)
             return replace(state, best=state.accuracy or 0.0)
@@ -239,8 +234,6 @@ class PaperSchedule(Schedule):
             return replace(state, ending=f"all {self.iterations} iterations are done")
         if state.phase == "skills" and not state.pending:
             return self._propose(run, state)
-        if state.phase == "prune":
-            return replace(self._prune(run, state), phase="skills")
         waiting = next((item for item in state.pending if unrehearsed(run, state, item)), None)
         if waiting is not None:
             return rehearse(run, state, waiting)
@@ -258,18 +251,14 @@ class PaperSchedule(Schedule):
         after, tools, _ = steps.request_proposals(run, for_tools, outcomes, self.per_round)
         pending = tuple(Pending.of(proposal, state.library) for proposal in [*skills, *tools])
         proposed = state.proposed + len(pending)
-        return replace(after, phase="skills" if pending else self._later(after), pending=pending, proposed=proposed)
-
-    def _later(self, state: State) -> Phase:
-        """Return the phase after the Tools."""
-        return "prune" if self.prune_every and state.round % self.prune_every == 0 else "skills"
+        return replace(after, phase="skills", pending=pending, proposed=proposed)
 
     def _bundle(self, run: Run, state: State) -> State:
         """Test all edits of one kind at once."""
         tools = state.phase == "tools"
         mine = [item.proposal for item in state.pending if _of_tool(item.proposal, state.library) == tools]
         rest = tuple(item for item in state.pending if item.proposal not in mine)
-        following = replace(state, pending=rest, phase=self._later(state) if tools else "tools")
+        following = replace(state, pending=rest, phase="skills" if tools else "tools")
         library, fitting = state.library, []
         for proposal in mine:
             if (after := steps.applied(run, state, proposal, library)) is not None:
@@ -280,33 +269,13 @@ class PaperSchedule(Schedule):
         bundle = steps.bundle_of(fitting)
         watched = self.watched(run.pool)  # all are judged, whether the edit touches them or not
         trial = Trial(watched, state.outcomes, partial(run.evaluator.judge, library, again=True))
-        gate = GateSettings(MarginGate(state.best or 0.0, self.margin), EXACT, max(1, len(watched)))
+        gate = GateSettings(MarginGate(state.best or 0.0), EXACT, max(1, len(watched)))
         evidence = try_edit(trial, state.histories, gate, 0)
         if evidence.decision == "accept":
             following = steps.accept(run, following, bundle, trial.outcomes, evidence)
             following = replace(following, best=max(state.best or 0.0, following.accuracy or 0.0))
         steps.emit_decided(run, following, bundle, evidence)
         return following
-
-    def _prune(self, run: Run, state: State) -> State:
-        watched = self.watched(run.pool)
-
-        def accuracy(library: Library) -> tuple[float, list[Outcome]]:
-            outcomes = run.evaluator.judge(library, watched, again=True)
-            return fmean(outcome.credit for outcome in outcomes if outcome.judged), outcomes
-
-        whole, _ = accuracy(state.library)
-        removals = (steps.removal(state.library, name) for name in steps.prune_order(state.library))
-        idle = [one for one in removals if accuracy(one.applied_to(state.library))[0] >= whole]
-        if not idle:
-            return state
-        bundle = steps.bundle_of(idle)
-        reached, outcomes = accuracy(bundle.applied_to(state.library))
-        evidence = Evidence("accept", f"accuracy {whole:.3f} is no lower without any one of them", "leave one out")
-        judged = {outcome.example.id: outcome for outcome in outcomes}
-        pruned = steps.accept(run, state, bundle, judged, evidence)
-        steps.emit_decided(run, pruned, bundle, evidence)
-        return replace(pruned, best=max(state.best or 0.0, reached))
 
 
 def swapped(example: Example) -> Example:

@@ -264,8 +264,6 @@ class State:
     """Rounds in a row in which the Orchestrator gave no answer."""
     population: Population | None = None
     """The population, if the search has one."""
-    twice: frozenset[str] = frozenset()
-    """Ids of examples whose outcome comes from a second judgment."""
     version: int = 0
     """Number of the champion: how many edits were accepted, pruning included."""
     ending: str = ""
@@ -297,8 +295,7 @@ class State:
                 histories[name] = history.remembering(credit, noise)
         if not accepted:
             return replace(self, histories=histories)
-        champion = {**self.outcomes, **outcomes}
-        return replace(self, histories=histories, outcomes=champion, twice=self.twice - outcomes.keys())
+        return replace(self, histories=histories, outcomes={**self.outcomes, **outcomes})
 
     def rejecting(self, proposal: Proposal, reason: str) -> "State":
         """Return the state with one more rejected proposal."""
@@ -308,17 +305,6 @@ class State:
         """Return the state with others, or none, in the place of a pending proposal."""
         pending = [item for each in self.pending for item in (others if each is waiting else (each,))]
         return replace(self, pending=tuple(pending))
-
-    def confirmed(self, outcomes: Iterable[Outcome]) -> "State":
-        """Return the state after second judgments with the champion, which replace the first ones."""
-        histories, latest, twice = dict(self.histories), dict(self.outcomes), set(self.twice)
-        for outcome in outcomes:
-            name, credit = outcome.example.id, credit_of(outcome)
-            if credit is not None and name in histories:
-                histories[name] = histories[name].confirmed(credit)
-                latest[name] = outcome
-                twice.add(name)
-        return replace(self, histories=histories, outcomes=latest, twice=frozenset(twice))
 
 
 def begin(library: Library, outcomes: Iterable[Outcome]) -> State:

@@ -186,9 +186,7 @@ def trial_of(run: Run, state: State, proposal: Proposal, examples: Sequence[Exam
     return Trial(touched, state.outcomes, lambda asked: run.evaluator.judge(after, asked))
 
 
-def decide(
-    run: Run, state: State, proposal: Proposal, gate: GateSettings, counted: Collection[str], *, refresh: bool = False
-) -> State:
+def decide(run: Run, state: State, proposal: Proposal, gate: GateSettings, counted: Collection[str]) -> State:
     """Test an edit of the champion, and accept it or not.
 
     Args:
@@ -197,7 +195,6 @@ def decide(
         proposal: The edit.
         gate: The acceptance test.
         counted: Ids of the examples that count as evidence.
-        refresh: Whether a noisy judge judges the examples that an accepted edit changes a second time.
 
     Returns:
         The state after the edit; its version is another one if the edit was accepted.
@@ -207,9 +204,6 @@ def decide(
     evidence = try_edit(trial, state.histories, gate, seed, counted)
     if evidence.decision == "accept":
         state = accept(run, state, proposal, trial.outcomes, evidence)
-        flipped = [example for example in run.pool if example.id in {*evidence.fixed, *evidence.broken}]
-        if refresh and run.evaluator.noisy and flipped:
-            state = state.confirmed(run.evaluator.fresh(state.library, flipped))
     else:
         state = state.judged(trial.outcomes, run.noise, accepted=False)
     emit_decided(run, state, proposal, evidence)

@@ -27,8 +27,6 @@ Z95 = NormalDist().inv_cdf(0.975)
 FEW = 30
 """Below this number of items outside [0, 1] there is no interval."""
 
-Interval = tuple[float, float] | None
-"""95% CI; None if unknown."""
 Rule = Literal["drop", "proven", "ruled-out"]
 """When a metric regressed: `drop`: the loss exceeds the tolerance; `proven`: its whole interval does; `ruled-out`: its
 interval is not wholly within the tolerance."""

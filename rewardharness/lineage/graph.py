@@ -7,14 +7,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from rewardharness.codec import to_json
-from rewardharness.files import content_id
+from rewardharness.errors import HarnessError
+from rewardharness.evolution.checkpoint import CHAMPION, version_folder
+from rewardharness.evolution.report import REPORT
+from rewardharness.files import content_id, read_json, read_jsonl
+from rewardharness.library.reader import LINEAGE_FILE
 from rewardharness.lineage import records
 from rewardharness.lineage.records import EvalComparison, Evaluation, Manifest, NamedRevision, ReleaseRef, RunOutcome
 from rewardharness.lineage.store import SHORT, Record
+from rewardharness.runs.store import read_manifest
 
 MAX_NODES = 80
 """Maximum number of nodes in a Mermaid flowchart."""
@@ -322,3 +328,36 @@ def _metric(metric: records.MetricValue) -> str:
 def _difference(metric: records.MetricDifference) -> str:
     interval = "" if metric.interval is None else " [{:+.4g}, {:+.4g}]".format(*metric.interval)
     return f"{metric.name} {metric.difference:+.4g}{interval} {metric.verdict} ({metric.method})"
+
+
+def read_evolution(folder: Path) -> EvolutionSummary:
+    """Read one evolution, finished or not.
+
+    Raises:
+        RunError: If the folder is not a run folder.
+        RunError: If its report is damaged.
+    """
+    manifest = read_manifest(folder)
+    report = read_json(folder / REPORT) if (folder / REPORT).exists() else {}  # of any version
+    before = sum(1 for _ in read_jsonl(version_folder(folder, 0) / LINEAGE_FILE))
+    lines = [line for _, line in read_jsonl(folder / CHAMPION / LINEAGE_FILE)]
+    return EvolutionSummary(
+        name=folder.name,
+        data=str(manifest.get("data", "")),
+        data_name=str(manifest.get("data_name", "")),
+        start=str(manifest.get("library_id", "")),
+        final=report.get("library", {}).get("final_id"),
+        edits=tuple(lines[before:]),
+    )
+
+
+def read_evolutions(folders: Iterable[Path]) -> list[EvolutionSummary]:
+    """Read the evolutions among some run folders. Other runs, and damaged ones, are skipped."""
+    found = []
+    for folder in folders:
+        try:
+            if read_manifest(folder).get("command") == "evolve":
+                found.append(read_evolution(folder))
+        except HarnessError:
+            continue
+    return found

@@ -24,7 +24,7 @@ from rewardharness.leaks import find_leaks
 from rewardharness.library.opening import EMPTY_SPEC, INCLUDED, THINNED
 from rewardharness.library.space import source_files
 from rewardharness.models.open import model_urls
-from rewardharness.runs.surroundings import DISTRIBUTION
+from rewardharness.runs.records import DISTRIBUTION
 from rewardharness.settings import Settings
 
 MAX_BYTES = 1_000_000_000

@@ -178,7 +178,7 @@ class RunReader:
         if running:
             return "running", session
         killed = session and session.get("ended") is None  # and the event is one of an earlier session
-        if event in {"paused", "rested"} and not killed:
+        if event == "paused" and not killed:
             return ("stopped" if self._event.get("kind") == "stopped" else "paused"), self._event
         if not session:
             return ("interrupted" if event else "unknown"), session

@@ -28,20 +28,9 @@ from rewardharness.tracking.trackers import (
     parse_trackers,
 )
 
-_IDENTITY = (
-    "command",
-    "task",
-    "task_protocol",
-    "judge",
-    "judge_name",
-    "protocol",
-    "judge_protocol",
-    "judge_revision",
-    "library_id",
-    "release",
-    "data",
-    "orchestrator",
-    "method",
+_IDENTITY = frozenset(
+    "command task task_protocol judge judge_name protocol judge_protocol judge_revision library_id release data "
+    "orchestrator method".split()
 )
 """Fields of a manifest whose text is tracked. `data` is a digest."""
 _RENAMED = {"judge_name": "judge", "judge_protocol": "protocol"}

@@ -27,13 +27,13 @@ from rewardharness.evolution.events import (
     Rehearsed,
     Skipped,
     Started,
+    Status,
     event_of,
 )
 from rewardharness.evolution.gate import Evidence
 from rewardharness.evolution.held_out import EnsembleScore, HeldOutComparison, HeldOutReport, Score
 from rewardharness.evolution.progress import RunProgress
 from rewardharness.evolution.proposal import Finding
-from rewardharness.evolution.status import Status
 from rewardharness.evolution.stop import NO_PROPOSALS
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry

@@ -154,7 +154,7 @@ def test_the_plan_is_told_in_a_dry_run(data: Path, library: Path, tmp_path: Path
     assert "leaves nothing to search with" in rh(*words, "--budget-calls", "24", status=1).err
     said = rh(*words, "--orchestrator", "openai:boss@http://127.0.0.1:9/v1").err
     assert "No model judges" in said and "Requests to the Orchestrator openai:boss are not included" in said
-    said = rh("evolve", data, "--schedule", "greedy", "--limit", "20", "--dry-run").err
+    said = rh("evolve", data, "--limit", "20", "--dry-run").err
     assert "15 training examples, 5 held out" in said and "schedule default" in said
     assert not (tmp_path / "run").exists()
 

@@ -1,18 +1,38 @@
+import json
 import os
 import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small_world import BRIGHTER, GOOD, IDLE, add, make_dataset, make_plan, skill
 
 from rewardharness.cli.progress import event_line
 from rewardharness.codec import from_json, to_json
+from rewardharness.errors import RunError
 from rewardharness.evolution import events
-from rewardharness.evolution.events import Concluding, Decided, Finished, Judged, Resumed, Skipped, Started, read_events
+from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, Checkpoints, proposal_json, read_proposal
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.events import (
+    Concluding,
+    Decided,
+    Finished,
+    Judged,
+    Resumed,
+    Skipped,
+    Started,
+    read_events,
+    read_status,
+)
 from rewardharness.evolution.held_out import Score
-from rewardharness.evolution.status import read_status
+from rewardharness.evolution.proposal import Finding, Proposal, RejectedProposal
+from rewardharness.evolution.state import Pending, State, begin
 from rewardharness.evolution.stop import RESERVE, check_disk
 from rewardharness.files import append_jsonl, write_json
+from rewardharness.library.entry import Entry
+from rewardharness.library.opening import open_library
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.runs.spending import Budget, Price, SpendingLimits, Spent
 from rewardharness.runs.stop import STOP_FILE, RunPaused, Stopped, StopRequest
 from rewardharness.schema import Usage
@@ -50,15 +70,12 @@ def test_judgments_of_the_pool_count_before_an_event_tells_them(tmp_path: Path) 
     assert read_status(write(tmp_path, decided(1))).judgments == 5
     ended = Concluding("the budget is spent", Spent(70), step=2)
     assert read_status(write(tmp_path, ended)).judgments == 70, "with the trial that its budget ended"
-    assert read_status(write(tmp_path, Concluding("as earlier versions wrote it", step=2))).judgments == 70
 
 
-def test_the_end_tells_the_audit_with_its_interval_unless_an_earlier_version_wrote_it(tmp_path: Path) -> None:
+def test_the_end_tells_the_audit_with_its_interval(tmp_path: Path) -> None:
     score = Score(4, 4, 0.5, (0.15, 0.85))
-    for number, end in enumerate((Finished("dry", 0.5, 0.5, "id", score), Finished("dry", 0.5, 0.5, "id"))):
-        audit = read_status(write(tmp_path / str(number), STARTED, Judged(3, 0, 0.5), end)).audit
-        assert audit is not None and audit.accuracy == 0.5
-        assert audit.interval == (None if number else (0.15, 0.85))
+    end = Finished("dry", 0.5, 0.5, "id", score)
+    assert read_status(write(tmp_path, STARTED, Judged(3, 0, 0.5), end)).audit == score
 
 
 def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:
@@ -127,3 +144,83 @@ def test_a_disk_that_is_nearly_full_pauses_the_run(tmp_path: Path) -> None:
     with pytest.raises(RunPaused, match="MiB are free") as caught:
         check_disk((tmp_path, tmp_path / "cache"), lambda path: RESERVE - 1 if path.name == "cache" else RESERVE)
     assert caught.value.kind == "disk" and "same command" in caught.value.next_step
+
+
+POOL = make_dataset(2).examples
+SPENT = Spent(40, Usage(3, 4, 5, 6.5), Usage(1, 2, 3, 4.0), 7.5)
+
+
+def make_bench(home: Path) -> Evaluator:
+    return Evaluator(make_plan(home)[0].judge)
+
+
+def make_state(evaluator: Evaluator) -> State:
+    library = EMPTY.apply(AddEntry(skill("cats", "cat", BRIGHTER))).with_lineage({"step": 3})
+    state = begin(library, evaluator.judge(library, POOL))
+    numbers = {"step": 5, "round": 2, "idle": 1, "proposed": 4, "accepted": 1, "version": 1, "prune_limit": 9}
+    screened = replace(Pending.of(GOOD[1], library), screened=True, rehearsed=True, fixes=2, breaks=1)
+    pending = (screened, Pending.of(IDLE, library, single=True))
+    tried = {"rejected": (RejectedProposal.of(add("trees", "tree", "x"), "no use"),), "queue": ("cats",), "best": 0.75}
+    findings = (Finding("Cats.", ("cat-00",), ("add",), 1, 2),)
+    return replace(state, phase="tools", gained=True, pending=pending, findings=findings, **numbers, **tried)  # type: ignore[arg-type]
+
+
+def test_a_state_comes_back_whole(tmp_path: Path) -> None:
+    evaluator = make_bench(tmp_path)
+    state = make_state(evaluator)
+    none = Checkpoints(tmp_path / "run")
+    assert (none.load(POOL, evaluator), none.step, none.spent) == (None, None, Spent()), "it begins anew"
+    none.save(state, SPENT)
+    EMPTY.save(tmp_path / "run" / CHAMPION)
+    kept = Checkpoints(tmp_path / "run")
+    assert (kept.step, kept.spent) == (5, SPENT)
+    back = kept.load(POOL, make_bench(tmp_path))
+    assert back is not None
+    assert back.library == state.library and back.library.lineage == state.library.lineage
+    assert list(back.outcomes) == list(state.outcomes)
+    assert [each.credit for each in back.outcomes.values()] == [each.credit for each in state.outcomes.values()]
+    assert back.pending == state.pending
+    assert Library.load(tmp_path / "run" / CHAMPION) == state.library, "the copy of the champion is made good"
+    for name in ("histories", "rejected", "findings", "queue", "prune_limit", "best", "phase", "gained", "ending"):
+        assert getattr(back, name) == getattr(state, name), name
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (('"schema": 1', '"schema": 99'), "another version"),
+        (('"version": 1', '"version": 7'), "cannot be used"),
+        (('"do": "add"', '"do": "burn"'), "cannot be used"),
+        *(((f'"{key}"', '"x"'), "cannot be used") for key in "queue spent pool pending library_id rejected".split()),
+    ],
+)
+def test_damage_is_named_and_never_taken_for_a_beginning(tmp_path: Path, damage: tuple[str, str], words: str) -> None:
+    evaluator = make_bench(tmp_path)
+    Checkpoints(tmp_path).save(make_state(evaluator), SPENT)
+    path = tmp_path / CHECKPOINT
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(*damage), encoding="utf-8")
+    with pytest.raises(RunError, match=words) as caught:
+        Checkpoints(tmp_path).load(POOL, evaluator)
+    assert "--restart" in caught.value.next_step
+    path.write_text(text, encoding="utf-8")
+    Library((skill("dogs", "dog", "x"),)).save(tmp_path / "versions" / "0001")
+    with pytest.raises(RunError, match="another Library"):
+        Checkpoints(tmp_path).load(POOL, evaluator)
+
+
+def test_every_sort_of_change_survives() -> None:
+    rubric = Rubric((Criterion("a", "Look: at «it»", 2.5, measure="seam", applies=("add",)),))
+    prompted = {"system_prompt": "Look:\n- closely", "output_schema": {"n": "integer"}}
+    tool = Entry("looker", "tool", "Looks.", "Call it.", **prompted)  # type: ignore[arg-type]
+    old = open_library("builtin").skills[0]
+    changes = (
+        AddEntry(Entry("new", "skill", "New.", "Body\n---\nmore", {"triggers": "a, /b.*c/"}, rubric=rubric), "why"),
+        AddEntry(tool),
+        ReplaceEntry(replace(old, description="Changed.")),
+        RemoveEntry("gone", "pruned"),
+    )
+    proposal = Proposal("merge", changes, "Because.", ("x",), "me", ("idea",), mutation="merge")
+    back = read_proposal(json.loads(json.dumps(proposal_json(proposal))))
+    assert back == proposal
+    assert replace(back, idea=()).signature == replace(proposal, idea=()).signature

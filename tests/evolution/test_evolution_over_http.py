@@ -140,11 +140,8 @@ def test_the_judge_is_told_nothing_but_instructions_pixels_and_the_library(data:
         assert not any(secret in headers for secret in SECRETS)
 
 
-@pytest.mark.parametrize("images", [False, True])
-def test_the_orchestrator_never_sees_held_out_examples_nor_who_made_what(
-    data: Path, tmp_path: Path, images: bool
-) -> None:
-    with world(tmp_path, data, images=images) as made:
+def test_the_orchestrator_never_sees_held_out_examples_nor_who_made_what(data: Path, tmp_path: Path) -> None:
+    with world(tmp_path, data, images=True) as made:
         training, held_out = made.plan.parts
         evolve(made.plan, tmp_path / "run")
         calls = made.orchestrator.calls
@@ -163,7 +160,7 @@ def test_the_orchestrator_never_sees_held_out_examples_nor_who_made_what(
             assert b"secret" not in picture
             assert brightness(picture) in known and brightness(picture) not in unseen - known
     assert shown > 20, "it does see the training examples"
-    assert any(pictures(call) for call in calls) == images
+    assert any(pictures(call) for call in calls)
 
 
 def misbehaving_by_words(call: Call) -> str | Fault:

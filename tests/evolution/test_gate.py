@@ -139,11 +139,6 @@ def test_what_a_tally_expects_and_drops_cancels(items: list[tuple[float, float]]
     assert made.left == made.hope == 0 and made.judged == len(items)
 
 
-def test_evidence_survives_json() -> None:
-    evidence = Evidence("reject", "2 fixed", "sequential", 2, 1, 3, 1, 0, 6, 9, 7, 1.0, ("a", "b"), ("c",))
-    assert Evidence.from_json(evidence.to_json()) == evidence
-
-
 BLANK = ImageInput("x", data=b"")
 TIMEOUT, SILENT = Failure("timeout", "Too slow."), Failure("nothing_to_measure", "No criteria.")
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from drawn_pairs import draw_pairs
 from small_world import make_dataset, text_of
 
-from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.llm_orchestrator import MOST_SKILLS, write_library
@@ -89,16 +89,16 @@ def test_without_a_usable_skill_there_is_one_clear_error(script: list[Script]) -
 
 def test_a_run_starts_from_the_library_that_a_model_writes(tmp_path: Path) -> None:
     home, data = replace(Settings.from_env(), home=tmp_path / "home"), tmp_path / "demo"
-    make_demo(data, pairs=12, groups=0, side=64)
+    draw_pairs(data, 12)
     with pytest.raises(InputError, match="needs a model"):
         open_job(EvolveConfig(data=str(data), library="llm"), home)
     script = tmp_path / "writer.jsonl"
     script.write_text(json.dumps({"text": reply(EVERY)}) + "\n")
     config = EvolveConfig(data=str(data), library="llm", initializer_model=f"scripted:{script}")
     job = open_job(config, home)
-    assert [entry.name for entry in job.plan.library.entries] == ["every-edit"]
+    assert [entry.name for entry in job.library.entries] == ["every-edit"]
     script.write_text("")
-    assert open_job(config, home).plan.manifest == job.plan.manifest, "the reply is saved"
+    assert open_job(config, home).manifest == job.manifest, "the reply is saved"
 
 
 def test_the_demo_data_start_from_half_of_the_criteria_unless_a_library_is_named() -> None:
@@ -122,7 +122,7 @@ def test_the_demo_data_start_from_half_of_the_criteria_unless_a_library_is_named
 
 
 def test_a_published_reward_model_reads_no_library_that_could_be_evolved(tmp_path: Path) -> None:
-    make_demo(tmp_path / "pairs", pairs=8)
+    draw_pairs(tmp_path / "pairs", 8)
     (tmp_path / "mine.yaml").write_text(
         "profile: 1\nname: mine\nversion: '1'\nabout: Mine.\nvalues: {grade: {}}\nscore: grade\n"
         "calls: {rate: {user: [{image: candidate}, {text: Grade it.}], reply: {json: {grade: [grade]}}}}\n",

@@ -20,8 +20,8 @@ from rewardharness.evolution.diagnosis import check
 from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.joint import fit as fits
 from rewardharness.evolution.joint.fit import Comparisons, fit, fold_numbers, novelty_p_value
+from rewardharness.evolution.joint.proposing import shared_phrase
 from rewardharness.evolution.joint.reweighting import NAME, read_grades
-from rewardharness.evolution.joint.scopes import shared_phrase
 from rewardharness.evolution.joint.step import POLICY, CrossValidation
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.plan import EvolutionPlan
@@ -184,7 +184,7 @@ def test_the_check_judges_each_example_with_a_fit_on_other_sources() -> None:
     found = check(EvolutionPlan(dataset, library_now, *parts))
     assert found.start.n == 32 and found.detectable_gain == pytest.approx(detectable_gain(32))
     (scope,) = found.scopes
-    assert scope["judged"] == 32 and scope["gain"] > 0 and scope["interval"][0] < scope["gain"]
+    assert scope.judged == 32 and scope.gain and scope.interval and 0 < scope.gain > scope.interval[0]
     assert "15 source images" in " ".join(found.lines)
 
 

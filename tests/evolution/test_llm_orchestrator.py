@@ -11,7 +11,7 @@ from model_server import Call, Fault, ModelServer, completion, refused_url
 from PIL import Image
 from proposer_samples import criterion, library, pair, skill, view
 
-from rewardharness.evolution.briefing import cases_text, choose_cases, quoted, tried_text
+from rewardharness.evolution.analyzer import cases_text, choose_cases, quoted, tried_text
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.proposal import (
     REPLIES,

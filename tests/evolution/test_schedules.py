@@ -224,12 +224,3 @@ def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
     turned = swapped(POOL[1])
     assert turned.candidates == POOL[1].candidates[::-1] and {POOL[1].preference, turned.preference} == {"A", "B"}
     assert swapped(replace(POOL[1], preference=TIE)).preference == TIE
-
-
-def test_the_paper_prunes_all_at_once(tmp_path: Path) -> None:
-    library = IDLE.applied_to(GOOD[0].applied_to(EMPTY))
-    schedule = PaperSchedule(iterations=1, prune_every=1)
-    state, _, evaluator = run(tmp_path, schedule, ListOrchestrator([]), library=library)
-    gate = len(schedule.watched(POOL))
-    assert [entry.name for entry in state.library.entries] == ["cats"]
-    assert evaluator.spent.judgments == gate + 2 * 2 * (len(POOL) - gate) + (2 + 2) * gate

@@ -9,7 +9,7 @@ import pytest
 
 from rewardharness.errors import InputError
 from rewardharness.judgments import MAX_STEPS, judgment_from_json, judgment_json, result_line
-from rewardharness.runs.replay import compare_results
+from rewardharness.runs.results import compare_results
 from rewardharness.schema import ChainStep, Failure, Judgment, RoutedEntry, Scores, Usage
 
 WHOLE = Judgment(

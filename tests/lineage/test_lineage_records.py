@@ -20,9 +20,8 @@ from rewardharness.codec import from_json, to_json
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import content_id, sha256
 from rewardharness.lineage import records
-from rewardharness.lineage.named_files import digest_of, read_release
 from rewardharness.lineage.records import BenchmarkRef, Evaluation, Manifest, MetricValue, NamedRevision, RewardRef
-from rewardharness.lineage.store import Lineage, LineageError, Record
+from rewardharness.lineage.store import Lineage, LineageError, Record, digest_of, read_release
 
 HASH = sha256(b"some Library")
 PLAN = Manifest(
@@ -49,7 +48,7 @@ plans = st.builds(
     seeds=st.lists(st.integers(0, 2**31), max_size=3).map(tuple),
     notes=words,
 )
-several = settings(max_examples=40, deadline=None, suppress_health_check=SHARED)
+several = settings(max_examples=20, deadline=None, suppress_health_check=SHARED)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256
-from rewardharness.lineage.named_files import read_curve
 from rewardharness.lineage.reports import metric_at, read_report
+from rewardharness.lineage.store import read_curve
 
 
 def written(folder: Path, text: str) -> Path:

@@ -1,12 +1,20 @@
+import json
 import os
 import threading
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from rewardharness.errors import RunError
-from rewardharness.files import hold
+from rewardharness.files import hold, write_text
+from rewardharness.models.base import ErrorCode
+from rewardharness.runs.reader import RunReader
+from rewardharness.runs.records import RECORD, Recording, record_run
+from rewardharness.runs.results import is_due, read_results
+from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder, find_runs, is_running, read_manifest, read_result
+from rewardharness.settings import Settings
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -125,3 +133,99 @@ def test_a_single_result_is_read_and_the_last_of_an_id_counts(tmp_path: Path) ->
             run.append({"id": name, "number": number})
     assert read_result(tmp_path, "a") == {"id": "a", "number": 2}
     assert read_result(tmp_path, "c") is None
+
+
+MANIFEST = {"command": "score", "data": "0" * 64, "judge": "measured (no VLM)"}
+
+
+def recording() -> Recording:
+    return record_run(dict(words=["score", "data"], data="data"), Settings.from_env())
+
+
+def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, MANIFEST, record=recording()):
+        seen = RunReader(tmp_path).look()
+        assert (seen.condition, seen.ended, seen.sessions) == ("running", None, 1)
+    seen = RunReader(tmp_path).look()
+    assert (seen.kind, seen.condition, seen.reason) == ("score", "finished", "")
+    assert (seen.data, seen.judge) == ("data", "measured (no VLM)"), "by its name, not its digest"
+    assert seen.command == ("score", "data") and seen.where == str(Path.cwd())
+    assert seen.begun is not None and seen.ended is not None and seen.begun <= seen.ended
+
+
+@pytest.mark.parametrize(
+    ("error", "condition", "reason"),
+    [
+        (Stopped(), "stopped", ""),
+        (KeyboardInterrupt(), "interrupted", ""),
+        (RunPaused("Nobody answers.", next_step="", kind="endpoint"), "paused", "Nobody answers."),
+        (OSError(28, "the disk is full"), "failed", "the disk is full"),
+    ],
+)
+def test_a_run_that_ended_early_says_how(tmp_path: Path, error: BaseException, condition: str, reason: str) -> None:
+    with pytest.raises(type(error)), RunFolder(tmp_path, MANIFEST, record=recording()):
+        raise error
+    seen = RunReader(tmp_path).look()
+    assert seen.condition == condition and reason in seen.reason and bool(seen.reason) == bool(reason)
+
+
+def test_a_killed_run_and_one_that_never_came_to_its_record(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "killed", MANIFEST, record=recording())
+    folder.close()  # as the end of the process does: nothing is written
+    assert RunReader(tmp_path / "killed").look().condition == "interrupted"
+    RunFolder(tmp_path / "bare", {"command": "benchmark", "task": "genai-bench", "judge_name": "m"}).close()
+    seen = RunReader(tmp_path / "bare").look()
+    assert (seen.kind, seen.condition, seen.command, seen.begun) == ("benchmark", "unknown", (), None)
+    assert (seen.data, seen.judge) == ("genai-bench", "m")
+
+
+def test_what_is_no_run_or_has_a_damaged_record_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no run"):
+        RunReader(tmp_path).look()
+    RunFolder(tmp_path, MANIFEST).close()
+    write_text(tmp_path / RECORD, "{}")
+    with pytest.raises(RunError, match="is not a run record"):
+        RunReader(tmp_path).look()
+
+
+LINES = (
+    b'{"id": "1", "preference": "A", "steps": "long"}\n'
+    b'{"id": "2", "pref\n'
+    b"\n"
+    b"[1]\n"
+    b'{"preference": "B"}\n'
+    b'{"id": 3, "reward": NaN}\n'
+    b'{"id": "4", "text": "\xff"}\n'
+    b'{"id": "5", "text": "\\ud800"}\n'
+    b'{"id": "1", "preference": "B", "steps": "long"}\n'
+    b'{"id": "6", "a": nonsense}\n'
+)
+
+
+def test_lines_are_read_as_json_and_damaged_ones_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_bytes(LINES)
+    found = read_results(tmp_path / "results.jsonl")
+    assert list(found) == ["1", "3", "5"] and len(found) == 3
+    assert found["1"] == {"id": "1", "preference": "B", "steps": "long"}
+    assert json.dumps(found["3"]) == '{"id": 3, "reward": NaN}'
+    assert found["5"] == {"id": "5", "text": "\ud800"}
+    assert "2" not in found and found.get("4") is None
+    assert read_results(tmp_path / "none.jsonl") == {}
+
+
+def test_results_are_read_in_part_and_take_new_ones(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_bytes(LINES)
+    found = read_results(tmp_path / "results.jsonl")
+    names = frozenset({"id", "preference", "failure"})
+    assert found.fields("1", names) == {"id": "1", "preference": "B"}
+    found["7"] = {"id": "7", "preference": "A"}
+    assert found.fields("7", names) == found["7"] == {"id": "7", "preference": "A"}
+    del found["7"]
+    with pytest.raises(KeyError):
+        found.fields("7", names)
+
+
+def test_errors_of_models_are_asked_again_unless_the_input_is_their_cause() -> None:
+    of_the_input = {"context_too_long", "refused", "bad_request"}
+    assert {code for code in get_args(ErrorCode) if not is_due(code, retry_failed=False)} == of_the_input
+    assert all(is_due(code, retry_failed=True) for code in of_the_input)

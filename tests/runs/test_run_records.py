@@ -14,11 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewardharness.errors import RunError
-from rewardharness.runs import surroundings
-from rewardharness.runs.records import MASK, condition_of, read_record, record_run
+from rewardharness.runs import records
+from rewardharness.runs.records import (
+    MASK,
+    condition_of,
+    git_state,
+    installed_packages,
+    read_record,
+    record_run,
+    sources_id,
+)
 from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
-from rewardharness.runs.surroundings import git_state, installed_packages, sources_id
 from rewardharness.settings import Settings
 
 git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
@@ -44,17 +51,6 @@ def test_a_run_is_recorded_from_beginning_to_end(tmp_path: Path) -> None:
     assert session["condition"] == "done" and session["ended"] >= session["started"]
     assert session["package"]["sources"] == sources_id() and session["packages"]["numpy"]
     assert session["python"] == ".".join(map(str, sys.version_info[:3]))
-
-
-def test_a_record_of_an_earlier_version_is_read_and_continued(tmp_path: Path) -> None:
-    with RunFolder(tmp_path, {"data": "d"}, record=made()):
-        pass
-    path = tmp_path / "record.json"
-    path.write_text(path.read_text("utf-8").replace('"sessions"', '"sittings"'), "utf-8")
-    assert [session["condition"] for session in read_record(tmp_path)["sessions"]] == ["done"]
-    with RunFolder(tmp_path, {"data": "d"}, record=made()):
-        pass
-    assert '"sittings"' not in path.read_text("utf-8") and len(read_record(tmp_path)["sessions"]) == 2
 
 
 def test_a_resumed_run_adds_a_session(tmp_path: Path) -> None:
@@ -267,5 +263,5 @@ def test_packages_are_those_that_this_one_needs() -> None:
 
 
 def test_where_this_package_is_not_installed_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "DISTRIBUTION", "no-such-distribution-anywhere")
+    monkeypatch.setattr(records, "DISTRIBUTION", "no-such-distribution-anywhere")
     assert installed_packages.__wrapped__() == {}

@@ -92,7 +92,8 @@ def test_a_benchmark_is_logged_by_the_settings(data: Path, own_home: Path, monke
 
 def test_an_evolution_is_logged_by_step(tmp_path: Path, own_home: Path) -> None:
     plan, _ = make_plan(tmp_path / "home", orchestrator=ListOrchestrator(GOOD))
-    result = EvolutionJob(plan, tmp_path / "run", Settings.from_env()).run(Session(track=["tensorboard:evolutions"]))
+    job = EvolutionJob(**vars(plan), folder=tmp_path / "run", settings=Settings.from_env())
+    result = job.run(Session(track=["tensorboard:evolutions"]))
     _, scalars, content = read_run(own_home / "tensorboard" / "evolutions")
     pool, audit = result.report.pool, result.report.audit
     assert scalars["train/accuracy"][0][1] == pytest.approx(pool.start.accuracy)
@@ -108,7 +109,7 @@ def test_an_evolution_is_logged_by_step(tmp_path: Path, own_home: Path) -> None:
     steps = [step for step, _ in scalars["spent/judgments"]]
     assert steps == sorted(steps) and "progress/pool" in scalars
     assert b"secret" not in content and b"shine" not in content
-    EvolutionJob(plan, tmp_path / "run", Settings.from_env()).run(Session(track="tensorboard:again"))
+    job.run(Session(track="tensorboard:again"))
     assert not (own_home / "tensorboard" / "again").exists(), "a finished run is only read"
 
 

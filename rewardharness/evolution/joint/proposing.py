@@ -1,6 +1,11 @@
-"""A joint fit as an edit of a Library: one Skill per scope, whose rubric holds the fitted criteria and weights."""
+"""A joint fit as an edit of a Library: one Skill per scope, whose rubric holds the fitted criteria and weights.
+
+A scope says which training examples are fitted together, and when the fitted Skill applies.
+"""
 
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,9 +13,19 @@ import numpy as np
 
 from rewardharness.evolution.builtin.forecast import Agreement, Forecast, ForecastCase
 from rewardharness.evolution.builtin.ideas import free_id
-from rewardharness.evolution.builtin.phrasing import criterion_text, evidence, new_body, note, title, with_note
+from rewardharness.evolution.builtin.phrasing import (
+    ANY,
+    ANY_TEXT,
+    KINDS,
+    KindWords,
+    criterion_text,
+    evidence,
+    new_body,
+    note,
+    title,
+    with_note,
+)
 from rewardharness.evolution.joint.fit import Comparisons, choose_strength, fit
-from rewardharness.evolution.joint.scopes import Scope
 from rewardharness.evolution.proposal import MAX_CITED, Proposal
 from rewardharness.judging.criteria import GRADE_FLOOR, INSTRUCTION_SHARE
 from rewardharness.judging.readings import SLOW
@@ -19,7 +34,122 @@ from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
 from rewardharness.measure.table import MEASURES
 from rewardharness.schema import Example
-from rewardharness.task import entry_metadata, task_of
+from rewardharness.task import TEXT, entry_metadata, task_of
+
+LEAST_CASES = 30
+"""Minimum number of examples of a scope."""
+COVERAGE = 0.9
+"""Minimum share of the instructions of a scope that contain its phrase."""
+_LONGEST = 4
+_WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+_SAMENESS = re.compile(
+    r"\b(same|similar|like|alike|identical|resembl\w+|match\w*|closest|close to|faithful\w*|reproduc\w+|preserv\w+"
+    r"|keep\w*|unchanged|variation)\b",
+    re.IGNORECASE,
+)
+_FUNCTION_WORDS = frozenset(
+    "a an and are as at be by for from has have in into is it its of on or so that the their them then there this to"
+    " was were which with without image picture photo please".split()
+)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Examples that are fitted together."""
+
+    name: str
+    """Name of the Skill."""
+    words: KindWords
+    """Texts of the Skill, with the triggers that select its examples."""
+    applies: tuple[str, ...]
+    """Kinds of edit to which its criteria apply; empty for all that the triggers select."""
+    cases: tuple[ForecastCase, ...]
+    same_look: bool
+    """Whether the instructions ask for the appearance of the source, so that similarity to the source is a merit."""
+
+
+def find_scopes(cases: Sequence[ForecastCase]) -> tuple[Scope, ...]:
+    """Divide examples into scopes.
+
+    If nearly all instructions share a phrase, there is one scope with the phrase as trigger. Otherwise all examples are
+    a scope, and then each kind of edit with enough examples, with a shared phrase or else the usual triggers of the
+    kind.
+    """
+    whole = _phrase_scope(cases, ())
+    if whole is not None:
+        return (whole,) if len(whole.cases) >= LEAST_CASES else ()
+    if len(cases) < LEAST_CASES:
+        return ()
+    if task_of(cases[0].outcome.example) is TEXT:
+        return (Scope("preferences-for-all-responses", ANY_TEXT, (), tuple(cases), False),)
+    scopes = [Scope("preferences-for-all-edits", ANY, (), tuple(cases), _same_look(cases))]
+    for kind, words in KINDS.items():
+        chosen = [case for case in cases if case.kind == kind]
+        if len(chosen) < LEAST_CASES:
+            continue
+        scope = _phrase_scope(chosen, (kind,))
+        if scope is None and words.triggers:
+            scope = Scope(f"preferences-for-{kind}-edits", words, (kind,), tuple(chosen), _same_look(chosen))
+        if scope is not None and len(scope.cases) >= LEAST_CASES:
+            scopes.append(scope)
+    return tuple(scopes)
+
+
+def _phrase_scope(cases: Sequence[ForecastCase], applies: tuple[str, ...]) -> Scope | None:
+    phrase = shared_phrase([case.request.instruction for case in cases])
+    if not phrase:
+        return None
+    words = KindWords(
+        f'is asked for with the words "{phrase}"',
+        "The criteria and their weights were fitted on people's choices between such edits.",
+        phrase,
+    )
+    name = "preferences-for-" + "-".join(re.findall(r"[a-z0-9]+", phrase))[:40].strip("-")
+    chosen = tuple(case for case in cases if phrase in _plain(case.request.instruction))
+    return Scope(name, words, applies, chosen, _same_look(chosen))
+
+
+def shared_phrase(instructions: Sequence[str]) -> str:
+    """Return the most specific phrase that nearly all instructions share; empty if there is none.
+
+    A phrase has at least two words that are no function words, and neither begins nor ends with one.
+    """
+    counts: Counter[str] = Counter()
+    for instruction in instructions:
+        found = _WORD.findall(instruction.lower())
+        plain = _plain(instruction)
+        counts.update(
+            {
+                phrase
+                for size in range(2, _LONGEST + 1)
+                for start in range(len(found) - size + 1)
+                if (phrase := " ".join(found[start : start + size])) in plain and _is_specific(phrase)
+            }
+        )
+    shared = [phrase for phrase, count in counts.items() if count >= COVERAGE * len(instructions)]
+    return min(shared, key=lambda phrase: (-_content_words(phrase), len(phrase), phrase), default="")
+
+
+def _same_look(cases: Sequence[ForecastCase]) -> bool:
+    asked = [
+        case.kind in {"keep", "appearance"} or _SAMENESS.search(case.request.instruction) is not None for case in cases
+    ]
+    return bool(asked) and sum(asked) >= COVERAGE * len(asked)
+
+
+def _plain(instruction: str) -> str:
+    return re.sub(r"\s+", " ", instruction.lower())
+
+
+def _content_words(phrase: str) -> int:
+    return sum(word not in _FUNCTION_WORDS for word in phrase.split())
+
+
+def _is_specific(phrase: str) -> bool:
+    words = phrase.split()
+    ends = words[0] in _FUNCTION_WORDS or words[-1] in _FUNCTION_WORDS
+    return not ends and _content_words(phrase) >= 2
+
 
 NAME = "built-in joint fit (no model)"
 """Source of the proposals."""
@@ -80,13 +210,13 @@ def scope_data(forecast: Forecast, scope: Scope) -> ScopeData:
     numbers: dict[str, int] = {}
     for case in scope.cases:
         now = {label: _present(forecast, case, label) for label in case.grades}
-        totals.append(next(iter(now.values())).weight)
+        totals.append(next(iter(now.values()))[2])
         others = [label for label in case.grades if label != case.wanted]
         example = case.outcome.example
         for other in others:
             ours, theirs = now[case.wanted], now[other]
-            mean = ours.mean - theirs.mean
-            base = (ours.log_reward - theirs.log_reward) / INSTRUCTION_SHARE - mean
+            mean = ours[0] - theirs[0]
+            base = (ours[1] - theirs[1]) / INSTRUCTION_SHARE - mean
             grades = [_difference(case, other, measure) + base for measure in measures]
             rows.append([mean + base, *grades])
             weights.append(1.0 / len(others))
@@ -106,24 +236,17 @@ def allowed_measures(scope: Scope, known: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True)
-class _Present:
-    mean: float
-    """Mean log grade of the criteria for instruction following; 0 without any."""
-    log_reward: float
-    weight: float
-
-
-def _present(forecast: Forecast, case: ForecastCase, label: str) -> _Present:
+def _present(forecast: Forecast, case: ForecastCase, label: str) -> tuple[float, float, float]:
+    """Return the mean log grade of the criteria for instruction following, the log reward, and their weight."""
     graded = [pair for pair in forecast.graded(case).get(label, ()) if pair[0].dimension == "instruction"]
     weight = math.fsum(each.weight for each, _ in graded)
     logs = math.fsum(each.weight * math.log(max(grade, GRADE_FLOOR)) for each, grade in graded)
     scores = case.outcome.judgment.scores
     if any(other not in scores for other in case.grades):
-        return _Present(0.0, 0.0, 0.0)
+        return 0.0, 0.0, 0.0
     rewards = [scores[other].reward for other in case.grades]
     value = scores[label].reward if None not in rewards else scores[label].evidence
-    return _Present(logs / weight if weight else 0.0, math.log(max(value or 0.0, _LEAST_REWARD)), weight)
+    return logs / weight if weight else 0.0, math.log(max(value or 0.0, _LEAST_REWARD)), weight
 
 
 def _difference(case: ForecastCase, other: str, measure: str) -> float:

@@ -8,25 +8,22 @@ rejects where new criteria only correct how certain the Library is.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.builtin.forecast import Forecast
 from rewardharness.evolution.gate import Evidence, estimate_gain, sign_test
-from rewardharness.evolution.joint.fit import FOLDS, Comparisons, fold_numbers, novelty_p_value
-from rewardharness.evolution.joint.proposing import scope_data
-from rewardharness.evolution.joint.reweighting import graded_examples, reweighting_data
-from rewardharness.evolution.joint.scopes import LEAST_CASES, find_scopes
-from rewardharness.evolution.proposal import Outcome, Proposal, RejectedProposal
+from rewardharness.evolution.joint.fit import FOLDS, fold_numbers, novelty_p_value
+from rewardharness.evolution.joint.proposing import LEAST_CASES, ScopeData, find_scopes, scope_data
+from rewardharness.evolution.joint.reweighting import Reweighting, graded_examples, reweighting_data
+from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import State, credit_of, seed_of
 from rewardharness.evolution.steps import Run, accept, emit_decided, emit_proposed, skip, view_of
 from rewardharness.library.store import Library
-from rewardharness.schema import Example
 
 POLICY = "cross-validation"
 """Name of the acceptance test."""
@@ -69,44 +66,13 @@ class CrossValidation:
             f"{broken} broken, {net}{bounds}; p {self.p_value:.2g}, at most {alpha:.2g} is needed"
             f"{'' if clear else '; the gain does not exceed its standard error'}"
         )
-        return Evidence(
-            "accept" if accepted else "reject",
-            reason,
-            POLICY,
-            fixed,
-            broken,
-            self.ties,
-            failed=self.failed,
-            judged=self.judged,
-            affected=affected,
-            calls=calls,
-            p_value=self.p_value,
-            fixed=self.fixed,
-            broken=self.broken,
-        )
+        counts = fixed, broken, self.ties, self.failed, 0, self.judged
+        tests = self.p_value, self.fixed, self.broken
+        return Evidence("accept" if accepted else "reject", reason, POLICY, *counts, affected, calls, *tests)
 
 
-class FitData(Protocol):
-    """Training data of a fit, and how its result is written."""
-
-    @property
-    def name(self) -> str:
-        """Name in reports."""
-
-    @property
-    def comparisons(self) -> Comparisons:
-        """The training data."""
-
-    @property
-    def example_ids(self) -> tuple[str, ...]:
-        """The example of each comparison."""
-
-    @property
-    def examples(self) -> dict[str, Example]:
-        """The examples by id."""
-
-    def propose(self, library: Library, comparisons: Comparisons, seed: int) -> Proposal | None:
-        """Fit on some of the comparisons, and write the result as an edit of the Library; None if nothing changes."""
+FitData = ScopeData | Reweighting
+"""Training data of a fit, and how its result is written."""
 
 
 def fits(state: State) -> bool:
@@ -153,7 +119,13 @@ def fit_next(run: Run, state: State, alpha: float) -> State:
     tested = cross_validate(run, state.library, state.outcomes, data, seed)
     touched = run.evaluator.affected(state.library, after, run.pool)
     evidence = tested.evidence(alpha * part_of(number, len(found)), len(touched), tested.judged + tested.failed)
-    return _conclude(run, done, proposal, after, evidence, touched)
+    if evidence.decision == "accept":
+        outcomes = {outcome.example.id: outcome for outcome in run.evaluator.judge(after, touched)}
+        done = accept(run, done, proposal, outcomes, evidence)
+    else:
+        done = done.rejecting(proposal, NOT_SUPPORTED)
+    emit_decided(run, done, proposal, evidence)
+    return done
 
 
 def part_of(number: int, scopes: int) -> float:
@@ -198,15 +170,3 @@ def cross_validate(
         novelty=novelty_p_value(data.comparisons, seed),
         sources=len(np.unique(data.comparisons.sources)),
     )
-
-
-def _conclude(
-    run: Run, state: State, proposal: Proposal, after: Library, evidence: Evidence, touched: Sequence[Example]
-) -> State:
-    if evidence.decision == "accept":
-        outcomes = {outcome.example.id: outcome for outcome in run.evaluator.judge(after, touched)}
-        state = accept(run, state, proposal, outcomes, evidence)
-    else:
-        state = replace(state, rejected=(*state.rejected, RejectedProposal.of(proposal, NOT_SUPPORTED)))
-    emit_decided(run, state, proposal, evidence)
-    return state

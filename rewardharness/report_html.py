@@ -72,7 +72,7 @@ def _block(block: Block) -> str:
     if isinstance(block, Chart):
         return draw_chart(block)
     if isinstance(block, Steps):
-        return _steps(block)
+        return draw_steps(block)
     if isinstance(block, Pictures):
         return _pictures(block)
     if block.kind == "list":
@@ -137,8 +137,8 @@ def _pictures(block: Pictures) -> str:
     return f'<div class="pictures">{figures}</div>'
 
 
-def _steps(block: Steps) -> str:
-    """Draw a curve of steps as SVG; return an empty string for fewer than two points."""
+def draw_steps(block: Steps) -> str:
+    """Draw a curve of steps as SVG with its note; return an empty string for fewer than two points."""
     if len(block.points) < 2:
         return ""
     width, height, edge = 640, 240, 36

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.evolve import charts, proposal_views, views
+from app.evolve import proposal_views, views
 from app.evolve.form import RunForm
 from app.evolve.proposal_views import EditItem
 from app.evolve.runs import EvolutionStatus
@@ -16,7 +16,6 @@ from app.library.libraries import Order
 from app.library.publish import draw_publishing
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import RunPanel
-from app.run_panel.service import Listed
 from app.services import AppServices
 from app.viewer import example_views
 from app.viewer.example_views import ExamplePanel
@@ -28,9 +27,6 @@ from rewardharness.evolution.report import EvolutionReport
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.hub import PushOptions
 from rewardharness.schema import LABELS, TIE
-
-MAX_COMPARED = 6
-"""Maximum number of runs in a comparison."""
 
 RIGHT = "right"
 """Choice that the given label is correct."""
@@ -307,14 +303,6 @@ class RunView(Widgets):
     """The widgets, drawn in the details of the panel and below its list."""
 
     def __init__(self, services: AppServices, panel: RunPanel) -> None:
-        with panel.section, gr.Row(equal_height=False, visible=False) as self.comparison:
-            self.several = gr.Dropdown(
-                [], multiselect=True, max_choices=MAX_COMPARED, label="Compare finished runs",
-                elem_id="evolve-several", min_width=260,
-            )  # fmt: skip
-            self.compare = button("Compare", "evolve-compare", min_width=140)
-        with panel.section:
-            self.compared = markup(elem_id="evolve-compared")
         with panel.area:
             self._draw_details(services, panel.current)
 
@@ -354,12 +342,6 @@ class EvolveEvents(RunEvents[EvolutionStatus, RunView]):
         """See `RunEvents.tick_inputs`."""
         return [self.view.edits.chosen]
 
-    def show_list(self, listed: Sequence[Listed[EvolutionStatus]]) -> Updates:
-        """Offer the finished runs for comparison."""
-        finished = [run.status.name for run in listed if run.status.state == "finished"]
-        visible = len(finished) > 1 and self.services.local
-        return {self.view.comparison: gr.Row(visible=visible), self.view.several: gr.Dropdown(finished)}
-
     def show_new(self, status: EvolutionStatus) -> Updates:
         """See `RunEvents.show_new`."""
         edits = self.view.edits
@@ -395,14 +377,14 @@ class EvolveEvents(RunEvents[EvolutionStatus, RunView]):
         if known is not None and known[0][1:4] == status.mark[1:4]:  # only the number of judgments has changed
             return {}, None
         view, name, edits = self.view, status.name, self.view.edits
-        items, points = proposal_views.items(status), charts.points(status)
+        items = proposal_views.items(status)
         later = status.events[0 if known is None else int(str(known[0][2])) :]
         moved = new or status.state == "finished" or any(isinstance(event, Decided) for event in later)
         report = self.services.evolve.report(name) if status.state == "finished" else None
         label, selected = f"Edits, newest first ({len(items)})", {"value": None} if new else {}
         updates: Updates = {
             edits.choices: gr.Radio(proposal_views.choices(items), label=label, **selected),
-            view.accuracy: charts.accuracy(points, report.audit if report else None),
+            view.accuracy: proposal_views.accuracy(status),
             **view.story.show(status, report, pictures=moved),
             **view.gain.show(name, report),
             view.findings: views.findings(status),
@@ -416,20 +398,11 @@ class EvolveEvents(RunEvents[EvolutionStatus, RunView]):
             updates |= edits.show(name, item)  # the decision on the shown edit
         return updates, None
 
-    @explaining_at("view.compared")
-    def compare(self, names: list[str] | None) -> Updates:
-        """Compare finished runs."""
-        if not names or len(names) < 2:
-            raise InputError("Two runs are needed.", next_step="Choose two or more that are finished.")
-        rows, comparable = self.services.evolve.compare(names)
-        return {self.view.compared: views.compared(rows, comparable=comparable)}
-
     def connect(self) -> None:
         """See `RunEvents.connect`."""
         super().connect()
         self.view.edits.connect(self.panel.current)
         self.view.labels.connect(self.panel.current)
-        self.view.compare.click(self.compare, self.view.several, self.view.compared, **QUIET)
 
 
 def build_evolve_tab(services: AppServices) -> tuple[RunForm, RunPanel, RunView]:

@@ -14,12 +14,15 @@ from app.evolve.service import Version
 from app.evolve.views import share
 from app.library.views import changed_entry, differences, entry_document, entry_rubric, entry_tool, kind_words
 from app.markup import block, bullets, callout, code, count, escape, named, notice, paragraph, plain
+from rewardharness.codec import finite
 from rewardharness.evolution.diagnosis import diagnose
 from rewardharness.evolution.events import Decided, PhaseBegan, Proposed, Rehearsed, Skipped
 from rewardharness.evolution.gate import Evidence, estimate_gain
 from rewardharness.evolution.report import EvolutionReport
 from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
+from rewardharness.report import Steps
+from rewardharness.report_html import draw_steps
 
 SHOWN_STATEMENT = 130
 """Characters of a statement in the list."""
@@ -136,6 +139,20 @@ def no_item(sight: EvolutionStatus | None = None) -> str:
         text = "First the starting Library is judged; then each proposed edit appears here, newest first."
         return notice("empty", "No edit was tested" if over else "Nothing was proposed yet", "" if over else text)
     return notice("empty", "Choose an edit", "Its changes and effects appear here.")
+
+
+def accuracy(run: EvolutionStatus) -> str:
+    """Draw the accuracy on the training examples after each tested edit; empty before the first one."""
+    if run.first is None:
+        return ""
+    tested = [(run.first.accuracy, 0)]
+    tested += [(event.accuracy, event.version) for event in run.events if isinstance(event, Decided)]
+    shares = [(number, finite(value)) for number, (value, _) in enumerate(tested)]
+    known = tuple((number, value) for number, value in shares if value is not None and 0 <= value <= 1)
+    marks = (place for place, (number, _) in enumerate(known) if number and tested[number][1] != tested[number - 1][1])
+    title = "Accuracy on the training examples"
+    drawn = draw_steps(Steps(title, "edits tested", known, frozenset(marks), f"{title}; a dot is an accepted edit."))
+    return f'<div class="rh">{drawn}</div>' if drawn else ""
 
 
 def caption(instruction: str, right: bool) -> str:

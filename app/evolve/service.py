@@ -7,18 +7,18 @@ from PIL import Image
 
 from app.evolve.runs import Cases, EvolutionFollower, EvolutionStatus, ExampleCase, latest_effect
 from app.library.libraries import Order
-from app.run_panel.remote_jobs import remote_status
+from app.run_panel.new_jobs import remote_status
 from app.run_panel.service import Expected, RunService
 from app.score.judges import Judges
 from app.viewer.pictures import shrunk
 from rewardharness.data.corrections import append_correction, corrections_file, read_corrections, unreviewed
-from rewardharness.errors import InputError, RunError
+from rewardharness.errors import InputError
 from rewardharness.evolution.checkpoint import version_folder
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Decided
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.job import EvolutionJob
-from rewardharness.evolution.report import REPORT, EvolutionReport, RunSummary, read_report, same_held_out, summary
+from rewardharness.evolution.report import REPORT, EvolutionReport, read_report
 from rewardharness.evolution.report_page import headline, report_page
 from rewardharness.files import read_text, write_text
 from rewardharness.hub.jobs import ENDED
@@ -233,22 +233,6 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
         """Write the report as a page for download; None if there is none."""
         report = self.report(name)
         return None if report is None else self._write_page(name, report_page(report))
-
-    def compare(self, names: list[str]) -> tuple[list[RunSummary], bool]:
-        """Compare finished runs.
-
-        Returns:
-            The figures of each run, and whether their accuracies are comparable.
-
-        Raises:
-            RunError: If one of them is not finished.
-        """
-        found = {name: self.report(name) for name in names}
-        if missing := [name for name, report in found.items() if report is None]:
-            message = f"{missing[0]} is not finished, so it has no report."
-            raise RunError(message, next_step="Choose finished runs.")
-        reports = {name: report for name, report in found.items() if report is not None}
-        return [summary(name, report) for name, report in reports.items()], same_held_out(list(reports.values()))
 
 
 def _strip(example: Example) -> Image.Image:

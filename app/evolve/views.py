@@ -24,7 +24,7 @@ from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.plan import SHORTEST
 from rewardharness.evolution.progress import duration
 from rewardharness.evolution.proposal import Finding
-from rewardharness.evolution.report import EvolutionReport, RunSummary
+from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.report_page import headline, report_sections
 from rewardharness.evolution.stop import ended
 from rewardharness.files import megabytes
@@ -264,25 +264,6 @@ def report(record: EvolutionReport | None, place: str = "") -> str:
     folder = f"<p>The evolved Library: {m.code(place)}</p>" if place else ""
     head = m.block(f"<p><strong>{m.escape(headline(record))}</strong></p>{folder}")
     return head + sections(summary) + sections(*shown, titles=True)
-
-
-def compared(rows: Sequence[RunSummary], *, comparable: bool) -> str:
-    """Return a table of several runs."""
-    cells = [
-        [
-            m.escape(row.name),
-            m.escape(f"{row.schedule}; {row.judge}; {row.orchestrator}"),
-            f"{row.kept} of {row.tried}",
-            f"{row.judgments:,}",
-            share(row.start.accuracy, row.start.interval),
-            share(row.final.accuracy, row.final.interval),
-            "–" if row.p is None else f"{row.p:.2g}",
-        ]
-        for row in rows
-    ]
-    head = ["Run", "Configuration", "Accepted", "Judgments", "Held-out before", "Held-out after", "p"]
-    warning = "The runs have different held-out examples, so their accuracies are not comparable."
-    return m.block(m.table(head, cells, "cards compared") + ("" if comparable else m.callout("warning", warning)))
 
 
 def corrected(file: Path, *, changed: bool) -> str:

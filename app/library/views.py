@@ -7,21 +7,19 @@ All of a Library is foreign text. Results are markup for `gr.Markdown` (see `app
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
 from app import markup as m
 from app.failures import in_browser
+from rewardharness.evolution.held_out import HeldOutComparison, Score
 from rewardharness.judging.router import LEXICAL_THRESHOLD, Route, left_to_model
 from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
 from rewardharness.library.problems import SEVERITIES, Problem
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
-
-if TYPE_CHECKING:
-    from app.library.editing import JudgedAgain
-    from rewardharness.evolution.held_out import Score
+from rewardharness.schema import Example
 
 SHOWN_TRIGGERS = 3
 """Triggers that are named in the list of entries."""
@@ -247,7 +245,21 @@ def saved(name: str, folder: str) -> str:
     return m.block(m.callout("note good", f"{name} is saved", lines))
 
 
-def judged_again(judged: "JudgedAgain") -> str:
+@dataclass(frozen=True)
+class JudgedAgain:
+    """Examples judged with a Library and with its edited copy."""
+
+    labeled: int
+    """Number of labeled examples of the data."""
+    before: Score
+    after: Score
+    """Of the examples that consult a changed entry; the judgments of others cannot change."""
+    comparison: HeldOutComparison
+    changed: tuple[tuple[str, Example], ...]
+    """`Fixed` or `Broken`, and the example."""
+
+
+def judged_again(judged: JudgedAgain) -> str:
     """Say what an edit fixed and broke."""
     compared, of = judged.comparison, f"{m.count(judged.labeled, 'example')} with a label"
     if not judged.after.n:
@@ -262,7 +274,7 @@ def judged_again(judged: "JudgedAgain") -> str:
     return m.block(m.callout("note", title, m.paragraph(about), shares))
 
 
-def _share(score: "Score") -> str:
+def _share(score: Score) -> str:
     if score.accuracy is None or score.interval is None:
         return "unknown, as none could be judged"
     low, high = score.interval

@@ -4,7 +4,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.failures import explaining, explaining_at
+from app.failures import explaining_at
 from app.library.chooser import Chooser
 from app.library.libraries import Choice
 from app.lineage import views
@@ -46,14 +46,6 @@ class _Tab(Widgets):
         self.details = markup(elem_id="lineage-details")
         with gr.Accordion("Table", open=False, visible=False, elem_id="lineage-as-table") as self.table_part:
             self.table = markup(elem_id="lineage-table")
-        title = "Compare two evals"
-        with gr.Accordion(title, open=False, visible=False, elem_id="lineage-compare") as self.compare_part:
-            with gr.Row(equal_height=True):
-                self.base = gr.Dropdown([], label="Reference", elem_id="lineage-base", min_width=200)
-                self.new = gr.Dropdown([], label="Compared eval", elem_id="lineage-new", min_width=200)
-            judges = gr.Checkbox(False, label="Allow different judges", elem_id="lineage-judges")
-            start = button("Compare", "lineage-compare-them", min_width=160)
-            self.compared = markup(views.COMPARE_HINT, elem_id="lineage-compared")
         shown: dict[str, Any] = {
             "fn": self.show,
             "inputs": [self.kind, self.folder, self.about, *self.chooser.inputs],
@@ -67,7 +59,6 @@ class _Tab(Widgets):
         for loaded in self.chooser.events:
             loaded.then(**shown)
         self.kind.input(self.choose, self.kind, self.parts, queue=False, **QUIET).then(**shown)
-        start.click(self.compare, [self.kind, self.folder, self.base, self.new, judges], self.compared, **QUIET)
 
     @property
     def tab(self) -> "_Tab":
@@ -80,7 +71,6 @@ class _Tab(Widgets):
             self.folder: gr.Textbox(visible=kind == OTHER),
             self.library: gr.Column(visible=kind == LIBRARY),
             self.about: gr.Dropdown([("Everything", EVERYTHING)], value=EVERYTHING),
-            self.compared: views.COMPARE_HINT,
         }
 
     @explaining_at("tab")
@@ -99,15 +89,7 @@ class _Tab(Widgets):
             return self.empty(views.no_lineage(self._services.libraries.name(choice), local=self._services.local))
         return self._filled(services.of_library(library, chosen))
 
-    @explaining
-    def compare(self, kind: str, folder: str, base: str | None, new: str | None, judges: bool) -> str:
-        """Compare two evals."""
-        where, lineage = folder or "" if kind == OTHER else "", self._services.lineage
-        return views.compared(*lineage.compare(where, base or "", new or "", different_judges=judges))
-
     def _filled(self, view: LineageView) -> Updates:
-        evals = list(view.evals)
-        base, new = view.pair or (None, None)
         chosen = view.chosen.id if view.chosen else EVERYTHING
         return {
             self.message: "",
@@ -117,9 +99,6 @@ class _Tab(Widgets):
             self.details: views.details(view.chosen),
             self.table_part: gr.Accordion(visible=True),
             self.table: views.as_table(view.graph),
-            self.compare_part: gr.Accordion(visible=view.pair is not None),
-            self.base: gr.Dropdown(evals, value=base),
-            self.new: gr.Dropdown(evals, value=new),
         }
 
     def empty(self, message: str = "") -> Updates:
@@ -129,7 +108,6 @@ class _Tab(Widgets):
             self.about: gr.Dropdown(visible=False),
             **dict.fromkeys((self.diagram, self.hidden, self.details, self.table), ""),
             self.table_part: gr.Accordion(visible=False),
-            self.compare_part: gr.Accordion(visible=False),
         }
 
 

@@ -1,4 +1,4 @@
-"""What the Lineage tab reads: the lineage of records or of a Library, and comparisons of two evals.
+"""What the Lineage tab reads: the lineage of records or of a Library.
 
 Visitors of a Space see the lineage of a Library that they choose. Records and folders are shown only on the computer
 that runs the app.
@@ -11,10 +11,8 @@ from textwrap import shorten
 from rewardharness.errors import InputError
 from rewardharness.files import user_path
 from rewardharness.library.store import Library
-from rewardharness.lineage.compare import compare
 from rewardharness.lineage.graph import MAX_NODES, Graph, Node, around, lineage_graph, read_evolutions
-from rewardharness.lineage.records import EvalComparison, Evaluation
-from rewardharness.lineage.store import Lineage, Record
+from rewardharness.lineage.store import Lineage
 from rewardharness.runs.store import find_runs
 from rewardharness.settings import Settings
 
@@ -33,10 +31,6 @@ class LineageView:
     """The node whose details are shown."""
     hidden: int = 0
     """Number of nodes that are not drawn because there are too many."""
-    evals: tuple[str, ...] = ()
-    """Names of the evals, newest first."""
-    pair: tuple[str, str] | None = None
-    """Two evals to compare: the last compared, or the two newest; None with fewer than two."""
 
 
 class LineageServices:
@@ -67,36 +61,11 @@ class LineageServices:
         newest = list(self._open(folder).read_all().values())[::-1]
         graph = lineage_graph(newest[::-1], read_evolutions(find_runs(self._settings.home / "runs")))
         starts = [f"{record.kind}:{record.id}" for record in newest]
-        evals = tuple(record.name for record in newest if record.kind == "eval")
-        return _view(around(graph, starts), starts, chosen, evals, _pair(newest, evals))
+        return _view(around(graph, starts), starts, chosen)
 
     def of_library(self, library: Library, chosen: str = "") -> LineageView:
         """Read the lineage that a Library contains, and nothing else."""
         return _view(lineage_graph([], libraries={library.id: library.lineage}), [f"library:{library.id}"], chosen)
-
-    def compare(
-        self, folder: str, base: str, new: str, *, different_judges: bool = False
-    ) -> tuple[Record, Record, EvalComparison]:
-        """Compare two evals. Nothing is recorded.
-
-        Args:
-            folder: As in `of_records`.
-            base: Name of the reference eval.
-            new: Name of the other eval.
-            different_judges: Allow evals that were measured by different judges.
-
-        Raises:
-            InputError: If visitors may not see records, or an eval is missing.
-            LineageError: If the evals are not comparable.
-        """
-        lineage = self._open(folder)
-        if not base or not new:
-            raise InputError("Two evals are needed.", next_step="Choose one in each list.")
-        known = lineage.read_all()
-        one, other = (lineage.find(name, "eval", known) for name in (base, new))
-        assert isinstance(one.body, Evaluation) and isinstance(other.body, Evaluation)
-        items = (lineage.items(one.body), lineage.items(other.body))
-        return one, other, compare(one, other, items, different_judges=different_judges)
 
     def _open(self, folder: str) -> Lineage:
         if not self.local:
@@ -108,20 +77,14 @@ class LineageServices:
         return Lineage(path)
 
 
-def _view(
-    graph: Graph,
-    starts: Sequence[str],
-    chosen: str,
-    evals: tuple[str, ...] = (),
-    pair: tuple[str, str] | None = None,
-) -> LineageView:
+def _view(graph: Graph, starts: Sequence[str], chosen: str) -> LineageView:
     graph = graph.without_examples()
     nodes = {node.id: node for node in graph.nodes}
     ordered = [nodes[id_] for id_ in dict.fromkeys([*starts, *nodes]) if id_ in nodes]
     choices = tuple((shorten(node.label, _LABEL, placeholder="…"), node.id) for node in ordered)
     wanted = around(graph, [chosen]) if chosen in nodes else graph
     kept = _nearest(wanted, [chosen] if chosen in nodes else starts)
-    return LineageView(wanted.subset(kept), choices, nodes.get(chosen), len(wanted.nodes) - len(kept), evals, pair)
+    return LineageView(wanted.subset(kept), choices, nodes.get(chosen), len(wanted.nodes) - len(kept))
 
 
 def _nearest(graph: Graph, starts: Sequence[str]) -> list[str]:
@@ -138,11 +101,3 @@ def _nearest(graph: Graph, starts: Sequence[str]) -> list[str]:
                 kept[id_] = None
                 queue += [other for other in neighbors[id_] if other not in kept]
     return list(kept)
-
-
-def _pair(newest: Sequence[Record], evals: Sequence[str]) -> tuple[str, str] | None:
-    names = {record.id: record.name for record in newest}
-    for record in newest:
-        if isinstance(record.body, EvalComparison):
-            return names[record.body.base], names[record.body.new]
-    return (evals[1], evals[0]) if len(evals) > 1 else None

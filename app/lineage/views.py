@@ -10,18 +10,12 @@ from app.lineage.services import LineageView
 from app.markup import block, bullets, callout, escape, faint, hashed, notice, paragraph, preformatted, table
 from rewardharness.errors import shell
 from rewardharness.lineage.graph import Graph, Node, mermaid
-from rewardharness.lineage.records import EvalComparison, MetricDifference
-from rewardharness.lineage.store import Record
 
 LISTED = 60
 """Maximum number of items of a list, and of lines of a document, in the details."""
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _DEPTH = 3
-
-COMPARE_HINT = block(
-    paragraph("Evals are comparable if benchmark, data, protocol and judge are the same. Nothing is recorded.", "faint")
-)
 
 
 def introduction(*, local: bool) -> str:
@@ -86,39 +80,6 @@ def as_table(graph: Graph) -> str:
 def details(node: Node | None) -> str:
     """Return all fields of a node; empty without one."""
     return block(f"<h4>{escape(node.label)}</h4>{_facts(node.detail, 0)}") if node else ""
-
-
-def compared(base: Record, new: Record, comparison: EvalComparison) -> str:
-    """Return the comparison of two evals."""
-    verdicts = bullets((_verdict(base.name, new.name, metric) for metric in comparison.metrics), "verdicts")
-    rows = [
-        [
-            f'{escape(metric.name)} <span class="faint">{metric.direction} is better</span>',
-            f"{metric.base:.4g} → {metric.new:.4g}",
-            f"{metric.difference:+.4g}",
-            "unknown" if metric.interval is None else "{:+.4g} to {:+.4g}".format(*metric.interval),
-            escape(metric.method + (f", n {metric.n}" if metric.n else "")),
-            " and ".join("unknown" if share is None else f"{share:.1%}" for share in metric.coverage),
-        ]
-        for metric in comparison.metrics
-    ]
-    heads = ["Metric", "Values", "Difference", "95% CI", "Method", "Coverage"]
-    only = (("base", comparison.only_base), ("new", comparison.only_new))
-    notes = [f"Only the {side} eval has: {', '.join(names)}." for side, names in only if names]
-    notes += ["Different judges measured the evals."] if comparison.different_judges else []
-    return block(verdicts + table(heads, rows, "cards metrics") + "".join(map(paragraph, notes)))
-
-
-def _verdict(base: str, new: str, metric: MetricDifference) -> str:
-    one, other, name = (f"<strong>{escape(text)}</strong>" for text in (new, base, metric.name))
-    by = f"by {abs(metric.difference):.4g}"
-    if metric.verdict in {"better", "worse"}:
-        return f"{one} is {metric.verdict} than {other} in {name}, {by}; the 95% CI of the difference excludes 0."
-    if metric.verdict == "same":
-        return f"{one} and {other} have the same {name}."
-    lead = "better" if (metric.difference > 0) == (metric.direction == "higher") else "worse"
-    why = "there is no interval" if metric.interval is None else "the 95% CI of the difference contains 0"
-    return f"Whether {one} is better than {other} in {name} is unclear: it is {lead} {by}, but {why}."
 
 
 def _facts(fields: Mapping[str, Any], depth: int) -> str:

@@ -20,12 +20,14 @@ from app.run_panel.new_jobs import (
     Keys,
     NewJob,
     PreparedJob,
+    expect_remote,
+    is_remote,
     keys_of,
     models_of,
     prepare,
     settings_with,
+    token_of,
 )
-from app.run_panel.remote_jobs import expect_remote, is_remote, token_of
 from app.score.judges import Judges
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.files import write_text

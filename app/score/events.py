@@ -27,7 +27,7 @@ from app.score.samples import Sample
 from app.score.widgets import BUTTON, FIRST, SOURCE, ScoreInputs, ScoreOutputs
 from app.services import AppServices
 from app.viewer import chain_views
-from app.viewer.results import PICTURE, RECORD, REPORT, address, viewer
+from app.viewer.results import RECORD, REPORT, address, viewer
 from app.widgets import Updates
 from rewardharness.errors import HarnessError
 from rewardharness.judging.checklist import checklist_of, lines_of, read_principles
@@ -207,7 +207,7 @@ class ScoreEvents:
         graded = checklist_of(judgment) if comparison.release is None else None
         offered = (*labels, TIE) if len(labels) == 2 else labels  # of a single one nothing is preferred
         pictures = chain_views.model_pictures(run.showings) if run else []
-        links = zip(outputs.downloads, (RECORD, REPORT, PICTURE), strict=True)
+        links = zip(outputs.downloads, (RECORD, REPORT), strict=True)
         return {
             outputs.comparison: comparison,
             outputs.verdict: self._verdict(comparison),

@@ -1,10 +1,9 @@
-"""A comparison to show to others: its record, a self-contained page, and a picture."""
+"""A comparison to show to others: its record, and a self-contained page."""
 
 from io import BytesIO
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
-from app.markup import plain
 from app.score.comparisons import Comparison
 from app.score.views import OCR_NOTE
 from rewardharness.judging.calibration import confidence_words
@@ -17,11 +16,6 @@ from rewardharness.schema import TIE, Json, Judgment
 
 SIDE = 1024
 """Longest side of an image in the page, in pixels."""
-
-WIDTH, EDGE, ROW = 1200, 40, 420
-"""Width of the picture, its margins, and the height of the images in it, in pixels."""
-
-INK, SOFT, BACK, FRAME = "#1d2330", "#5b6475", "#ffffff", "#0f766e"
 
 
 def record(comparison: Comparison) -> Json:
@@ -102,57 +96,3 @@ def named_images(comparison: Comparison) -> list[tuple[str, Image.Image, bool]]:
         (name, Image.fromarray(load_picture(image).pixels), name == preferred)
         for name, image in zip(names, images, strict=True)
     ]
-
-
-def picture(comparison: Comparison) -> bytes:
-    """Return a PNG of 1200 pixels width with the images side by side, the preferred one framed, and the result.
-
-    Raises:
-        ImageError: If an image has been deleted.
-    """
-    judgment, panels = comparison.judgment, named_images(comparison)
-    large, middle, small = (ImageFont.load_default(size) for size in (40, 26, 20))
-    lines = _wrapped(comparison.example.instruction, middle)
-    top = EDGE + 60 + 34 * len(lines) + 16
-    card = Image.new("RGB", (WIDTH, top + ROW + 110), BACK)
-    draw = ImageDraw.Draw(card)
-    draw.text((EDGE, EDGE - 6), headline(judgment), INK, large)
-    for number, line in enumerate(lines):
-        draw.text((EDGE, EDGE + 58 + 34 * number), line, SOFT, middle)
-    width = (WIDTH - 2 * EDGE - 16 * (len(panels) - 1)) // len(panels)
-    for number, (name, image, preferred) in enumerate(panels):
-        left = EDGE + number * (width + 16)
-        image.thumbnail((width, ROW))
-        place = left + (width - image.width) // 2, top + (ROW - image.height) // 2
-        card.paste(image, place)
-        if preferred:
-            box = place[0] - 6, place[1] - 6, place[0] + image.width + 5, place[1] + image.height + 5
-            draw.rectangle(box, outline=FRAME, width=6)
-        scores = judgment.scores.get(name.removeprefix("Candidate "))
-        reward = f"  {scores.reward:.2f}" if scores is not None and scores.reward is not None else ""
-        draw.text((left, top + ROW + 10), f"{name}{reward}", FRAME if preferred else INK, small)
-    footer = f"{judgment.judge} with {comparison.library} · RewardHarness"
-    draw.text((EDGE, top + ROW + 62), footer if _drawable(footer, small) else "RewardHarness", SOFT, small)
-    out = BytesIO()
-    card.save(out, "PNG")
-    return out.getvalue()
-
-
-def _wrapped(text: str, font: "ImageFont.ImageFont | ImageFont.FreeTypeFont") -> list[str]:
-    """Return an instruction in at most two lines; none if the built-in font lacks a letter."""
-    text = plain(text)
-    if not _drawable(text, font):
-        return []
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if font.getlength(longer) <= WIDTH - 2 * EDGE:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return [*lines[:1], f"{lines[1]} …"] if len(lines) > 2 else lines
-
-
-def _drawable(text: str, font: "ImageFont.ImageFont | ImageFont.FreeTypeFont") -> bool:
-    missing = bytes(font.getmask("\U0010ffff"))
-    return all(bytes(font.getmask(letter)) != missing for letter in set(text) if not letter.isspace())

@@ -13,12 +13,54 @@ from app.score.improving import Improvement
 from app.score.judge_form import JudgeForm, connect_judge, judge_line
 from app.score.judges import PROFILE, JudgeChoice
 from app.score.releases import RELEASE
-from app.score.understanding import Understanding
 from app.services import AppServices
 from app.widgets import QUIET, Updates, Widgets, button, markup, section, state, textbox
 from rewardharness.judging.config import MEASURED
+from rewardharness.judging.understood import KINDS, canonical, understood
 from rewardharness.measure.text import ocr_available
 from rewardharness.schema import LABELS, SOURCES, TIE
+
+
+class Understanding(Widgets):
+    """The line, and a form that writes the corrected request into the instruction.
+
+    Args:
+        instruction: The field of the instruction.
+    """
+
+    def __init__(self, instruction: gr.Textbox) -> None:
+        with gr.Row(elem_id="understood-row"):
+            self.line = markup(elem_id="understood")
+            self.correct = button("Correct", "understood-correct", visible=False, size="sm", min_width=80)
+        with gr.Row(visible=False, elem_id="understood-form") as self.form:
+            kinds = [(label, kind) for kind, label in KINDS.items()]
+            self.kind = gr.Dropdown(kinds, value=None, label="Kind of edit", min_width=120, elem_id="understood-kind")
+            self.what = textbox("What", "understood-what", placeholder="car", max_length=200, min_width=90)
+            self.to = textbox("Becomes", "understood-to", placeholder="red", max_length=200, min_width=90)
+            self.use = button("Use", "understood-use", size="sm", min_width=60)
+        quick: dict[str, Any] = {"queue": False, **QUIET}
+        fields = [self.kind, self.what, self.to]
+        self.correct.click(self._open, instruction, [self.form, *fields], **quick)
+        gr.on([self.use.click, self.what.submit, self.to.submit], self._use, fields, [instruction, self.form], **quick)
+
+    def read(self, instruction: str) -> Updates:
+        """Say what is read in an instruction; nothing for none."""
+        return {self.line: views.understood(instruction), self.correct: gr.Button(visible=bool(instruction.strip()))}
+
+    def hide(self) -> Updates:
+        """Hide the line, for a judge that reads the instruction itself."""
+        return {self.line: "", self.correct: gr.Button(visible=False), self.form: gr.Row(visible=False)}
+
+    def _open(self, instruction: str) -> Updates:
+        read = understood(instruction)
+        kind = read.kind if read.kind in KINDS else None
+        return {self.form: gr.Row(visible=True), self.kind: kind, self.what: read.what, self.to: read.to}
+
+    def _use(self, kind: str | None, what: str | None, to: str | None) -> Any:
+        if kind not in KINDS:
+            return gr.skip(), gr.skip()
+        return canonical(kind, what or "", to or ""), gr.Row(visible=False)
+
 
 SOURCE, FIRST = "Source", "Image 1 (source)"
 """Label of the source image, alone and with references."""
@@ -246,8 +288,8 @@ class ScoreOutputs(Widgets):
         with gr.Accordion("Notes", open=False):
             self.notes = markup(elem_id="notes")
         with gr.Row(elem_id="share"):
-            # Links to the record, the report and the picture, and a button that keeps a link.
-            names = (("as JSON", "download"), ("a report (HTML)", "share-report"), ("a picture (PNG)", "share-picture"))
+            # Links to the record and the report, and a button that keeps a link.
+            names = (("as JSON", "download"), ("a report (HTML)", "share-report"))
             self.downloads = tuple(button(f"Download {what}", name) for what, name in names)
             self.keep = button("Keep a link", "share-keep", visible=services.links.offered)
         markup(views.keeping(services.settings.link_days, lasting=services.local), visible=services.links.offered)

@@ -32,7 +32,7 @@ from rewardharness.measure.regions import change_map
 from rewardharness.measure.view import EditView
 from rewardharness.schema import Example, ImageInput, images_of
 
-RECORD, REPORT, PICTURE, MARKS = "judgment.json", "comparison.html", "comparison.png", ".webp"
+RECORD, REPORT, MARKS = "judgment.json", "comparison.html", ".webp"
 """Names of the files of a result; for the marks of a candidate, what follows its letter."""
 
 MAX_RESULTS = 400
@@ -158,7 +158,7 @@ class ResultFiles:
             image = example.images[place]
             return _small(image) if side == SMALL else _encoded(shrunk(image, LARGE), 90), file
         marks = [f"{label}{MARKS}" for label in example.labels]
-        if file not in ({RECORD, REPORT, PICTURE} if comparison is not None else set()) | set(marks):
+        if file not in ({RECORD, REPORT} if comparison is not None else set()) | set(marks):
             return None
         path = self._folder / f"{name}-{file}"
         with self._drawing:  # one at a time: visitors must not take all processors with it
@@ -195,8 +195,6 @@ def _draw(example: Example, comparison: Comparison | None, file: str) -> bytes:
         return json.dumps(sharing.record(comparison), indent=2).encode()
     if comparison is not None and file == REPORT:
         return sharing.page(comparison).encode()
-    if comparison is not None and file == PICTURE:
-        return sharing.picture(comparison)
     # the source with what a candidate changed, tinted
     candidate = example.candidate_images[example.labels.index(file.removesuffix(MARKS))]
     view = EditView(load_picture(example.source_image), load_picture(candidate))

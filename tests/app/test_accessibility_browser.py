@@ -190,9 +190,6 @@ def test_lineage_of_records_and_of_a_library(app: Served, lineage_scene: Scene, 
         page.get_by_role("button", name="Table").click()
         expect(page.locator("#lineage-table tr", has_text="result grpo-1: failed").first).to_contain_text("resulted in")
         choose_item(page, "Everything")
-        page.get_by_role("button", name="Compare two evals").click()
-        page.locator("#lineage-compare-them").click()
-        expect(page.locator("#lineage-compared")).to_contain_text("after is better than before in accuracy, by 0.3")
 
         page.locator("#lineage-kind").get_by_text("A Library").click()
         expect(page.locator("#lineage-message")).to_contain_text("This Library has no lineage")
@@ -226,7 +223,7 @@ def test_visitors_of_a_space_see_the_demonstration_set_and_no_runs_or_records(
         expect(page.locator("#evolve-data label")).to_have_count(1)
         open_tab(page, "Lineage")
         expect(page.locator("#lineage-diagram svg")).to_contain_text("preferences-for-all-edits")
-        for part in ("#lineage-kind", "#lineage-folder", "#lineage-compare"):
+        for part in ("#lineage-kind", "#lineage-folder"):
             expect(page.locator(part)).to_be_hidden()
         text = page.content()
         assert "grpo" not in text and lineage_scene.release not in text

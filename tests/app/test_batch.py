@@ -16,7 +16,7 @@ from screenshots import photograph
 from visits import open_tab, visit
 
 from app.batch import views as batch_views
-from app.batch.results import BatchResults
+from app.batch.page import BatchResults
 from app.batch.service import BatchServices
 from app.run_panel.following import MOVING
 from app.run_panel.new_jobs import NewJob

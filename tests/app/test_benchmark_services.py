@@ -10,7 +10,7 @@ from benchmark_parts import MISLABELLED, PAIRS, REMOVALS, app_services, judged, 
 from hostile import read_own
 
 from app.benchmark import case_views
-from app.benchmark.questions import Questions
+from app.benchmark.page import Questions
 from app.benchmark.runs import short_name
 from app.benchmark.service import BenchmarkServices
 from app.run_panel.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source

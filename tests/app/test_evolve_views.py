@@ -5,15 +5,13 @@ from typing import Any
 
 from hostile import HOSTILE, Reader, read_own, says
 
-from app.evolve import charts as evolve_charts
 from app.evolve import proposal_views
 from app.evolve import views as evolve_views
-from app.evolve.runs import EvolutionStatus, ExampleCase, Seen
+from app.evolve.runs import EvolutionStatus
 from app.run_panel import views as run_views
 from app.run_panel.jobs import CommandError
 from app.run_panel.service import Listed
 from app.run_panel.views import run_title
-from app.viewer import example_views
 from rewardharness.evolution.events import (
     Concluding,
     Decided,
@@ -31,7 +29,7 @@ from rewardharness.evolution.events import (
     event_of,
 )
 from rewardharness.evolution.gate import Evidence
-from rewardharness.evolution.held_out import EnsembleScore, HeldOutComparison, HeldOutReport, Score
+from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.progress import RunProgress
 from rewardharness.evolution.proposal import Finding
 from rewardharness.evolution.stop import NO_PROPOSALS
@@ -39,7 +37,6 @@ from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
 from rewardharness.runs.spending import Spent
-from rewardharness.schema import ChainStep, Example, Failure, ImageInput, Judgment, Scores, TextInput
 
 STARTED = Started(
     HOSTILE, HOSTILE, "default", HOSTILE, 10, 4, "id", 0, {"begin": 200, "search": 1000, "audit": 600, "expected": 1800}
@@ -207,75 +204,23 @@ def test_what_a_phase_has_dropped_does_not_wait() -> None:
     assert proposal_views.items(sight(replace(STARTED, schedule="paper"), judged, PROPOSED)) == []
 
 
-OWN_SHAPES = {"svg", "path", "circle", "text", "div", "h4", "p"}
-
-
-def test_charts_are_made_of_numbers_alone() -> None:
-    odd = replace(decided(), accuracy=None, spent=Spent())
-    points = evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), decided(), odd))
-    assert [(each.accuracy, each.version) for each in points] == [(0.5, 0), (0.75, 1), (None, 1)]
-    none, nothing = Score.of(()), HeldOutComparison.of((), ())
-    scores = Score(9, 9, 0.5, (0.3, 0.7)), Score(9, 9, 0.6, (0.4, 0.8)), none
-    audit = HeldOutReport(9, *scores, nothing, nothing, EnsembleScore(skipped="not requested"))
-    charts = (evolve_charts.accuracy(points, audit), evolve_charts.accuracy(points))
-    for markup in charts:
-        reader = Reader(markup)
-        assert set(reader.tags) <= OWN_SHAPES and reader.open == []
-        drawn = re.findall(r' (?:d|cx|cy|r|x|y)="([^"]*)"', markup)
-        assert drawn and all(re.fullmatch(r"[MHVLh0-9 .,-]+", each) for each in drawn)
-        numbers = [float(each) for d in drawn for each in re.findall(r"-?[0-9.]+", d)]
-        assert all(-50 <= number <= evolve_charts.WIDTH for number in numbers)
-    assert "held-out, 95%" in charts[0]
-    assert evolve_charts.accuracy([]) == ""
-    assert evolve_charts.points(sight(STARTED)) == []
+def test_the_accuracy_is_drawn_of_numbers_alone() -> None:
+    odd = replace(decided(), accuracy=None)
+    markup = proposal_views.accuracy(sight(STARTED, Judged(9, 1, 0.5), decided(), odd))
+    reader = Reader(markup)
+    assert set(reader.tags) <= {"svg", "path", "circle", "text", "div", "p"} and reader.open == []
+    drawn = re.findall(r' (?:d|cx|cy|r|x|y)="([^"]*)"', markup)
+    assert drawn and all(re.fullmatch(r"[MHVLh0-9 .,-]+", each) for each in drawn)
+    assert reader.tags.count("circle") == 1, "a dot is an accepted edit"
+    assert "1 edits tested" in reader.text and "80%" in reader.text and "45%" in reader.text
+    assert proposal_views.accuracy(sight(STARTED)) == ""
 
 
 def test_a_hostile_number_does_not_reach_a_chart() -> None:
     for value in (HOSTILE, float("nan"), -1, 2, True):
         bad = replace(decided(), accuracy=value)  # type: ignore[arg-type]
-        points = evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), bad))
-        assert points[1].accuracy is None
+        markup = proposal_views.accuracy(sight(STARTED, Judged(9, 1, 0.5), bad, decided()))
+        assert "45%" in markup and "80%" in markup and "nan" not in markup and "script" not in markup
     line = {"event": "decided", **asdict(decided())}
     assert event_of(line) == decided()
     assert event_of({**line, "spent": {"judgments": HOSTILE}}) is None, "the line of a foreign run is not an event"
-
-
-def case(*seen: Seen, label: str = "A") -> ExampleCase:
-    images = tuple(ImageInput(name, data=b"x") for name in "ab")
-    return ExampleCase(Example("e", HOSTILE, ImageInput("s", data=b"x"), images, "A"), label, seen)
-
-
-def judgment(preference: str | None) -> Judgment:
-    failure = None if preference else Failure("defect", HOSTILE)
-    steps = (ChainStep("think", HOSTILE), ChainStep("think", HOSTILE, subject="A"))
-    scores = {label: Scores(3.0, 3.0, 0.7) for label in "AB"} if preference else {}
-    return Judgment(HOSTILE, "j", "p", "id", preference, margin=0.25, scores=scores, steps=steps, failure=failure)
-
-
-def test_examples_say_what_the_judge_preferred_before_and_after() -> None:
-    before, after = Seen("version 1", judgment("B")), Seen("version 2", judgment("A"))
-    failed, earlier = Seen("version 1", judgment(None)), replace(judgment("B"), steps=(), margin=0.5)
-    for shown, words in (
-        (case(before, after), ["Before, with version 1", "B, against the label", "A, as the label says"]),
-        (case(after, label="B"), ["It was corrected to: B is better"]),
-        (case(failed), ["no judgment"]),
-        (case(Seen("version 1", None)), ["no judgment"]),
-        (case(Seen("version 1", earlier)), ["B, against the label", "0.500"]),
-    ):
-        says(example_views.words(shown), *words)
-    orders = tuple(ChainStep("think", f"{HOSTILE} {each}", order=tuple(each)) for each in ("AB", "BA"))
-    for judged, words in (
-        (before.judgment, []),
-        (failed.judgment, []),
-        (None, ["not been judged"]),
-        (earlier, ["earlier version"]),
-        (replace(judgment("B"), steps=orders), ["A first, then B", "B first, then A"]),
-    ):
-        says(example_views.chain(judged, ("A", "B")), *words)
-
-
-def test_texts_are_shown_as_text() -> None:
-    candidates = (TextInput("a", HOSTILE), TextInput("b", "second\nline " + "x" * 9000))
-    shown = ExampleCase(Example("e", HOSTILE, None, candidates, "A"), "A", (Seen("version 1", judgment("A")),))
-    says(example_views.words(shown), "second", "line", "x …", "A, as the label says")
-    assert example_views.texts(case().example.candidates) == ""

@@ -9,8 +9,8 @@ from evolve_parts import make_pairs, make_timid
 from hostile import HOSTILE, read_own
 from hub_parts import running_hub
 
-from app.library import editing, libraries, views
-from app.library.editing import EditedCopy
+from app.library import libraries, views
+from app.library.edit_page import EditedCopy, judge_again, save_copy
 from app.library.libraries import (
     ANONYMOUS,
     BUILTIN,
@@ -186,18 +186,18 @@ def test_copies_are_saved_under_valid_free_names_and_only_here(tmp_path: Path) -
     draft = draft.edit({**texts, ENTRY_FILE: texts[ENTRY_FILE] + "More.\n"})
     for name in ("", "../up", "a/b", "/etc", "UPPER", ".", "x" * 65, HOSTILE):
         with pytest.raises(HarnessError, match="name"):
-            editing.save(here, draft, name)
+            save_copy(here, draft, name)
     with pytest.raises(RightsError, match="only on the computer"):
-        editing.save(elsewhere, draft, "mine")
+        save_copy(elsewhere, draft, "mine")
     assert not (tmp_path / "home" / "libraries").exists()
-    saved, folder = editing.save(here, draft, "mine")
+    saved, folder = save_copy(here, draft, "mine")
     assert folder == tmp_path / "home" / "libraries" / "mine" and Library.load(folder) == draft.library
     assert here.libraries.saved() == [("mine", str(folder))] and elsewhere.libraries.saved() == []
     assert here.libraries.name(Choice(FOLDER, str(folder))) == "the Library 'mine'"
     more = saved.edit({**texts, ENTRY_FILE: texts[ENTRY_FILE] + "Even more.\n"})
     with pytest.raises(InputError, match="another Library named mine"):
-        editing.save(here, drafted(EMPTY.apply(AddEntry(draft.entry)), "text-edits"), "mine")
-    assert editing.save(here, more, "mine")[1] == folder and Library.load(folder) == more.library
+        save_copy(here, drafted(EMPTY.apply(AddEntry(draft.entry)), "text-edits"), "mine")
+    assert save_copy(here, more, "mine")[1] == folder and Library.load(folder) == more.library
     read_own(views.saved("mine", str(folder)))
 
 
@@ -206,17 +206,17 @@ def test_an_edit_is_judged_again_where_it_counts(tmp_path: Path) -> None:
     pairs = str(make_pairs(tmp_path / "pairs"))
     draft = drafted(Library.load(make_timid(tmp_path / "timid")), "timid-removals")
     texts = entry_files(draft.entry)
-    nothing = editing.judge_again(here, draft, PAIRS, pairs)
+    nothing = judge_again(here, draft, PAIRS, pairs)
     assert nothing.after.n == 0 and "None of the 48 examples" in read_own(views.judged_again(nothing)).text
     draft = draft.edit({**texts, RUBRIC_FILE: texts[RUBRIC_FILE].replace("edit_extent", "edit_presence")})
-    judged = editing.judge_again(here, draft, PAIRS, pairs)
+    judged = judge_again(here, draft, PAIRS, pairs)
     compared, kinds = judged.comparison, [kind for kind, _ in judged.changed]
     assert judged.labeled == 48 and judged.after.n == 24, "only the removals consult the entry"
     assert (compared.fixes, compared.breaks) == (kinds.count("Fixed"), kinds.count("Broken"))
     text = read_own(views.judged_again(judged)).text
     assert f"{compared.fixes} fixed, {compared.breaks} broken of 24 (McNemar p =" in text and "n = 24, 95% CI" in text
     with pytest.raises(InputError, match="not judged on the computer of this page"):
-        editing.judge_again(elsewhere, draft, PAIRS, pairs)
+        judge_again(elsewhere, draft, PAIRS, pairs)
 
 
 def test_the_gallery_does_not_wait_for_a_silent_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,7 @@ from app.lineage.services import LineageServices, LineageView
 from rewardharness.errors import InputError
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
-from rewardharness.lineage.compare import compare
 from rewardharness.lineage.graph import MAX_NODES, lineage_graph, mermaid
-from rewardharness.lineage.records import BenchmarkRef, Evaluation, MetricValue, NamedRevision, Subject
-from rewardharness.lineage.store import Lineage
 from rewardharness.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -63,7 +60,7 @@ def test_records_are_shown_with_their_evolution(lineage_scene: Scene) -> None:
     assert all(counts[kind] == 2 for kind in ("manifest", "result", "eval", "data"))
     assert all(counts[kind] == 1 for kind in ("comparison", "release", "model", "artifact"))
     assert counts["library"] == counts["edit"] + 1 and "example" not in counts
-    assert view.pair == ("before", "after") and set(view.evals) == {"before", "after"} and view.chosen is None
+    assert view.chosen is None
     text = shown(view)
     for words in (f"failed in preflight: No GPU is free {ATTACK}", "released as", "400 steps", "because of p"):
         assert words in text
@@ -95,7 +92,7 @@ def test_records_in_another_folder(lineage_scene: Scene, tmp_path: Path) -> None
 def test_the_lineage_of_a_library(lineage_scene: Scene) -> None:
     library = Library.load(lineage_scene.run / "library")
     view = services(lineage_scene.home).of_library(library)
-    assert set(kinds(view)) == {"edit", "library"} and view.evals == () and view.pair is None
+    assert set(kinds(view)) == {"edit", "library"}
     assert view.choices[0][1] == f"library:{library.id}"
     assert " fixed, 0 broken" in shown(view) and str(lineage_scene.home) not in shown(view)
 
@@ -103,37 +100,10 @@ def test_the_lineage_of_a_library(lineage_scene: Scene) -> None:
 def test_visitors_of_a_space_see_no_records(lineage_scene: Scene) -> None:
     remote = services(lineage_scene.home, local=False)
     records = str(lineage_scene.home / "lineage")
-    for ask in (remote.of_records, lambda: remote.of_records(records), lambda: remote.compare("", "before", "after")):
+    for ask in (remote.of_records, lambda: remote.of_records(records)):
         with pytest.raises(InputError, match="only on the computer"):
             ask()
     assert remote.of_library(open_library("builtin")).graph.edges == ()
-
-
-def test_two_evals_are_compared_and_nothing_is_recorded(lineage_scene: Scene) -> None:
-    lineages = services(lineage_scene.home)
-    before = sorted((lineage_scene.home / "lineage").rglob("*"))
-    text = read(views.compared(*lineages.compare("", "before", "after")))
-    assert "after is better than before in accuracy, by 0.3" in text and "paired items, n 50" in text
-    assert sorted((lineage_scene.home / "lineage").rglob("*")) == before
-    with pytest.raises(InputError, match="Two evals are needed"):
-        lineages.compare("", "before", "")
-
-
-@pytest.mark.parametrize(
-    ("new", "direction", "words"),
-    [
-        (0.6, "higher", "b is better than a in loss is unclear: it is better by 0.1, but there is no interval"),
-        (0.6, "lower", "it is worse by 0.1"),
-        (0.5, "lower", "have the same loss"),
-    ],
-)
-def test_a_difference_without_an_interval_is_unclear(tmp_path: Path, new: float, direction: Any, words: str) -> None:
-    lineage, model, bench = Lineage(tmp_path), Subject(model=NamedRevision("m")), BenchmarkRef("b")
-    evals = {
-        name: Evaluation(model, bench, (MetricValue("loss", direction, v),)) for name, v in (("a", 0.5), ("b", new))
-    }
-    one, other = (lineage.record(name, body) for name, body in evals.items())
-    assert words in read(views.compared(one, other, compare(one, other, ({}, {}))))
 
 
 def test_the_nearest_of_many_nodes_are_drawn() -> None:

@@ -9,8 +9,7 @@ from evolve_parts import make_timid, services_of
 from hub_parts import Hub, running_hub
 
 from app.library.libraries import ANONYMOUS, RightsError, Visitor
-from app.run_panel.new_jobs import NewJob
-from app.run_panel.remote_jobs import expect_remote
+from app.run_panel.new_jobs import NewJob, expect_remote
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.remote.config import RemoteConfig

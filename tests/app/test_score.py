@@ -33,12 +33,12 @@ from app.score.comparisons import (
     uploaded,
 )
 from app.score.judges import BY_MEASURING, ENDPOINT, JudgeChoice
+from app.score.page import displayed
 from app.score.sessions import SHOWN, Session, Sessions
-from app.score.upload_events import displayed
 from app.services import AppServices, is_local
 from app.viewer import chain_views
 from app.viewer import results as results_module
-from app.viewer.results import PICTURE, RECORD, REPORT, ResultFiles, address, viewer
+from app.viewer.results import MARKS, RECORD, REPORT, ResultFiles, address, viewer
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.measure.images import load_picture
@@ -373,22 +373,6 @@ def test_foreign_text_stays_text(shared: Comparison) -> None:
     evil = replace(shared, example=example, judgment=judgment, library=HOSTILE)
     ours = "html head title style body main h1 h2 p strong div figure figcaption table thead tbody tr th td ul li"
     assert set(read_page(sharing.page(evil)).tags) <= set(ours.split())
-    assert sharing.picture(evil).startswith(b"\x89PNG")
-
-
-def test_the_picture_frames_the_preferred_edit(shared: Comparison) -> None:
-    chosen = replace(shared, judgment=replace(shared.judgment, preference="A"))
-    images = [Image.open(io.BytesIO(sharing.picture(each))) for each in (shared, chosen)]
-    assert {image.width for image in images} == {sharing.WIDTH} and images[0].tobytes() != images[1].tobytes()
-    colors = dict((color, count) for count, color in images[1].getcolors(1 << 24) or [])
-    assert colors[(15, 118, 110)] > 1000
-
-
-def test_a_script_that_the_font_lacks_is_left_out(shared: Comparison) -> None:
-    chinese = replace(shared, example=replace(shared.example, instruction="\u8ba9\u6c7d\u8f66\u53d8\u7ea2"))
-    without, with_it = (Image.open(io.BytesIO(sharing.picture(each))).height for each in (chinese, shared))
-    assert without < with_it
-    assert "\u8ba9\u6c7d\u8f66\u53d8\u7ea2" in sharing.page(chinese)
 
 
 def test_a_deleted_upload_is_an_error(shared: Comparison, pictures: Pictures) -> None:
@@ -411,7 +395,7 @@ def client(results: ResultFiles) -> TestClient:
     return TestClient(Starlette(routes=results.routes()))
 
 
-def test_a_result_is_downloaded_as_a_record_a_report_and_a_picture(services: AppServices, result: Comparison) -> None:
+def test_a_result_is_downloaded_as_a_record_and_a_report(services: AppServices, result: Comparison) -> None:
     page = client(services.results)
     assert page.get(f"/{address(result, RECORD)}").status_code == 404
     services.results.add(result)
@@ -419,9 +403,8 @@ def test_a_result_is_downloaded_as_a_record_a_report_and_a_picture(services: App
     assert record.json()["preference"] == "B" and record.json() == json.loads(record.text)
     report = page.get(f"/{address(result, REPORT)}")
     assert "data:image/webp" in report.text and "default-src 'none'" in report.headers["content-security-policy"]
-    assert Image.open(io.BytesIO(page.get(f"/{address(result, PICTURE)}").content)).width == 1200
-    names = [page.get(f"/{address(result, file)}").headers["content-disposition"] for file in (RECORD, REPORT, PICTURE)]
-    assert all(name.startswith("attachment; filename=") for name in names) and len(set(names)) == 3
+    names = [page.get(f"/{address(result, file)}").headers["content-disposition"] for file in (RECORD, REPORT)]
+    assert all(name.startswith("attachment; filename=") for name in names) and len(set(names)) == 2
     others = (address(result, "C.webp"), address(result, "..%2fA.webp"), address(replace(result, name="0"), RECORD))
     for unknown in others:
         assert page.get(f"/{unknown}").status_code == 404
@@ -449,7 +432,7 @@ def test_a_file_is_drawn_once_and_the_oldest_go_first(
     (tmp_path / "source.png").unlink()
     page = client(services.results)
     assert page.get(f"/{address(result, REPORT)}").status_code == 200
-    gone = page.get(f"/{address(result, PICTURE)}")
+    gone = page.get(f"/{address(result, f'A{MARKS}')}")
     assert gone.status_code == 410 and "source" in gone.text
     services.results.remove([result])
     assert services.results.open(result.name, RECORD) is None

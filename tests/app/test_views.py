@@ -305,6 +305,16 @@ EVIL_LIBRARY = Library((EVIL_ENTRY,))
         lambda: library_views.differences(
             diff_libraries(EVIL_LIBRARY, Library((replace(EVIL_ENTRY, body=HOSTILE, metadata={"k": HOSTILE}),)))
         ),
+        lambda: chain_views.showings((EVIL_SEEN,), live=True),
+        lambda: chain_views.showings((EVIL_SEEN,), live=False),
+        lambda: model_views.judge_line(ENDPOINT, HOSTILE, local=True),
+        lambda: model_views.verdict(replace(JUDGED, preference=HOSTILE, notes=(f"same image {HOSTILE}",)), EVIL_RUN),
+        lambda: model_views.reasons(replace(JUDGED, reasons=(HOSTILE,)), EVIL_RUN),
+        lambda: model_views.reasons(JUDGED, EVIL_RUN),
+        lambda: model_views.checked((Probe(HOSTILE, Capabilities(models=(HOSTILE,))),)),
+        lambda: model_views.checked((Probe("a", None, ModelError("server_error", HOSTILE)),)),
+        lambda: model_views.unchecked(ModelError("timeout", HOSTILE, next_step=HOSTILE)),
+        lambda: failure(Failure("unreachable", HOSTILE), own_judge=False),
     ],
 )
 def test_foreign_text_stays_text_in_every_view(view: Callable[[], str]) -> None:
@@ -415,25 +425,6 @@ EVIL_SEEN = OrderProgress(
     ),
 )
 EVIL_RUN = replace(RUN, showings=(EVIL_SEEN,))
-
-
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda: chain_views.showings((EVIL_SEEN,), live=True),
-        lambda: chain_views.showings((EVIL_SEEN,), live=False),
-        lambda: model_views.judge_line(ENDPOINT, HOSTILE, local=True),
-        lambda: model_views.verdict(replace(JUDGED, preference=HOSTILE, notes=(f"same image {HOSTILE}",)), EVIL_RUN),
-        lambda: model_views.reasons(replace(JUDGED, reasons=(HOSTILE,)), EVIL_RUN),
-        lambda: model_views.reasons(JUDGED, EVIL_RUN),
-        lambda: model_views.checked((Probe(HOSTILE, Capabilities(models=(HOSTILE,))),)),
-        lambda: model_views.checked((Probe("a", None, ModelError("server_error", HOSTILE)),)),
-        lambda: model_views.unchecked(ModelError("timeout", HOSTILE, next_step=HOSTILE)),
-        lambda: failure(Failure("unreachable", HOSTILE), own_judge=False),
-    ],
-)
-def test_what_a_model_says_stays_text_in_every_view(view: Callable[[], str]) -> None:
-    read_own(view())
 
 
 def test_a_showing_tells_in_the_candidates_own_letters() -> None:

@@ -22,12 +22,11 @@ from rewardharness.codec import to_json
 from rewardharness.data.opening import ATTACKS, OWN
 from rewardharness.errors import InputError
 from rewardharness.files import write_json
-from rewardharness.judging.batches import JUDGING, Batch
+from rewardharness.judging.batches import JUDGING, Batch, JudgingJob
 from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.config import MEASURED
 from rewardharness.judging.evaluate import Executor
 from rewardharness.judging.interface import check_task
-from rewardharness.judging.job import JudgingJob
 from rewardharness.judging.judge import Judge
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library

@@ -22,9 +22,8 @@ from rewardharness.editors.report import PAGE, build_report
 from rewardharness.editors.result import REPORT, ArenaAgreement, ArenaResult, EditCounts
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_json, write_text
-from rewardharness.judging.batches import Batch, expected_cost
+from rewardharness.judging.batches import Batch, JudgeBatches, JudgingJob, expected_cost
 from rewardharness.judging.interface import check_task
-from rewardharness.judging.job import JudgeBatches, JudgingJob
 from rewardharness.judging.ranking import Comparison, RatedEditor, rate_editors
 from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.report_html import render_html

@@ -40,7 +40,7 @@ from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
-from rewardharness.judging.tool_calls import Observation
+from rewardharness.judging.tools import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
 from rewardharness.runs.spending import UNLIMITED, Spent

@@ -17,8 +17,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.model_config import Protocol
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.profile import Profile
-from rewardharness.judging.profile_opening import SUFFIX, load_profile, profile_of, shipped_profiles
-from rewardharness.judging.profile_texts import missing_texts
+from rewardharness.judging.profile_opening import SUFFIX, load_profile, missing_texts, profile_of, shipped_profiles
 from rewardharness.judging.subagent import model_judge, reuse
 from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.open import model_name, model_urls

@@ -21,12 +21,11 @@ from rewardharness.codec import to_json
 from rewardharness.data.opening import ATTACKS, OWN
 from rewardharness.errors import InputError
 from rewardharness.files import write_json
-from rewardharness.judging.batches import JUDGING, Batch
+from rewardharness.judging.batches import JUDGING, Batch, JudgingJob
 from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.config import MEASURED, ReleaseConfig, model_options
 from rewardharness.judging.evaluate import Executor
 from rewardharness.judging.interface import check_task
-from rewardharness.judging.job import JudgingJob
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import is_model, open_judge
 from rewardharness.judging.release import Release

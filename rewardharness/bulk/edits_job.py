@@ -13,10 +13,9 @@ from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import write_json
-from rewardharness.judging.batches import Batch
+from rewardharness.judging.batches import Batch, JudgingJob
 from rewardharness.judging.best_of import CandidateReward, CandidateSet, Method, candidate_rewards, examples_of
 from rewardharness.judging.interface import check_task
-from rewardharness.judging.job import JudgingJob
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.judging.subagent import model_judge

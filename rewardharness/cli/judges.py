@@ -19,8 +19,7 @@ def list_profiles(*, json: bool = False) -> int:
     Args:
         json: Print one JSON list.
     """
-    from rewardharness.judging.profile_opening import load_profile, shipped_profiles
-    from rewardharness.judging.profile_texts import missing_texts
+    from rewardharness.judging.profile_opening import load_profile, missing_texts, shipped_profiles
 
     home = Settings.from_env().home
     profiles = [(each, missing_texts(each, home)) for each in (load_profile(name)[0] for name in shipped_profiles())]
@@ -80,8 +79,7 @@ def pull(profile: str, /) -> int:
     Args:
         profile: Name or YAML file of the profile.
     """
-    from rewardharness.judging.profile_opening import load_profile
-    from rewardharness.judging.profile_texts import load_texts
+    from rewardharness.judging.profile_opening import load_profile, load_texts
 
     opened, folder = load_profile(profile)
     texts = load_texts(opened, folder, Settings.from_env().home)

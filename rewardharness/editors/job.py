@@ -21,9 +21,8 @@ from rewardharness.editors.report import PAGE, build_report
 from rewardharness.editors.result import REPORT, ArenaAgreement, ArenaResult, EditCounts
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_json, write_text
-from rewardharness.judging.batches import Batch, expected_cost
+from rewardharness.judging.batches import Batch, JudgeBatches, JudgingJob, expected_cost
 from rewardharness.judging.interface import check_task
-from rewardharness.judging.job import JudgeBatches, JudgingJob
 from rewardharness.judging.profile_judge import ProfileJudge
 from rewardharness.judging.ranking import Comparison, RatedEditor, rate_editors
 from rewardharness.judging.release_opening import OpenedJudge, open_reward

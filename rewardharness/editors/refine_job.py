@@ -12,9 +12,8 @@ from rewardharness.editors.config import RefineConfig
 from rewardharness.editors.editor import EditorProtocol, open_editor
 from rewardharness.editors.refine import Refined, ask_judge, refine
 from rewardharness.files import content_id, sha256, write_bytes, write_json
-from rewardharness.judging.batches import Batch, expected_cost
+from rewardharness.judging.batches import Batch, JudgeBatches, JudgingJob, expected_cost
 from rewardharness.judging.identity import JudgeIdentity
-from rewardharness.judging.job import JudgeBatches, JudgingJob
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.release_opening import OpenedJudge, open_reward
 from rewardharness.judgments import judgment_from_json, result_line

@@ -18,7 +18,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import fires
 from rewardharness.judging.subagent import model_judge, with_samples
-from rewardharness.judging.tool_calls import Observation
+from rewardharness.judging.tools import Observation
 from rewardharness.judgments import result_line
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library

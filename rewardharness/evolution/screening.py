@@ -24,7 +24,7 @@ from rewardharness.evolution.gate import GateDecision, sign_test
 from rewardharness.evolution.proposal import Proposal
 from rewardharness.evolution.state import Pending, State, Trial, seed_of
 from rewardharness.evolution.steps import Run, emit_decided, emit_proposed, skip, trial_of, view_of
-from rewardharness.judging.tool_calls import Observation
+from rewardharness.judging.tools import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.models.base import ModelError
 from rewardharness.schema import Example

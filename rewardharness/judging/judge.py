@@ -1,27 +1,37 @@
-"""`Judge`: what all judges offer to programs, and `ScoredDataset`."""
+"""`Judge`: what all judges offer to programs; `RewardJudge`, which gives one number per candidate; `ScoredDataset`."""
 
+import math
+import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewardharness.errors import InputError
+from rewardharness.codec import finite
+from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.calibration import ConfidenceCalibration
-from rewardharness.judging.interface import JudgeProtocol, Traits, check_task
+from rewardharness.judging.chain import answer
+from rewardharness.judging.interface import JudgeProtocol, Traits, check_task, failure_of, refuse, unjudged
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.schema import (
+    TIE,
     Agreement,
     Candidate,
     Example,
+    Failure,
     FramesInput,
     ImageInput,
     Judgment,
+    Scores,
     TextInput,
+    Usage,
 )
 from rewardharness.settings import Settings
+from rewardharness.task import IMAGE_EDIT
 from rewardharness.views import data_frame
 
 if TYPE_CHECKING:
@@ -47,6 +57,9 @@ class Judge(JudgeProtocol):
         judge = object.__new__(type(self))
         judge.__dict__.update(self.__dict__)
         return judge
+
+    async def close(self) -> None:
+        """Close the connections of this event loop, if there are any."""
 
     def with_ties(self, ties: bool) -> "Judge":
         """Return the same judge with `tie` among its answers, or without."""
@@ -154,6 +167,95 @@ class Judge(JudgeProtocol):
 
         judged = evaluate(self, opened, dataset.examples, concurrency=at_once, executor=executor)
         return ScoredDataset(dataset, tuple(judgment for _, judgment in judged))
+
+
+@dataclass(frozen=True, repr=False)
+class RewardJudge(Judge):
+    """A judge that gives a number for each candidate.
+
+    Args:
+        span: Least and greatest number, which become the rewards 0 and 1; None for any number, whose reward is
+            1 / (1 + exp(-number)): it keeps the order, and is no probability.
+    """
+
+    span: tuple[float, float] | None = field(default=(0.0, 1.0), kw_only=True)
+    traits = Traits((IMAGE_EDIT,), uses_library=False)
+    ties = True
+
+    @abstractmethod
+    async def numbers(self, example: Example) -> Mapping[str, float]:
+        """Return a number per label.
+
+        Raises:
+            HarnessError: If there is none.
+        """
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        """Judge one example; the Library is not read.
+
+        Returns:
+            Rewards, and of several candidates a preference; or a failure.
+        """
+        started = time.perf_counter()
+        failure = refuse(example, self, library)
+        if failure is not None:
+            return unjudged(example, self, library, failure)
+        try:
+            numbers = await self.numbers(example)
+            rewards = {label: self._reward(label, number) for label, number in numbers.items()}
+        except HarnessError as error:
+            return unjudged(example, self, library, failure_of(error))
+        judgment = ranked(example, self, library, numbers, rewards, ties=self.ties)
+        return replace(judgment, usage=Usage(seconds=time.perf_counter() - started))
+
+    def _reward(self, label: str, value: Any) -> float:
+        number = finite(value)
+        low, high = self.span or (-math.inf, math.inf)
+        if number is None or not low <= number <= high:
+            from rewardharness.models.base import ModelError
+
+            within = f" from {low:g} to {high:g}" if self.span else ""
+            raise ModelError("bad_response", f"{self.name} gave {label} no number{within}.", next_step="")
+        if self.span is not None:
+            return (number - low) / (high - low)
+        return 0.5 * (1 + math.tanh(number / 2))
+
+
+def ranked(
+    example: Example,
+    judge: JudgeProtocol,
+    library: Library,
+    values: Mapping[str, float],
+    rewards: Mapping[str, float],
+    *,
+    ties: bool,
+) -> Judgment:
+    """Create a judgment from one number per candidate, on any scale.
+
+    Args:
+        example: The example.
+        judge: The judge.
+        library: The Library.
+        values: A finite number per candidate; the highest is preferred.
+        rewards: The values scaled to [0, 1].
+        ties: Whether `tie` is an allowed answer.
+    """
+    levels = sorted(set(values.values()), reverse=True)
+    ranking = tuple(tuple(label for label in example.labels if values[label] == level) for level in levels)
+    scores = {label: Scores(None, None, rewards[label]) for label in example.labels}
+    steps = (answer({label: values[label] for label in example.labels}),)
+    order = [label for level in ranking for label in level]
+    margin = rewards[order[0]] - rewards[order[1]] if len(order) > 1 else None
+    return replace(placed(example, judge, library, ranking, ties=ties), scores=scores, steps=steps, margin=margin)
+
+
+def placed(
+    example: Example, judge: JudgeProtocol, library: Library, ranking: Sequence[tuple[str, ...]], *, ties: bool
+) -> Judgment:
+    """Create a judgment from a ranking, without scores or margin."""
+    blank = unjudged(example, judge, library, Failure("", ""))
+    preference = None if len(example.labels) == 1 else TIE if len(ranking[0]) > 1 else ranking[0][0]
+    return replace(blank, failure=None, preference=preference, ranking=tuple(ranking), ties_offered=ties)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
+from rewardharness.codec import from_json
 from rewardharness.prompts import Language
 
 Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric", "checklist"]
@@ -87,10 +88,9 @@ class ModelJudgeConfig:
     def from_pinned(cls, settings: Mapping[str, Any]) -> Self:
         """Return how the model of a release judges; `ocr` is not read."""
         fields = {pinned: name for name, pinned in PINNED.items()}
-        found = {
-            fields.get(name, name): value for name, value in settings.items() if name not in ("both_orders", "ocr")
-        }
-        return cls(**found, one_order=not settings["both_orders"])
+        found = {fields.get(name, name): value for name, value in settings.items()}
+        both_orders, _ = found.pop("both_orders"), found.pop("ocr")
+        return from_json(cls, {**found, "one_order": not both_orders})
 
     @property
     def request_temperature(self) -> float:

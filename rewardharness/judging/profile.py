@@ -1,6 +1,6 @@
 """Judge profiles: how a published reward model is asked, read and scored, as a YAML file without code.
 
-A profile names the texts of its authors and their hashes instead of holding them (`profile_texts`), says how requests
+A profile names the texts of its authors and their hashes instead of holding them (`profile_opening`), says how requests
 are written and how replies are read (`profile_replies`), and computes one score from the values that were read:
 
     profile: 1
@@ -30,12 +30,15 @@ from msgspec import Meta
 
 from rewardharness.codec import Positive, Sha256, Text, to_json
 from rewardharness.files import content_id
-from rewardharness.judging.profile_scores import Node
 from rewardharness.schema import EDIT_KINDS
 
 _COMMIT = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)
 _PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.!+-]+", re.ASCII)
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*", re.ASCII)
+Node = Any
+"""A score: the name of a value, a number, or `{operation: arguments}`."""
+Values = Mapping[str, float | None]
+"""What was read from the replies; None for a value that does not apply."""
 Labels = Annotated[tuple[Text, ...], Meta(min_length=1)]
 """Spellings, at least one."""
 

@@ -20,9 +20,8 @@ from rewardharness.judging.interface import Traits, unjudged
 from rewardharness.judging.media import ImageFiles, Media, content_ids
 from rewardharness.judging.model_config import READING, ModelJudgeConfig
 from rewardharness.judging.presentation import PresentationOrder, PresentationResult, no_answer, usage_of
-from rewardharness.judging.profile import NOTE, Call, ImageForm, MessagePart, Profile
-from rewardharness.judging.profile_replies import read_tokens, read_values
-from rewardharness.judging.profile_scores import Node, Values, evaluate_score
+from rewardharness.judging.profile import NOTE, Call, ImageForm, MessagePart, Node, Profile, Values
+from rewardharness.judging.profile_replies import evaluate_score, read_tokens, read_values
 from rewardharness.judging.protocols import read_shares
 from rewardharness.judging.router import Route
 from rewardharness.judging.subagent import SubAgent, _PreparedExample

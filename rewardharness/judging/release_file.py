@@ -4,7 +4,9 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
+
+from msgspec import Meta
 
 from rewardharness.codec import UNSET, Count, Positive, Sha256, Text, UnsetType, Unsigned, ValidationError, from_json
 from rewardharness.errors import DataError, LibraryError, ReleaseError
@@ -59,6 +61,8 @@ class _ModelSettings(_PixelSettings):
     max_pixels: Positive | None
     language: Language | UnsetType = UNSET
     evidence: bool | UnsetType = UNSET
+    consistency: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    principles: list[Text] | UnsetType = UNSET
 
 
 @dataclass(frozen=True)
@@ -87,16 +91,6 @@ class _Content:
     code: dict[str, str]
     library: _Library
     card: _Card
-
-
-@dataclass(frozen=True)
-class _PixelContent(_Content):
-    settings: _PixelSettings
-
-
-@dataclass(frozen=True)
-class _ModelContent(_Content):
-    settings: _ModelSettings
 
 
 def release_text(release: Release) -> str:
@@ -195,8 +189,8 @@ def _is_entry(name: str, stored: Any) -> bool:
 
 def _release(value: Json) -> Release:
     measured = isinstance(value["judge"], dict) and value["judge"].get("name") == MEASURED
-    named = {name: value[name] for name in (*_PARTS, "card")}
-    content: _Content = from_json(_PixelContent if measured else _ModelContent, named)
+    content = from_json(_Content, {name: value[name] for name in ("judge", "code", "library", "card")})
+    from_json(_PixelSettings if measured else _ModelSettings, value["settings"])
     for number, figure in enumerate(content.card.evaluation):
         try:
             Figure.from_json(figure)

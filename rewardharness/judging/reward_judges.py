@@ -4,87 +4,25 @@ import asyncio
 import base64
 import inspect
 import math
-import time
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
 from rewardharness.codec import finite
-from rewardharness.errors import HarnessError, InputError
+from rewardharness.errors import InputError
 from rewardharness.files import content_id
-from rewardharness.judging.answers import ReplyProblem
-from rewardharness.judging.baselines import ranked
-from rewardharness.judging.interface import Traits, failure_of, refuse, unjudged
-from rewardharness.judging.judge import Judge
-from rewardharness.library.store import Library
+from rewardharness.judging.judge import RewardJudge
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.measure.images import load_picture
 from rewardharness.models.base import ModelError
 from rewardharness.models.functions import call, source_code
 from rewardharness.models.post import post
 from rewardharness.models.transport import HttpClient, ServerAddress
-from rewardharness.schema import LABELS, TIE, Example, ImageInput, Judgment, Usage
-from rewardharness.task import IMAGE_EDIT
+from rewardharness.schema import LABELS, TIE, Example, ImageInput
 
-Form = Literal["http", "http+unirl", "http+flow-factory"]
-FORMS: tuple[Form, ...] = ("http", "http+unirl", "http+flow-factory")
-"""Spellings of scorers: this project's reward server, UniRL's reward service, and Flow-Factory's remote reward."""
 _LARGEST_REPLY = 10_000_000
-
-
-@dataclass(frozen=True, repr=False)
-class RewardJudge(Judge):
-    """A judge that gives a number for each candidate.
-
-    Args:
-        span: Least and greatest number, which become the rewards 0 and 1; None for any number, whose reward is
-            1 / (1 + exp(-number)): it keeps the order, and is no probability.
-    """
-
-    span: tuple[float, float] | None = field(default=(0.0, 1.0), kw_only=True)
-    traits = Traits((IMAGE_EDIT,), uses_library=False)
-
-    @abstractmethod
-    async def numbers(self, example: Example) -> Mapping[str, float]:
-        """Return a number per label.
-
-        Raises:
-            HarnessError: If there is none.
-        """
-
-    async def judge(self, example: Example, library: Library) -> Judgment:
-        """Judge one example; the Library is not read.
-
-        Returns:
-            Rewards, and of several candidates a preference; or a failure.
-        """
-        started = time.perf_counter()
-        failure = refuse(example, self, library)
-        if failure is not None:
-            return unjudged(example, self, library, failure)
-        try:
-            numbers = await self.numbers(example)
-            rewards = {label: self._reward(label, number) for label, number in numbers.items()}
-        except HarnessError as error:
-            return unjudged(example, self, library, failure_of(error))
-        judgment = ranked(example, self, library, numbers, rewards, ties=True)
-        return replace(judgment, usage=Usage(seconds=time.perf_counter() - started))
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-    def _reward(self, label: str, value: Any) -> float:
-        number = finite(value)
-        low, high = self.span or (-math.inf, math.inf)
-        if number is None or not low <= number <= high:
-            within = f" from {low:g} to {high:g}" if self.span else ""
-            raise ModelError("bad_response", f"{self.name} gave {label} no number{within}.", next_step="")
-        if self.span is not None:
-            return (number - low) / (high - low)
-        return 0.5 * (1 + math.tanh(number / 2))
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +93,7 @@ class HttpJudge(RewardJudge):
         http: The connections.
     """
 
-    form: Form
+    form: str
     url: str
     reward: str = ""
     key: str = field(default="", repr=False)
@@ -192,16 +130,19 @@ class HttpJudge(RewardJudge):
         return dict(zip(LABELS, await asyncio.gather(*asked), strict=False))
 
     async def _ask(self, source: str, edited: str, instruction: str) -> float:
-        route, body = _WRITE[self.form](source, edited, instruction, self.reward.partition(".")[0])
-        url, data = self.url.rstrip("/") + route, orjson.dumps(body)
-        reply = await post(self.http, self.name, url, data, kind="application/json", key=self.key)
-        number = _READ[self.form](reply, self.reward)
-        if isinstance(number, ReplyProblem):
-            raise ModelError("bad_response", f"{self.name}: {number.message}", next_step="See the log of the scorer.")
+        dialect = _DIALECTS[self.form]
+        body = orjson.dumps(dialect.write(source, edited, instruction, self.reward.partition(".")[0]))
+        url = self.url.rstrip("/") + dialect.route
+        reply = await post(self.http, self.name, url, body, kind="application/json", key=self.key)
+        said, problem = dialect.read(reply, self.reward)
+        if (number := finite(said)) is None:
+            why = f" ({problem[:200]})" if isinstance(problem, str) and problem else ""
+            message = f"{self.name}: it gave no number{why}."
+            raise ModelError("bad_response", message, next_step="See the log of the scorer.")
         return number
 
 
-def _reopen(form: Form, url: str, reward: str, key: str, span: tuple[float, float] | None) -> HttpJudge:
+def _reopen(form: str, url: str, reward: str, key: str, span: tuple[float, float] | None) -> HttpJudge:
     return HttpJudge(form, url, reward, key, span=span)
 
 
@@ -227,68 +168,65 @@ def open_http(spec: str, key: str = "") -> HttpJudge:
             raise ValueError
     except ValueError:
         raise InputError(f"{form}: is no address of a scorer.", next_step=step) from None
-    return HttpJudge(next(each for each in FORMS if each == form), url, name, key, span=limits)
+    return HttpJudge(form, url, name, key, span=limits)
 
 
 def _base64(image: ImageInput) -> str:
     return base64.b64encode(encode_for_model(image).data).decode("ascii")
 
 
-def _own(source: str, edited: str, instruction: str, reward: str) -> tuple[str, Any]:
-    return "/score", {"instruction": instruction, "source": source, "edited": edited}
+@dataclass(frozen=True)
+class _Dialect:
+    """How a scorer is asked, and what it answers."""
+
+    route: str
+    write: Callable[[str, str, str, str], Any]
+    """Body of a request: source, edited image, instruction and name of the reward."""
+    read: Callable[[Any, str], tuple[Any, Any]]
+    """What stands for the number in a reply, and for the problem: the reply, and the reward with its metric."""
 
 
-def _unirl(source: str, edited: str, instruction: str, reward: str) -> tuple[str, Any]:
+def _turns(source: str, edited: str, instruction: str, reward: str) -> Any:
     turns = [{"text": instruction, "image_b64": image} for image in (source, edited)]
-    return "/score", {"requests": [{"history": turns, "required_rewards": [reward]}]}
+    return {"requests": [{"history": turns, "required_rewards": [reward]}]}
 
 
-def _flow_factory(source: str, edited: str, instruction: str, reward: str) -> tuple[str, Any]:
-    return "/compute", {"prompt": [instruction], "image": [edited], "condition_images": [[source]], "video": None}
+def _read_own(reply: Any, reward: str) -> tuple[Any, Any]:
+    return _item(reply, "results", 0, "reward"), _item(reply, "results", 0, "error", "message")
 
 
-_WRITE: Mapping[str, Callable[[str, str, str, str], tuple[str, Any]]] = {
-    "http": _own,
-    "http+unirl": _unirl,
-    "http+flow-factory": _flow_factory,
-}
-
-
-def _read_own(reply: Any, reward: str) -> float | ReplyProblem:
-    result = _item(_item(reply, "results"), 0)
-    error = _item(result, "error")
-    return _number(_item(result, "reward"), _item(error, "message"))
-
-
-def _read_unirl(reply: Any, reward: str) -> float | ReplyProblem:
+def _read_unirl(reply: Any, reward: str) -> tuple[Any, Any]:
     name, _, metric = reward.partition(".")
-    metrics = _item(_item(_item(reply, "results"), 0), name)
-    value = (
-        _item(metrics, metric) if metric else next(iter(metrics.values()), None) if isinstance(metrics, dict) else None
-    )
-    return _number(value, _item(_item(_item(reply, "errors"), 0), name))
+    metrics = _item(reply, "results", 0, name)
+    metric = metric or next(iter(metrics if isinstance(metrics, dict) else ()), "")
+    return _item(metrics, metric), _item(reply, "errors", 0, name)
 
 
-def _read_flow_factory(reply: Any, reward: str) -> float | ReplyProblem:
-    return _number(_item(_item(reply, "rewards"), 0), _item(reply, "error"))
-
-
-_READ: Mapping[str, Callable[[Any, str], float | ReplyProblem]] = {
-    "http": _read_own,
-    "http+unirl": _read_unirl,
-    "http+flow-factory": _read_flow_factory,
+_DIALECTS: Mapping[str, _Dialect] = {
+    "http": _Dialect(
+        "/score",
+        lambda source, edited, instruction, _: {"instruction": instruction, "source": source, "edited": edited},
+        _read_own,
+    ),
+    "http+unirl": _Dialect("/score", _turns, _read_unirl),
+    "http+flow-factory": _Dialect(
+        "/compute",
+        lambda source, edited, instruction, _: {
+            "prompt": [instruction],
+            "image": [edited],
+            "condition_images": [[source]],
+            "video": None,
+        },
+        lambda reply, _: (_item(reply, "rewards", 0), _item(reply, "error")),
+    ),
 }
 
 
-def _item(value: Any, key: str | int) -> Any:
-    """Return an item of a JSON value; None if it has none."""
-    if isinstance(key, str):
-        return value.get(key) if isinstance(value, dict) else None
-    return value[key] if isinstance(value, list) and len(value) > key else None
-
-
-def _number(value: Any, problem: Any) -> float | ReplyProblem:
-    number = finite(value)
-    if number is not None:
-        return number
-    return ReplyProblem(f"it gave no number{f' ({problem[:200]})' if isinstance(problem, str) and problem else ''}.")
+def _item(value: Any, *path: str | int) -> Any:
+    """Return what lies at a path in a JSON value; None if nothing does."""
+    for key in path:
+        if isinstance(key, str):
+            value = value.get(key) if isinstance(value, dict) else None
+        else:
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+    return value

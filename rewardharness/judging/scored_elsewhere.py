@@ -22,9 +22,8 @@ from typing import Any
 from rewardharness.codec import finite
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, read_text
-from rewardharness.judging.baselines import placed, ranked
 from rewardharness.judging.interface import Traits, refuse, unjudged
-from rewardharness.judging.judge import Judge
+from rewardharness.judging.judge import Judge, placed, ranked
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, Judgment
 from rewardharness.task import TASKS
@@ -104,9 +103,6 @@ class ScoredElsewhere(Judge):
         others = tuple(label for label in example.labels if label != given.preference)
         ranking = (example.labels,) if given.preference == TIE else ((given.preference,), others)
         return placed(example, self, library, ranking, ties=self.ties)
-
-    async def close(self) -> None:
-        """Do nothing."""
 
     def with_ties(self, ties: bool) -> "ScoredElsewhere":
         """Return the same judge with `tie` among its answers, or without."""

@@ -36,7 +36,7 @@ from rewardharness.judging.presentation import PresentationOrder, PresentationRe
 from rewardharness.judging.protocols import ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, unconsulted
-from rewardharness.judging.tool_calls import Observation, observe
+from rewardharness.judging.tools import Observation, observe
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.measure.changes import MAX_CROPS

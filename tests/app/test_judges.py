@@ -326,7 +326,7 @@ def test_a_stranger_asks_shipped_profiles_at_public_addresses(
     def refuse(*_: object) -> bytes:
         raise DataError("pypi.org cannot be reached.")
 
-    monkeypatch.setattr("rewardharness.judging.profile_texts._read", refuse)
+    monkeypatch.setattr("rewardharness.judging.profile_opening._read", refuse)
     with pytest.raises(InputError, match="HTTPS"):  # before anything is fetched
         public.open(choice)
     choice = dataclasses.replace(choice, url="https://127.0.0.1:1/v1")
@@ -334,7 +334,7 @@ def test_a_stranger_asks_shipped_profiles_at_public_addresses(
         public.open(choice)
     assert "check the network" in error.value.next_step
     monkeypatch.setattr(
-        "rewardharness.judging.profile_texts.load_texts", lambda profile, *_: dict.fromkeys(profile.texts, "")
+        "rewardharness.judging.profile_opening.load_texts", lambda profile, *_: dict.fromkeys(profile.texts, "")
     )
     services = make_services(tmp_path / "False", local=False)
     judgment = compare(services, pictures, choice).judgment

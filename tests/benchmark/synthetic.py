@@ -17,9 +17,8 @@ from typing import Any
 from PIL import Image
 
 from rewardharness.files import sha256, write_bytes
-from rewardharness.judging.baselines import ranked
 from rewardharness.judging.interface import unjudged
-from rewardharness.judging.judge import Judge
+from rewardharness.judging.judge import Judge, ranked
 from rewardharness.library.store import Library
 from rewardharness.measure.images import load_picture
 from rewardharness.schema import SCALE, Example, Failure, ImageInput, Judgment, Scores

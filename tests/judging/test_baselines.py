@@ -63,7 +63,7 @@ def test_pixels_alone_make_a_reward(kind: Baseline) -> None:
 
 
 @pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("count", [2, 4])
 def test_chance_is_even_over_the_labels(count: int, ties: bool) -> None:
     judge = BaselineJudge("random", ties)
     examples = [example(*(5, 20, 60, 120)[:count], name=f"e{number}") for number in range(900)]

@@ -10,9 +10,8 @@ import pytest
 
 from rewardharness.files import sha256
 from rewardharness.judging.answers import ReplyProblem
-from rewardharness.judging.profile_opening import load_profile
+from rewardharness.judging.profile_opening import _compose, load_profile
 from rewardharness.judging.profile_replies import read_values
-from rewardharness.judging.profile_texts import _compose
 from rewardharness.models.base import Reply
 
 editscore: Any = pytest.importorskip("editscore", exc_type=ImportError)

@@ -12,7 +12,7 @@ from typing import get_args
 import numpy as np
 import pytest
 from judge_parts import PREFERS_A, code, flat, judge_one
-from model_server import Call, Fault, ModelServer, completion
+from model_server import Call, Fault, ModelServer
 
 from rewardharness.files import sha256
 from rewardharness.judging.evaluate import evaluate
@@ -172,9 +172,8 @@ DRAFT = '<answer>{"preference": "A", "instruction": 4, "quality": 4, "c1": 4, "c
 def test_a_reply_that_is_cut_off_is_no_judgment(protocol: Protocol, number: int, text: str, finish: str) -> None:
     [pair] = make_examples(1)
     example = replace(pair, candidates=pair.candidates[:number], preference=None)
-    with ModelServer(lambda call: completion(text, finish=finish)) as server:
-        model = OpenAICompatibleModel("vllm", "judge", [server.url])
-        judgment = judge_one(SubAgent(model, ModelJudgeConfig(protocol)), example, open_library("builtin"))
+    model = ScriptedModel(lambda request: Reply(text, finish_reason=finish))
+    judgment = judge_one(SubAgent(model, ModelJudgeConfig(protocol)), example, open_library("builtin"))
     wanted = "no_logprobs" if protocol == "logprob" else "truncated" if finish == "length" else "no_answer"
     assert (judgment.preference, judgment.scores, code(judgment)) == (None, {}, wanted)
 

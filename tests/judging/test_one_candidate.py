@@ -138,7 +138,7 @@ def test_digits_without_probability_are_no_score(reply: Reply, wanted: str) -> N
 
 
 @pytest.mark.parametrize("protocol", ["chain", "direct", "pointwise", "rubric"])
-@pytest.mark.parametrize("number", ["4" * 400, "-" + "4" * 400, "4e400", "NaN", "4" * 5000])
+@pytest.mark.parametrize("number", ["-" + "4" * 400, "4e400", "NaN", "4" * 5000])
 def test_a_number_beyond_all_numbers_is_no_score(protocol: Protocol, number: str, library: Library) -> None:
     def reply(request: ChatRequest) -> Script:
         keys = list((request.schema or {}).get("properties", {})) or ["instruction", "quality"]

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from rewardharness.errors import InputError
 from rewardharness.files import sha256
-from rewardharness.judging import profile_texts
+from rewardharness.judging import profile_opening
 from rewardharness.judging.answers import ReplyProblem
 from rewardharness.judging.profile import Profile, TextSource, ValueRange
 from rewardharness.judging.profile_opening import load_profile, read_profile, shipped_profiles
-from rewardharness.judging.profile_replies import read_values, run_check
-from rewardharness.judging.profile_scores import evaluate_score
+from rewardharness.judging.profile_replies import evaluate_score, read_values, run_check
 from rewardharness.library.yamlsafe import print_yaml
 from rewardharness.models.base import Reply
 
@@ -75,17 +74,8 @@ WORDS = st.sampled_from(
     [
         *'{}[]:,"\n# -*.()/',
         *("N/A", "−", '{"score": [', "]}", '{"winner": "', "Image A", "Score: ", "NaN", "1e999"),
-        *(
-            "Text Faithfulness\n",
-            "Prompt Compliance: ",
-            "Text Rendering\n",
-            "0.5",
-            "5",
-            "26",
-            "9" * 400,
-            "<think>",
-            "\n",
-        ),
+        *("Text Faithfulness\n", "Prompt Compliance: ", "Text Rendering\n"),
+        *("0.5", "5", "26", "9" * 400, "<think>", "\n"),
     ]
 )
 
@@ -106,12 +96,7 @@ def test_no_reply_gives_a_number_outside_of_its_range(asked: tuple[Profile, str]
     ("name", "call", "text", "problem"),
     [
         ("editscore", "semantic", '{"score": [20, 18, 5]}', "holds no success"),
-        (
-            "editscore",
-            "semantic",
-            """{"reasoning": "A "hat".", "score": [1, 2], "score": [3, 4]}""",
-            "holds no success",
-        ),
+        ("editscore", "semantic", '{"reasoning": "A "hat".", "score": [1, 2], "score": [3, 4]}', "holds no success"),
         ("editscore", "semantic", """{"reasoning": "A "hat".", "score": [25, 2""", "holds no success"),
         ("editscore", "semantic", '{"score": 20}', "holds no preservation"),
         ("editscore", "semantic", '{"score": [20, "high"]}', "not a number from 0 to 25"),
@@ -163,9 +148,9 @@ def test_texts_are_picked_without_running_anything(
     source = replace(source, replace={"10": "25"})
     if text is None:
         with pytest.raises(ValueError, match="is not a text in its file"):
-            profile_texts._compose(source, content)
+            profile_opening._compose(source, content)
     else:
-        assert profile_texts._compose(source, content) == text
+        assert profile_opening._compose(source, content) == text
 
 
 VALID: dict[str, Any] = {
@@ -230,16 +215,16 @@ def test_a_malformed_profile_gives_one_clear_message(place: str, value: object, 
 
 def test_a_file_is_fetched_once_kept_and_refused_if_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, fetched = b'A = "one"\nB = "two"\n', list[str]()
-    monkeypatch.setattr(profile_texts, "public_file", lambda url, limit: fetched.append(url) or served)
+    monkeypatch.setattr(profile_opening, "public_file", lambda url, limit: fetched.append(url) or served)
     at = {**REMOTE, "github": "owner/name@" + "0" * 40, "file_sha256": sha256(code)}
     texts = {name: {**at, "pick": [name], "sha256": sha256(text)} for name, text in {"A": b"one", "B": b"two"}.items()}
     profile = read_profile(print_yaml({**VALID, "texts": {**VALID["texts"], **texts}}), "mine.yaml")
     served = code + b"# changed\n"
     with pytest.raises(InputError, match=f"{sha256(served)}, and the profile says {sha256(code)}"):
-        profile_texts.load_texts(profile, None, tmp_path)
-    assert profile_texts.missing_texts(profile, tmp_path) == ["A", "B"]
+        profile_opening.load_texts(profile, None, tmp_path)
+    assert profile_opening.missing_texts(profile, tmp_path) == ["A", "B"]
     fetched.clear()
     served = code
     for _ in range(2):
-        assert profile_texts.load_texts(profile, None, tmp_path) == {"rules": "Rate <it>.", "A": "one", "B": "two"}
-    assert len(fetched) == 1 and not profile_texts.missing_texts(profile, tmp_path)
+        assert profile_opening.load_texts(profile, None, tmp_path) == {"rules": "Rate <it>.", "A": "one", "B": "two"}
+    assert len(fetched) == 1 and not profile_opening.missing_texts(profile, tmp_path)

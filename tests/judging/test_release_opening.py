@@ -44,7 +44,6 @@ def bodies(server: ModelServer) -> list[dict[str, object]]:
     [
         ModelJudgeConfig("chain", samples=2, tool_calls=2),
         ModelJudgeConfig("direct", one_order=True, temperature=0.3, max_tokens=77, max_pixels=2500, ties=True),
-        ModelJudgeConfig("pointwise", sample_temperature=0.2),
         ModelJudgeConfig("rubric"),
     ],
 )

@@ -147,7 +147,7 @@ def test_the_revision_is_that_of_the_content(tmp_path: Path) -> None:
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=SHARED)
+@settings(max_examples=60, deadline=None, suppress_health_check=SHARED)
 @given(rows=st.lists(st.lists(numbers, min_size=2, max_size=4), min_size=1, max_size=5))
 def test_rewards_are_finite_and_keep_the_order_of_the_scores(tmp_path: Path, rows: list[list[float]]) -> None:
     lines = [{"id": f"e{n}", "scores": dict(zip("ABCD", row, strict=False))} for n, row in enumerate(rows)]

@@ -23,8 +23,7 @@ from rewardharness.library.store import Library
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.measure.images import load_picture
 from rewardharness.models.base import ModelError
-from rewardharness.models.functions import call, source_code
-from rewardharness.models.post import post
+from rewardharness.models.post import call, post, source_code
 from rewardharness.models.transport import HttpClient, ServerAddress
 from rewardharness.schema import LABELS, TIE, Example, ImageInput, Judgment, Usage
 from rewardharness.task import IMAGE_EDIT

@@ -17,7 +17,7 @@ from gradio.queueing import Event, EventQueue, Queue
 from gradio.route_utils import get_fn
 from starlette.requests import Request
 
-from rewardharness.models.public import is_public
+from rewardharness.models.transport import is_public
 
 SESSION_PLACES = 8
 """Events of one session that wait in a line, at most. A page that opens has five in one line at once."""

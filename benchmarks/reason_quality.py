@@ -25,7 +25,7 @@ from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured_critique import LOW_GRADE, LOW_GRADES
 from rewardharness.judging.measured_reasons import LOW, NOTICEABLE, NOTICEABLE_IN, OF_REGION, same_extent
 from rewardharness.judging.readings import SLOW, Loaded, measure
-from rewardharness.measure.reading import Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.measure.table import MEASURES
 from rewardharness.schema import ImageInput
 

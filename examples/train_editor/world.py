@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rewardharness.demo import edits, scene_edits
 from rewardharness.demo.dataset import draw_candidate, ways
 from rewardharness.demo.edits import KnownEdit, Rng
-from rewardharness.demo.processes import in_order
+from rewardharness.demo.folder import in_order
 from rewardharness.demo.scenes import PLACES, Scene, furnish
 
 SIDE = 64

@@ -59,7 +59,6 @@ def demo(
     pairs: Annotated[int, within("pairs", Range(0))] = 200,
     groups: Annotated[int, within("groups", Range(0))] = 20,
     seed: int = 0,
-    force: bool = False,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -72,7 +71,6 @@ def demo(
         pairs: Number of pairs.
         groups: Number of groups of 3 or 4.
         seed: The same seed makes the same files.
-        force: Replace another dataset, or write next to other files, which are never changed.
         json: Print one JSON object.
         quiet: Print no progress.
     """
@@ -89,7 +87,7 @@ def demo(
             bars.show("generating", drawn, of)
 
         workers = Settings.from_env().workers
-        make_demo(folder, pairs=pairs, groups=groups, seed=seed, force=force, workers=workers, progress=step)
+        make_demo(folder, pairs=pairs, groups=groups, seed=seed, workers=workers, progress=step)
     dataset = read_folder(folder)
     kinds = Counter(example.label_kind for example in dataset.examples)
     if json:

@@ -326,5 +326,5 @@ def _open_generated(spec: str, settings: Settings, progress: Progress | None) ->
 
     make = partial(make_demo, pairs=count, groups=0) if spec == DEMO else partial(make_attacks, cases=count)
     report = None if progress is None else partial(progress, "generating")
-    make(folder, force=True, workers=settings.workers, progress=report)
+    make(folder, replace=True, workers=settings.workers, progress=report)
     return read_folder(folder)

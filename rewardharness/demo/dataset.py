@@ -27,8 +27,8 @@ from rewardharness.demo import folder as demo_folder
 from rewardharness.demo.defects import spoil
 from rewardharness.demo.edits import Base, KnownEdit, Rng
 from rewardharness.demo.filters import Picture
+from rewardharness.demo.folder import in_order
 from rewardharness.demo.photos import PHOTOS, SIDE, photo
-from rewardharness.demo.processes import in_order
 from rewardharness.demo.scenes import PLACES, Contents, Scene, furnish
 from rewardharness.errors import InputError
 from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE
@@ -113,7 +113,7 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
     groups: int = 20,
     seed: int = 0,
     ties: bool = False,
-    force: bool = False,
+    replace: bool = False,
     side: int = SIDE,
     workers: int = 1,
     progress: Progress | None = None,
@@ -131,7 +131,7 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
         groups: Number of groups of three and four.
         seed: Random seed, 0 or more.
         ties: Whether about 5% of the pairs have two equally good candidates.
-        force: Overwrite another demo dataset, or write next to other files.
+        replace: Delete the folder of another generated dataset, or of this one if it was modified.
         side: Side of the images in pixels, at most `photos.SIDE`, at which they are rendered.
         workers: Number of processes; it does not affect the files.
         progress: Called with the number of finished examples and of all examples.
@@ -145,7 +145,7 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
         message = f"{pairs} pairs, {groups} groups and seed {seed} are not valid for a demo dataset."
         raise InputError(message, next_step=step)
     plan = _Plan(path, pairs, groups, seed, ties, side)
-    lines = generate(path, plan.made_by, partial(_draw, plan), pairs + groups, force, workers, progress)
+    lines = generate(path, plan.made_by, partial(_draw, plan), pairs + groups, replace, workers, progress)
     if lines:
         tables = {PAIRS: "".join(lines[:pairs]), GROUPS: "".join(lines[pairs:])}
         demo_folder.finish(path, plan.made_by, {file: text for file, text in tables.items() if text})
@@ -156,7 +156,7 @@ def generate(
     made_by: Mapping[str, Any],
     draw: Callable[[int], str],
     count: int,
-    force: bool,
+    replace_other: bool,
     workers: int,
     progress: Progress | None,
 ) -> list[str]:
@@ -165,7 +165,7 @@ def generate(
     Returns:
         The lines of the tables, to be given to `folder.finish`; none if the dataset exists.
     """
-    if demo_folder.is_there(path, made_by, force=force):
+    if demo_folder.is_there(path, made_by, replace=replace_other):
         return []
     photo("cat")  # checks that the photographs are installed
     demo_folder.begin(path, made_by)

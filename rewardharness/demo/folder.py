@@ -1,14 +1,23 @@
-"""Manage the folder of a demo dataset: ownership, completeness, and safe writing.
+"""Manage the folder of a demo dataset, and draw in parallel processes.
 
 The marker `drawing.json` exists during generation. It is renamed to `made_by.json` at the end, so that an interrupted
 dataset is never taken for complete.
 """
 
+import multiprocessing
+import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import cv2
 
 from rewardharness import files
 from rewardharness.errors import DataError, InputError
@@ -23,63 +32,54 @@ DEMO_UNFINISHED = "drawing.json"
 MAKER = "rewardharness demo"
 """Value of `made_by` in a marker file."""
 
-_PICTURE = re.compile(r"(s\d{4,}|[pg]\d{4,}_[a-d])\.jpg")
 _TABLES = (PAIRS, GROUPS)
-_SHOWN = 3
+_IMAGE = re.compile(r'"images/([^"]+)"')
 
 
-def is_there(path: Path, made_by: Mapping[str, Any], *, force: bool) -> bool:
+def is_there(path: Path, made_by: Mapping[str, Any], *, replace: bool) -> bool:
     """Return whether a dataset already exists, and check that it can be written otherwise.
 
     Args:
         path: The folder.
         made_by: Parameters of the dataset: version, seed, counts.
-        force: Overwrite another demo dataset, or write next to other files.
+        replace: Delete the folder of another demo dataset, or of this one if it was modified.
 
     Returns:
-        Whether exactly this dataset exists, complete and unmodified; always False with `force`.
+        Whether exactly this dataset exists, complete and unmodified.
 
     Raises:
-        InputError: If the folder has other content, or the dataset was modified; nothing is written.
+        InputError: If the folder has other content; nothing is written.
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file.", next_step="Choose a folder.")
     if not path.is_dir() or all(each.name.startswith(".") for each in path.iterdir()):
         return False
     whole, part = _marker(path / DEMO_MARKER), _marker(path / DEMO_UNFINISHED)
-    there = part or whole
-    if there is None and not force:
+    if (there := part or whole) is None:
         message = f"{path} is not empty and is not a demo dataset; nothing was written."
-        raise InputError(message, next_step="Choose a new folder, or add --force to write next to the existing files.")
-    if force or there is None:
-        _check_names(path, made_by)
-        return False
-    if {name: there.get(name) for name in made_by} != dict(made_by):
-        known = ", ".join(f"{name} {there.get(name)}" for name in ("pairs", "groups", "seed"))
-        message = f"{path} contains a different demo dataset ({known}); nothing was written."
-        raise InputError(message, next_step="Choose a new folder, or overwrite it with --force.")
-    if part is not None or not any((path / name).is_file() for name in _TABLES):
+        raise InputError(message, next_step="Choose a new folder.")
+    same = all(there.get(name) == value for name, value in made_by.items())
+    if same and (part is not None or not any((path / name).is_file() for name in _TABLES)):
         return False  # incomplete; will be completed
-    if whole is None or whole.get("digest") != _digest(path):
-        summed = "digest" in (whole or {})
-        how = "but it was modified" if summed else "but from an earlier version without a checksum"
-        message = f"{path} contains this demo dataset, {how}; nothing was written."
-        raise InputError(message, next_step="Keep it, or generate it again with --force.")
-    return True
+    if same and there.get("digest") == _digest(path):
+        return True
+    if not replace:
+        known = ", ".join(f"{name} {there.get(name)}" for name in ("pairs", "groups", "seed"))
+        what = "this demo dataset, but it was modified" if same else f"a different demo dataset ({known})"
+        message = f"{path} contains {what}; nothing was written."
+        raise InputError(message, next_step="Choose a new folder, or delete this one.")
+    shutil.rmtree(path)
+    return False
 
 
 def begin(path: Path, made_by: Mapping[str, Any]) -> None:
-    """Mark a folder as incomplete and remove the tables of an older dataset."""
-    files.write_json(path / DEMO_UNFINISHED, {**made_by, "older": sorted(_own(path))})
-    for name in (DEMO_MARKER, *_TABLES):
-        (path / name).unlink(missing_ok=True)
+    """Mark a folder as incomplete."""
+    files.write_json(path / DEMO_UNFINISHED, made_by)
+    (path / DEMO_MARKER).unlink(missing_ok=True)
 
 
 def finish(path: Path, made_by: Mapping[str, Any], tables: Mapping[str, str]) -> None:
-    """Write the tables, remove images of an older dataset, and mark the dataset as complete."""
-    images = path / "images"
-    for name in _own(path) - _named("".join(tables.values())):
-        (images / name).unlink(missing_ok=True)
+    """Write the tables, and mark the dataset as complete."""
     for name, text in tables.items():
         files.write_text(path / name, text)
     files.write_json(path / DEMO_UNFINISHED, {**made_by, "digest": _digest(path)})
@@ -95,44 +95,6 @@ def _marker(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("made_by") == MAKER else None
 
 
-def _check_names(path: Path, made_by: Mapping[str, Any]) -> None:
-    """Check that no other file would be overwritten."""
-    ours = _marker(path / DEMO_MARKER) is not None or _marker(path / DEMO_UNFINISHED) is not None
-    names = () if ours else (DEMO_MARKER, DEMO_UNFINISHED, *_TABLES)
-    taken = [name for name in names if (path / name).exists()]
-    images = path / "images"
-    if images.exists() and not images.is_dir():
-        taken.append("images")
-    taken += [f"images/{name}" for name in sorted(_planned(made_by) - _own(path)) if (images / name).exists()]
-    if taken:
-        more = f" and {len(taken) - _SHOWN} more" if len(taken) > _SHOWN else ""
-        message = f"{path} contains other files that would be overwritten: {', '.join(taken[:_SHOWN])}{more}"
-        raise InputError(f"{message}; nothing was written.", next_step="Choose a new folder.")
-
-
-def _own(path: Path) -> set[str]:
-    """Return the generated images in a folder: those in its tables, and those of an incomplete dataset."""
-    own: set[str] = set()
-    if _marker(path / DEMO_MARKER) is not None:
-        with suppress(OSError, ValueError):
-            own |= _named("".join(_tables(path).values()))
-    part = _marker(path / DEMO_UNFINISHED)
-    if part is not None:
-        older = part.get("older")
-        own |= _planned(part) | {str(name) for name in (older if isinstance(older, list) else [])}
-    return {name for name in own if _PICTURE.fullmatch(name)}
-
-
-def _planned(made_by: Mapping[str, Any]) -> set[str]:
-    """Return all possible image names of a dataset."""
-    pairs, groups = (number if isinstance(number := made_by.get(name), int) else 0 for name in ("pairs", "groups"))
-    return {
-        *(f"p{number:04d}_{letter}.jpg" for number in range(pairs) for letter in "ab"),
-        *(f"g{number:04d}_{letter}.jpg" for number in range(groups) for letter in "abcd"),
-        *(f"s{number:04d}.jpg" for number in range(pairs + groups)),
-    }
-
-
 def _tables(path: Path) -> dict[str, str]:
     return {name: (path / name).read_text(encoding="utf-8") for name in _TABLES if (path / name).is_file()}
 
@@ -141,11 +103,65 @@ def _digest(path: Path) -> str:
     """Return the SHA-256 of the tables of a dataset and their images; empty if one is missing."""
     try:
         tables = _tables(path)
-        paths = [*tables, *sorted(f"images/{name}" for name in _named("".join(tables.values())))]
+        paths = [*tables, *sorted(f"images/{name}" for name in set(_IMAGE.findall("".join(tables.values()))))]
         return files.content_id([[name, files.sha256_file(path / name)] for name in paths])
     except (OSError, ValueError):
         return ""
 
 
-def _named(text: str) -> set[str]:
-    return set(re.findall(r'"images/([^"]+)"', text))
+T = TypeVar("T")
+R = TypeVar("R")
+
+_CHUNK = 4
+_SHARE = 16
+"""Minimum number of items per process."""
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+    """Apply a function to items in parallel and yield the results in order.
+
+    If processes cannot be started or one is killed, this process does the remaining work. OpenCV works with one thread
+    meanwhile, as its rounding depends on the number of threads.
+
+    Args:
+        function: A picklable function. It may be called twice for an item.
+        items: Its picklable arguments.
+        workers: Number of processes; 1 uses the current process.
+    """
+    rest, work = list(items), partial(_in_one_thread, function)
+    workers = min(workers, len(rest) // _SHARE)
+    done = 0
+    if workers > 1:
+        # Forking would not preserve the threads of this process.
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _prepare)
+        try:
+            for result in pool.map(work, rest, chunksize=_CHUNK):
+                yield result
+                done += 1
+        except BrokenProcessPool:
+            pass
+        finally:
+            pool.shutdown(cancel_futures=True)
+    yield from map(work, rest[done:])
+
+
+def _in_one_thread(function: Callable[[T], R], item: T) -> R:
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        return function(item)
+    finally:
+        cv2.setNumThreads(threads)
+
+
+def _prepare() -> None:
+    """Ignore interrupts, which the parent process handles, and exit with the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -24,9 +24,8 @@ from rewardharness.files import content_id
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.measure.images import encode_png, load_picture, read_bytes
 from rewardharness.models.base import ModelError
-from rewardharness.models.functions import call, source_code
 from rewardharness.models.open import SERVICES, service_key
-from rewardharness.models.post import post
+from rewardharness.models.post import call, post, source_code
 from rewardharness.models.transport import HttpClient, ServerAddress
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import VERSION, make_demo
-from rewardharness.demo.processes import in_order
+from rewardharness.demo.folder import in_order
 from rewardharness.errors import DataError
 from rewardharness.evolution.config import MARGIN
 from rewardharness.evolution.evaluator import Evaluator
@@ -52,7 +52,7 @@ def regression_set(settings: Settings, margin: float) -> RegressionSet:
         except DataError:  # missing or unfinished
             workers = settings.workers
             make_demo(
-                folder, pairs=pairs, groups=0, seed=SEED, force=True, side=SIDE, workers=workers, progress=progress
+                folder, pairs=pairs, groups=0, seed=SEED, replace=True, side=SIDE, workers=workers, progress=progress
             )
             return read_folder(folder).examples
 

@@ -10,9 +10,9 @@ from rewardharness.judging.interface import Traits
 from rewardharness.judging.judge import RewardJudge
 from rewardharness.judging.revision import measures_revision
 from rewardharness.library.store import Library
+from rewardharness.measure.appearance import mean_difference, ssim
 from rewardharness.measure.images import load_picture
-from rewardharness.measure.reading import Pixels
-from rewardharness.measure.similarity import mean_difference, ssim
+from rewardharness.measure.planes import Pixels
 from rewardharness.schema import TIE, Example, Judgment
 from rewardharness.task import IMAGE_EDIT, TASKS
 

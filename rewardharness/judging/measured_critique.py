@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rewardharness.critique import Critique
 from rewardharness.judging.criteria import Applied
-from rewardharness.measure.reading import Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.measure.table import MEASURES
 from rewardharness.schema import EditRequest
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from rewardharness.judging.measured_critique import by_measure
-from rewardharness.measure.reading import Reading
+from rewardharness.measure.planes import Reading
 
 CONTRASTS = by_measure("""
 edit_presence: made a clearer change | hardly changed anything | visibly changed the image
@@ -97,10 +97,8 @@ def same_extent(ours: Mapping[str, Reading], theirs: Mapping[str, Reading]) -> b
 
 
 def _changed_share(readings: Mapping[str, Reading]) -> float:
-    shares = (
-        each.quantities["changed_share"].value for each in readings.values() if "changed_share" in each.quantities
-    )
-    return next(shares, 0.0)
+    shares = (each.quantities.get("changed_share") for each in readings.values())
+    return next((share for share in shares if share is not None), 0.0)
 
 
 def contrast(name: str, first: str, ours: Reading, second: str, theirs: Reading) -> str:
@@ -121,7 +119,7 @@ def contrast(name: str, first: str, ours: Reading, second: str, theirs: Reading)
         return ""
     comparative, *alone = CONTRASTS.get(name, (f"has a higher {name.replace('_', ' ')}",))
     share = ours.quantities.get("changed_share") if name == "preservation" else None
-    if alone and worse < LOW and better >= HIGH and (share is None or share.value <= LEFT_ALONE):
+    if alone and worse < LOW and better >= HIGH and (share is None or share <= LEFT_ALONE):
         plain = f"{second} {alone[0]}; {first} {alone[1]}."
     else:
         plain = f"{first} {comparative} than {second}."

@@ -12,7 +12,7 @@ from rewardharness.files import content_id, sha256
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.revision import measures_revision
 from rewardharness.measure.images import Picture, load_picture, read_bytes
-from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.measure.structure import scene_kept
 from rewardharness.measure.table import MEASURES
 from rewardharness.measure.text import ocr_available
@@ -76,11 +76,7 @@ class Loaded:
 
 
 def measure(
-    source: Loaded,
-    candidate: Loaded,
-    request: EditRequest,
-    wanted: Sequence[str],
-    cache: JudgmentCache | None,
+    source: Loaded, candidate: Loaded, request: EditRequest, wanted: Sequence[str], cache: JudgmentCache | None
 ) -> Measured:
     """Measure one candidate against the source, or a text response by itself.
 
@@ -128,14 +124,9 @@ def _read(known: Mapping[str, Any], names: Sequence[str] | None = None) -> Measu
 
 
 def _to_json(reading: Reading) -> dict[str, Any]:
-    quantities = {name: [each.value, each.unit] for name, each in reading.quantities.items()}
+    quantities = {name: float(value) for name, value in reading.quantities.items()}
     return {"grade": reading.grade, "says": reading.sentence, "quantities": quantities}
 
 
 def _from_json(value: Mapping[str, Any]) -> Reading:
-    # The range of a quantity belongs to its measure and is not needed to weigh it again.
-    quantities = {
-        name: Quantity(float(number), str(unit), float("-inf"), float("inf"))
-        for name, (number, unit) in value["quantities"].items()
-    }
-    return Reading(quantities, value["grade"], value["says"])
+    return Reading(value["quantities"], value["grade"], value["says"])

@@ -17,8 +17,7 @@ from rewardharness.judging.judge import RewardJudge
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.measure.images import load_picture
 from rewardharness.models.base import ModelError
-from rewardharness.models.functions import call, source_code
-from rewardharness.models.post import post
+from rewardharness.models.post import call, post, source_code
 from rewardharness.models.transport import HttpClient, ServerAddress
 from rewardharness.schema import LABELS, TIE, Example, ImageInput
 

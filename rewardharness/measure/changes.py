@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewardharness.measure.reading import Pixels
+from rewardharness.measure.planes import Pixels
 from rewardharness.measure.regions import find_regions, preservation
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
@@ -73,8 +73,7 @@ def find_changes(view: EditView) -> Changes:
     _, regions = find_regions(view)
     height, width = view.changed.shape
     total = sum(region.area for region in regions)
-    kept = preservation(view, _ANY_EDIT).quantities if regions else {}
-    outside = {name: quantity.value for name, quantity in kept.items()}
+    outside = preservation(view, _ANY_EDIT).quantities if regions else {}
     alignment = view.alignment
     return Changes(
         identical=view.identical,

@@ -9,13 +9,13 @@ import numpy as np
 
 from rewardharness.measure.color_names import BASIC_COLORS, ColorTarget, color_distance, color_named
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
-from rewardharness.measure.planes import Plane, Planes, once
-from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.planes import Pixels, Plane, Planes, Reading, once
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
-_RIVAL = (-1.65, 0.12)
-"""Negative distance to the requested color, relative to that to another color: middle and width of the fall."""
+_RIVAL, _ADDED_RIVAL = (-1.15, 0.05), (-1.65, 0.12)
+"""Negative distance to the requested color, relative to that to another color: middle and width of the fall, for a new
+color of something and for something new, which has shades."""
 
 _ALIKE = 15.0
 """Distance between two named colors below which one is not taken for the other's rival."""
@@ -28,6 +28,11 @@ _OBJECT_MEMBER = 0.2
 
 _ELSEWHERE = (0.7, 0.07)
 """Share of the new color beside the object that is to have it, at which something else got it: middle and width."""
+_SOURCE_COLOR = (0.3, 0.03)
+"""How much of its old color was where the new one appeared, relative to the parts of the source that show it best, at
+which something else got the new color: middle and width of the fall.
+
+On 24 generated requests the right object has .64 or more, another one at most .48, in 23 cases at most .27."""
 _AT = r"\b((?:with|in|on|at|by|near|behind|beside|wearing|holding) (?:an?|the|his|her|its|their) )?"
 """What precedes a color that does not name the thing itself."""
 _THING = (
@@ -67,7 +72,7 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
         progress *= step(-distance_after / (distance_rival + 5.0), *_RIVAL)
     grade = step(progress, 0.25, 0.12)
     if request.kinds[0] == "color":
-        grade *= 1.0 - 0.9 * step(_beside(view, request, targets), *_ELSEWHERE)
+        grade *= 1.0 - 0.9 * _beside(view, request, targets)
     names = " or ".join(target.name for target in targets)
     sentence = (
         f"{share_after:.0%} of the edited region is {names} (before: {share_before:.0%}); its mean distance to"
@@ -75,11 +80,11 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
         f" {distance_rival:.0f} dE."
     )
     quantities = {
-        "distance_before": Quantity(distance_before, "dE", 0.0, 200.0),
-        "distance_after": Quantity(distance_after, "dE", 0.0, 200.0),
-        "distance_rival": Quantity(distance_rival, "dE", 0.0, 200.0),
-        "share_before": Quantity(share_before, "share", 0.0, 1.0),
-        "share_after": Quantity(share_after, "share", 0.0, 1.0),
+        "distance_before": distance_before,
+        "distance_after": distance_after,
+        "distance_rival": distance_rival,
+        "share_before": share_before,
+        "share_after": share_after,
     }
     # Shadows and highlights limit the progress of correct edits: drawn ones reach 0.55, half-finished ones 0.3.
     overlay = partial(_mark, view.small_candidate, member_after, weight)
@@ -96,18 +101,12 @@ def object_color(view: EditView, request: EditRequest) -> Reading:
     named = tuple(target for target in map(color_named, _named_colors(request)) if target)
     if not targets or not named or request.kinds[0] != "color":
         return Reading({}, None, "The instruction does not name an object by its color and ask for another color.")
-    region, reached, outside = _recolored(view, named, targets)
+    region, reached, outside, _ = _recolored(view, named, targets)
     area = float(region.mean())
     old, new = (" or ".join(target.name for target in group) for group in (named, targets))
     if area < _OBJECT_AREA:
-        return Reading(
-            {"area": Quantity(area, "share", 0.0, 1.0)}, None, f"Only {area:.1%} of the source is {old}, too little."
-        )
-    quantities = {
-        "area": Quantity(area, "share", 0.0, 1.0),
-        "share_after": Quantity(reached, "share", 0.0, 1.0),
-        "share_outside": Quantity(outside, "share", 0.0, 1.0),
-    }
+        return Reading({"area": area}, None, f"Only {area:.1%} of the source is {old}, too little.")
+    quantities = {"area": area, "share_after": reached, "share_outside": outside}
     sentence = (
         f"{reached:.0%} of what was {old} in the source became {new}; {outside:.0%} of the new {new} is elsewhere."
     )
@@ -120,25 +119,31 @@ def object_color(view: EditView, request: EditRequest) -> Reading:
 @once
 def _recolored(
     view: EditView, named: tuple[ColorTarget, ...], targets: tuple[ColorTarget, ...]
-) -> tuple[Plane, float, float]:
-    """Return where the named color was, how much of that has the new color, and how much of the new color is beside."""
+) -> tuple[Plane, float, float, float]:
+    """Return where the named color was, and of the new color how much is there, how much beside, and how much fits.
+
+    The last is the mean membership in the named color where the new one appeared, relative to its best parts.
+    """
     member = _member(view.before, named)
     region = np.where(view.valid & (member > _OBJECT_MEMBER), member, np.float32(0.0))
     before, after = (_member(image, targets) for image in (view.before, view.after))
-    gain = np.asarray(np.maximum(after - before, 0.0), np.float32)
-    outside = weighted_mean(np.asarray(region == 0.0, np.float32), gain * view.valid)
-    return region, weighted_mean(gain, region), outside
+    gain = np.asarray(np.maximum(after - before, 0.0), np.float32) * view.valid
+    best = max(1, round(_OBJECT_AREA * member.size))
+    shown = float(np.partition(member, -best, axis=None)[-best:].mean())
+    outside = weighted_mean(np.asarray(region == 0.0, np.float32), gain)
+    return region, weighted_mean(gain, region), outside, weighted_mean(member, gain, shown) / max(shown, 1e-6)
 
 
 def _beside(view: EditView, request: EditRequest, targets: tuple[ColorTarget, ...]) -> float:
-    """Return the share of the new color beside `the red car` that is to be blue; 0 if nothing is named like this."""
+    """Return the degree to which something else than `the red car` got the new color; 0 if nothing is named like it."""
     text = " ".join(request.instruction.lower().split())
     for name in _named_colors(request):
         named = color_named(name)
         found = re.search(rf"{_AT}{name}{_THING} (?:(?:in)?to )?(?:an? )?{request.colors[-1]}\b", text)
         if named and found and not found[1]:
-            region, _, outside = _recolored(view, (named,), targets)
-            return outside if float(region.mean()) >= _OBJECT_AREA else 0.0
+            region, _, outside, fit = _recolored(view, (named,), targets)
+            elsewhere = max(step(outside, *_ELSEWHERE), step(-fit, -_SOURCE_COLOR[0], _SOURCE_COLOR[1]))
+            return elsewhere if float(region.mean()) >= _OBJECT_AREA else 0.0
     return 0.0
 
 
@@ -180,16 +185,16 @@ def tone_shift(view: EditView, request: EditRequest) -> Reading:
     # `background_change` measures a blur of the background.
     elsewhere = {"blurrier"} if "background" in request.kinds[:2] else set()
     asked = [tone for tone in request.tones if tone in _TONES and tone not in elsewhere]
-    units = {"brightness": "L", "chroma_left": "dE", "sepia_distance": "dE"}
-    units |= {"saturation": "share", "chroma_kept": "share"}
-    quantities = {name: Quantity(value, units.get(name, "octaves"), -200.0, 200.0) for name, value in shifts.items()}
+    quantities = {**shifts}
     if not asked:
         return Reading(quantities, None, "The instruction does not ask for a change of light or tone.")
     grade = min(_tone_grade(shifts, *_TONES[tone]) for tone in asked)
     if request.scope == "global" and {"darker", "brighter"} & set(asked):
         evenness = _evenness(view)
-        quantities["evenness"] = Quantity(evenness, "ratio", -200.0, 200.0)
+        quantities["evenness"] = evenness
         grade *= step(evenness, *_EVEN)
+    if "darker" in asked and "night" in request.instruction.lower():
+        grade *= step(-shifts["brightness_kept"], *_NIGHT)
     parts = [f"{tone.replace('_', ' ')}: {_TONES[tone][0]} {shifts[_TONES[tone][0]]:+.2f}" for tone in asked]
     sentence = f"Requested tone changes and measured shifts: {'; '.join(parts)}."
     return Reading(quantities, grade, sentence)
@@ -199,6 +204,10 @@ _EVEN = (0.42, 0.04)
 """Evenness at which a change of light counts as one of the whole image: middle and width.
 
 Chosen on 24 free photographs: darkened and brightened ones have .6 or more, those under a vignette at most .28."""
+
+
+_NIGHT = (-0.82, 0.03)
+"""Negative share of the lightness that is left at night: middle and width. A cooler tint of photographs leaves .88."""
 
 
 def style_shift(view: EditView, request: EditRequest) -> Reading:
@@ -213,11 +222,11 @@ def style_shift(view: EditView, request: EditRequest) -> Reading:
     spread = float(np.minimum(cv2.resize(view.change, (8, 8), interpolation=cv2.INTER_AREA) / 0.5, 1.0).mean())
     look = rise(color / 14.0 + texture / 0.9 + palette / 1.2, 1.0)
     quantities = {
-        "color_change": Quantity(color, "dE", 0.0, 200.0),
-        "texture_change": Quantity(texture, "octaves", 0.0, 20.0),
-        "palette_change": Quantity(palette, "octaves", 0.0, 16.0),
-        "layout_kept": Quantity(layout, "correlation", -1.0, 1.0),
-        "spread": Quantity(spread, "share", 0.0, 1.0),
+        "color_change": color,
+        "texture_change": texture,
+        "palette_change": palette,
+        "layout_kept": layout,
+        "spread": spread,
     }
     sentence = (
         f"Colors changed by {color:.1f} dE, texture by {texture:.2f} and the palette by {palette:.2f} octaves"
@@ -273,7 +282,7 @@ def color_of_region(view: EditView, request: EditRequest, weight: Plane) -> tupl
         return None
     share = weighted_mean(_member(view.after, targets), weight)
     _, rival = _rival(view.after, weight, targets)
-    nearer = step(-weighted_mean(_nearest(view.after, targets), weight) / (rival + 5.0), *_RIVAL)
+    nearer = step(-weighted_mean(_nearest(view.after, targets), weight) / (rival + 5.0), *_ADDED_RIVAL)
     return share, step(share, 0.1, 0.04) * nearer
 
 
@@ -309,6 +318,7 @@ def _tone_shifts(view: EditView, *, local: bool) -> dict[str, float]:
     sepia = np.hypot(view.lab_candidate[..., 1] - 6.0, view.lab_candidate[..., 2] - 20.0)
     return {
         "brightness": after["lightness"] - before["lightness"],
+        "brightness_kept": min(10.0, after["lightness"] / max(before["lightness"], 1.0)),
         "contrast": after["contrast"] - before["contrast"],
         "warmth": warmth[1] - warmth[0],
         "saturation": after["saturation"] - before["saturation"],

@@ -1,10 +1,17 @@
-"""Smooth, strictly monotone curves that map measured numbers to grades."""
+"""Curves that map measured numbers to grades, and sums and products without BLAS.
+
+The threads of BLAS wait in a loop and take processors from other judgments.
+"""
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rewardharness.measure.planes import Plane
+
+Array = npt.NDArray[Any]
 
 
 def rise(value: float, scale: float) -> float:
@@ -39,3 +46,26 @@ def magnitude(across: Plane, down: Plane) -> Plane:
     Unlike `cv2.magnitude`, rounding does not depend on the memory address: equal images must get bit-identical grades.
     """
     return np.asarray(np.sqrt(across * across + down * down), np.float32)
+
+
+def dot(first: Array, second: Array) -> float:
+    """Return the scalar product of two vectors."""
+    return float(np.einsum("i,i->", first, second))
+
+
+def product(first: Array, second: Array) -> Array:
+    """Return the product of two matrices."""
+    return np.asarray(np.einsum("ij,jk->ik", first, second))
+
+
+def least_squares(terms: Array, values: Array) -> Array:
+    """Return the coefficients with the least squared error, terms x columns of values.
+
+    As in `np.linalg.lstsq`, singular values below the rounding error of the terms are left out.
+    """
+    wide = terms.astype(np.float64)
+    powers, axes = np.linalg.eigh(np.einsum("ni,nj->ij", wide, wide))
+    sure = powers > powers[-1] * (np.finfo(terms.dtype).eps * max(terms.shape)) ** 2
+    axes = axes[:, sure]
+    moments = np.einsum("ni,nc->ic", wide, values.astype(np.float64))
+    return np.asarray(product(axes, product(axes.T, moments) / powers[sure, None]), terms.dtype)

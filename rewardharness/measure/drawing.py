@@ -5,9 +5,8 @@ import re
 import cv2
 import numpy as np
 
-from rewardharness.measure.curves import step, weighted_mean
+from rewardharness.measure.curves import least_squares, magnitude, product, step, weighted_mean
 from rewardharness.measure.planes import Plane, Planes, once
-from rewardharness.measure.products import least_squares, product
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -29,6 +28,12 @@ for gray drawings, whose lines follow the edges of the source.
 
 Chosen on five generated styles of 24 free photographs: paintings, cartoons and pixels have at most .5 in nine of ten
 cases, blends with 45% of them .54 or more; pencil drawings at most .82, blends with 30% of them .83 or more."""
+_OUTLINED, _SAME_TEXTURE, _FLAT = (0.68, 0.03), (0.65, 0.02), 12.0
+"""Fine detail of the source that is left beside its edges, from which it is drawn over with outlines; correlation there
+at which it is still the source; and the gradient of an edge.
+
+Chosen on five styles of seven photographs of 512 and 1024 pixels: cartoons have a correlation of at most .61, blends
+with 45% of them .67 or more."""
 _COLOR_KEPT = (0.35, 0.05)
 """Share of the chroma of the source from which a picture is not drawn in gray: middle and width."""
 
@@ -44,14 +49,28 @@ def source_kept(view: EditView, request: EditRequest) -> float:
         return 1.0
     before, after = (_finest(image) for image in (view.before, view.after))
     weight = view.valid.astype(np.float32)
-    scale = weighted_mean(before * before, weight) * weighted_mean(after * after, weight)
-    same = weighted_mean(before * after, weight) / max(scale, 1e-12) ** 0.5
+    same, _ = _regression(before, after, weight)
     words = request.instruction.lower()
     if not _GRAY.search(words) or "color" in words or "colour" in words:
-        return step(same, *_SAME_DETAIL)
+        alike, left = _regression(before, after, weight * _flatness(view.before))
+        outlined = step(left, *_OUTLINED)
+        return outlined * step(alike, *_SAME_TEXTURE) + (1.0 - outlined) * step(same, *_SAME_DETAIL)
     chroma = [weighted_mean(image.chroma, weight) for image in (view.before, view.after)]
     colored = step(chroma[1] / chroma[0], *_COLOR_KEPT) if chroma[0] > 6.0 else 0.0
     return max(step(same, *_SAME_LINES), colored)
+
+
+def _regression(before: Plane, after: Plane, weight: Plane) -> tuple[float, float]:
+    """Return the correlation of two planes without offset, and the slope of the second by the first."""
+    both, *squares = (weighted_mean(pair, weight) for pair in (before * after, before * before, after * after))
+    return both / max(squares[0] * squares[1], 1e-12) ** 0.5, both / max(squares[0], 1e-9)
+
+
+def _flatness(image: Planes) -> Plane:
+    """Return weights that are 1 in smooth areas and 0 at edges."""
+    soft = cv2.GaussianBlur(image.gray, (0, 0), 1.5)
+    gradient = magnitude(cv2.Sobel(soft, cv2.CV_32F, 1, 0), cv2.Sobel(soft, cv2.CV_32F, 0, 1)) / np.float32(4.0)
+    return np.asarray(np.exp(-((gradient / np.float32(_FLAT)) ** 2)), np.float32)
 
 
 @once

@@ -29,7 +29,7 @@ from rewardharness.errors import InputError, MissingPackageError, SettingsError
 from rewardharness.files import content_id, read_text, sha256
 from rewardharness.hub.errors import HubError
 from rewardharness.hub.repository import Access, Repo, is_commit, is_repo
-from rewardharness.measure.reading import Pixels
+from rewardharness.measure.planes import Pixels
 from rewardharness.settings import Settings
 
 log = logging.getLogger(__name__)

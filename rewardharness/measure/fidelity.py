@@ -11,11 +11,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from rewardharness.measure.curves import magnitude
+from rewardharness.measure.curves import magnitude, product
 from rewardharness.measure.images import TURNS
-from rewardharness.measure.planes import Plane, Planes, once
-from rewardharness.measure.products import product
-from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.planes import Plane, Planes, Reading, once
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -73,9 +71,9 @@ def fidelity(view: EditView, request: EditRequest) -> Reading:
     distance = sum(cues.values()) / len(cues)
     farthest = max(cues, key=lambda name: cues[name])
     detail = "no cue differs" if distance == 0 else f"the largest difference is in {farthest} ({cues[farthest]:.2f})"
-    quantities = {name: Quantity(value, "ratio", 0.0, float("inf")) for name, value in cues.items()}
+    quantities = {name: value for name, value in cues.items()}
     return Reading(
-        {**quantities, "distance": Quantity(distance, "ratio", 0.0, float("inf"))},
+        {**quantities, "distance": distance},
         float(np.exp(-distance)) if "keep" in request.kinds else None,
         f"Overall distance of the candidate from the source: {distance:.2f} (0 identical, 1 an unrelated image);"
         f" {detail}.",
@@ -99,7 +97,7 @@ def turned_image(view: EditView, request: EditRequest) -> Reading:
         return Reading({}, None, "No turn of the whole image is requested.")
     own, other = turned_distances(view)
     grade = max(0.0, other - own) / max(other + own, 1e-6) * float(np.exp(-own))
-    quantities = {"distance": Quantity(own, "ratio", 0.0, float("inf"))}
+    quantities = {"distance": own}
     sentence = (
         f"Distance from the source as it is to be turned: {own:.2f} (0 identical, 1 an unrelated image); from the"
         f" nearest other turn of it: {other:.2f}."

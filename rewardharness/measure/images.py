@@ -22,8 +22,7 @@ from PIL import Image, ImageCms
 
 from rewardharness.errors import ImageError
 from rewardharness.measure.bounds import MAX_BYTES, OpenedImage, damaged, directory, open_bounded, quiet
-from rewardharness.measure.planes import Planes
-from rewardharness.measure.reading import Pixels
+from rewardharness.measure.planes import Pixels, Planes
 from rewardharness.schema import ImageInput
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (

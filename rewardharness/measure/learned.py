@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rewardharness.measure.curves import fall, step
-from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -36,7 +36,7 @@ def text_agreement(view: EditView, request: EditRequest) -> Reading:
     source, candidate, (asked,) = _embedded(view, request.instruction)
     before, after = _cosine(source, asked), _cosine(candidate, asked)
     sentence = f"The agreement with the instruction is {after:.3f}; that of the source is {before:.3f}."
-    quantities = {"agreement": _ratio(after), "source_agreement": _ratio(before), "gain": _ratio(after - before, 2.0)}
+    quantities = {"agreement": after, "source_agreement": before, "gain": after - before}
     return Reading(quantities, step(after - before, 0.0, AGREEMENT_WIDTH), sentence)
 
 
@@ -54,7 +54,7 @@ def directional_similarity(view: EditView, request: EditRequest) -> Reading:
     known = float((moved * moved).sum()) > 1e-9
     grade = step(cosine, 0.0, DIRECTION_WIDTH) if known else 0.0
     sentence = f"The change of the image has a cosine of {cosine:.3f} with the direction of the instruction."
-    return Reading({"cosine": _ratio(cosine)}, grade, sentence)
+    return Reading({"cosine": cosine}, grade, sentence)
 
 
 def subject_identity(view: EditView, request: EditRequest) -> Reading:
@@ -64,14 +64,10 @@ def subject_identity(view: EditView, request: EditRequest) -> Reading:
     source, candidate = encoder("image").images([view.small_source, view.small_candidate])
     cosine = _cosine(source, candidate)
     sentence = f"The embeddings of source and candidate have a cosine of {cosine:.3f} (1: the same)."
-    return Reading({"cosine": _ratio(cosine)}, fall(1.0 - cosine, IDENTITY_SCALE), sentence)
+    return Reading({"cosine": cosine}, fall(1.0 - cosine, IDENTITY_SCALE), sentence)
 
 
-ROLES: Mapping[str, "Role"] = {
-    "text_agreement": "text",
-    "directional_similarity": "text",
-    "subject_identity": "image",
-}
+ROLES: Mapping[str, "Role"] = {"text_agreement": "text", "directional_similarity": "text", "subject_identity": "image"}
 """Encoders by learned measure."""
 
 
@@ -108,7 +104,3 @@ def _embedded(view: EditView, *texts: str) -> "tuple[Vector, Vector, list[Vector
 def _cosine(one: "Vector", other: "Vector") -> float:
     length = math.sqrt(float((one * one).sum() * (other * other).sum()))
     return max(-1.0, min(1.0, float((one * other).sum()) / max(length, 1e-12)))
-
-
-def _ratio(value: float, limit: float = 1.0) -> Quantity:
-    return Quantity(value, "cosine", -limit, limit)

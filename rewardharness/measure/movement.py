@@ -1,13 +1,13 @@
-"""Measure in which direction an object was moved, by matching its pixels between both images."""
+"""Measure in which direction an object was moved, and how much of a change is on a requested side of the image."""
 
+import re
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
 from rewardharness.measure.curves import step
-from rewardharness.measure.planes import Mask, Plane
-from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.planes import Mask, Plane, Reading
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -25,6 +25,20 @@ LEAST_GAIN = 0.1
 """Minimum relative gain of the other place over the same place, below which nothing was moved. On 22 published edits of
 AURORA-Bench that move an object, correct matches have .13 to .55."""
 _DIRECTIONS = {"left": (-1.0, 0.0), "right": (1.0, 0.0), "up": (0.0, -1.0), "down": (0.0, 1.0)}
+
+_END = (
+    r"(?=[.,;!?)]|$| (?:and|but|while|so|that|with|in (?:a|big|white|black|red|large|small|bold)\b|of (?:the|this)"
+    r" (?:image|picture|photo\w*|frame|scene|screen|canvas)))"
+)
+_HALF = r"(?: (?:hand )?(?:side|half|edge|part|end|area|corner|border|third))?"
+_PLACE = re.compile(
+    r"\b(?:in|on|at|to|into|near|along|across) (?:the )?(?:very |far |upper |lower )?"
+    rf"(?P<first>left|right|top|bottom|middle|cent(?:er|re))(?:[ -](?P<second>left|right|cent(?:er|re)))?{_HALF}{_END}"
+)
+_REACHED = (0.5, 0.1)
+"""Share of the change on the requested side at which the place counts as right: middle and width."""
+WRONG = 0.1
+"""Grade of a change that is on the wrong side."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +80,7 @@ def moved_region(view: EditView, request: EditRequest) -> Reading:
         f"An object moved {abs(best.across):.0%} of the width to the {across} and {abs(best.down):.0%} of the height"
         f" {down}; {' and '.join(request.directions)} was requested."
     )
-    quantities = {
-        "across": Quantity(best.across, "share", -1.0, 1.0),
-        "down": Quantity(best.down, "share", -1.0, 1.0),
-        "gain": Quantity(best.gain, "ratio", -1.0, 1.0),
-    }
+    quantities = {"across": best.across, "down": best.down, "gain": best.gain}
     return Reading(quantities, step(cosine, 0.5, 0.15), sentence)
 
 
@@ -129,3 +139,51 @@ def _apart(lab: Plane, region: Mask, ring: Mask) -> float:
     squared = ((inside[:, None] - around[None]) ** 2).sum(axis=2)
     alike = min(3, squared.shape[1] - 1)
     return float(np.sqrt(np.partition(squared, alike, axis=1)[:, : alike + 1]).mean())
+
+
+@dataclass(frozen=True)
+class ImageSide:
+    """A side of the image: horizontal and vertical; 0 is the left or the top, 1 the right or the bottom."""
+
+    name: str
+    across: float | None
+    down: float | None
+
+
+def place_named(request: EditRequest) -> ImageSide | None:
+    """Return the part of the image that an instruction names, such as `at the top left`.
+
+    Places that are relative to an object, such as `on the left of the car` or `on the right wall`, are not read.
+    """
+    instruction = request.instruction
+    for text in request.texts:
+        instruction = instruction.replace(text, "")
+    found = list(_PLACE.finditer(instruction.lower()))
+    if len(found) != 1:
+        return None
+    words = [word.replace("centre", "center") for word in found[0].groups() if word]
+    across = next((value for name, value in (("left", 0.0), ("right", 1.0)) if name in words), None)
+    down = next((value for name, value in (("top", 0.0), ("bottom", 1.0)) if name in words), None)
+    if across is None and (down is None or "center" in words[1:]):
+        across = 0.5
+    return ImageSide(" ".join(words), across, down)
+
+
+def place_grade(place: ImageSide, weight: Plane) -> tuple[float, float]:
+    """Return the share of a change that is in a place, and the grade: 1 if most of it is there.
+
+    Args:
+        place: The requested part of the image.
+        weight: Strength of the change at each pixel.
+    """
+    total = max(float(weight.sum(dtype=np.float64)), 1e-9)
+    share = 1.0
+    for wanted, axis in ((place.across, 0), (place.down, 1)):
+        if wanted is None:
+            continue
+        profile = weight.sum(axis=axis, dtype=np.float64) / total
+        at = (np.arange(len(profile)) + 0.5) / len(profile)
+        # Objects stand on the ground, so the sides overlap in the middle.
+        near = np.abs(at - wanted) < (0.3 if wanted == 0.5 else 0.55)
+        share = min(share, float(profile[near].sum()))
+    return share, WRONG + (1.0 - WRONG) * step(share, *_REACHED)

@@ -1,6 +1,8 @@
-"""One image at working size: the planes that measures share, and results that are computed once."""
+"""Results of measures, one image at working size with the planes that measures share, and results computed once."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -8,7 +10,43 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from rewardharness.measure.reading import Pixels
+Pixels = npt.NDArray[np.uint8]
+"""An sRGB image, height x width x 3, 0 to 255."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The result of one measure for one candidate.
+
+    Raises:
+        ValueError: If the grade is outside [0, 1], or a number is not finite. Measures cap unbounded values.
+    """
+
+    quantities: Mapping[str, float]
+    """Measured numbers by name; the documentation of each measure and the sentence say their units."""
+    grade: float | None
+    """Quality with regard to the instruction, 0 to 1; None if the measure does not apply to the request."""
+    sentence: str
+    """One sentence that states the numbers."""
+    draw: Callable[[], Pixels] | None = field(default=None, compare=False, repr=False)
+    """Draws the overlay."""
+
+    def __post_init__(self) -> None:
+        if self.grade is not None and not 0.0 <= self.grade <= 1.0:
+            raise ValueError(f"a grade must be in [0, 1], got {self.grade}")
+        if not all(map(math.isfinite, self.quantities.values())):
+            raise ValueError(f"measured numbers must be finite, got {dict(self.quantities)}")
+
+    @cached_property
+    def overlay(self) -> Pixels | None:
+        """Visualization at working size, drawn on first access; None if there is none."""
+        return None if self.draw is None else self.draw()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the grade and all quantities as JSON numbers, rounded to four decimals."""
+        numbers: dict[str, Any] = {name: round(float(value), 4) for name, value in self.quantities.items()}
+        return {"grade": None if self.grade is None else round(float(self.grade), 4), **numbers}
+
 
 Plane = npt.NDArray[np.float32]
 """Float image: height x width, or height x width x 3."""

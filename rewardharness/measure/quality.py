@@ -12,8 +12,7 @@ import numpy as np
 
 from rewardharness.measure.curves import excess, fall, magnitude, weighted_mean
 from rewardharness.measure.framing import reframing, unrequested
-from rewardharness.measure.planes import Mask, Plane, Planes, once
-from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.planes import Mask, Pixels, Plane, Planes, Reading, once
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -82,10 +81,7 @@ def sharpness(view: EditView, request: EditRequest) -> Reading:
     # The edit may be as sharp as the image or as soft as the region was before.
     inside = min(index - usual, index - usual_here, key=abs)
     edited = float(edited_here.mean()) ** 0.5
-    quantities = {
-        "outside": Quantity(outside, "octaves", -10.0, 10.0),
-        "inside": Quantity(inside, "octaves", -10.0, 10.0),
-    }
+    quantities = {"outside": outside, "inside": inside}
     sentence = (
         f"Fine detail relative to the source: {outside:+.2f} octaves outside the edit, {inside:+.2f} inside"
         " (negative is blurred, positive is over-sharpened)."
@@ -115,11 +111,7 @@ def noise(view: EditView, request: EditRequest) -> Reading:
     inside = _calm_level(after, edited_here) ** 2 - usual**2
     edited = float(edited_here.mean())
     added = float(np.sqrt(excess((1.0 - edited) * outside + edited * inside, 0.5)))
-    quantities = {
-        "sigma_source": Quantity(level_before, "gray levels", 0.0, 255.0),
-        "sigma_candidate": Quantity(level_after, "gray levels", 0.0, 255.0),
-        "added": Quantity(added, "gray levels", 0.0, 255.0),
-    }
+    quantities = {"sigma_source": level_before, "sigma_candidate": level_after, "added": added}
     sentence = (
         f"Noise in smooth areas: {level_before:.1f} gray levels in the source, {level_after:.1f} in the candidate; the"
         f" edit added {added:.1f}."
@@ -135,10 +127,7 @@ def blockiness(view: EditView, request: EditRequest) -> Reading:
     its blocks.
     """
     before, after = _grid_strength(view.before), _grid_strength(view.after)
-    quantities = {
-        "strength_source": Quantity(before, "ratio", 0.0, 100.0),
-        "strength_candidate": Quantity(after, "ratio", 0.0, 100.0),
-    }
+    quantities = {"strength_source": before, "strength_candidate": after}
     sentence = (
         f"JPEG block edges (8 x 8 pixels) stand out by {after:.0%} in the candidate and {before:.0%} in the source."
     )
@@ -156,10 +145,7 @@ def clipping(view: EditView, request: EditRequest) -> Reading:
     asked = {word for name in request.colors for word in name.split()}
     weight = 1.0 - (1.0 if asked & {"white", "black"} else 0.5) * view.change
     cost = float(((highlights + shadows) * weight).mean())
-    quantities = {
-        "highlights": Quantity(float(highlights.mean()), "share", 0.0, 1.0),
-        "shadows": Quantity(float(shadows.mean()), "share", 0.0, 1.0),
-    }
+    quantities = {"highlights": float(highlights.mean()), "shadows": float(shadows.mean())}
     sentence = f"Newly clipped: {highlights.mean():.1%} of the image to white and {shadows.mean():.1%} to black."
     overlay = partial(_painted, view.small_candidate, highlights > 0.5, (255, 0, 0), shadows > 0.5, (0, 0, 255))
     return Reading(quantities, fall(cost, 0.08), sentence, overlay)
@@ -169,14 +155,14 @@ def seam(view: EditView, request: EditRequest) -> Reading:
     """Measure seams of the edit: straight new edges along rows and columns, and a hard edge around the region.
 
     `straight` is the mean height, per pixel of the boundary, of new edges that run straight along a row or column for a
-    sixteenth of the long side. `rim` is the mean gradient along the boundary of the region beyond that of the source
-    there and beyond the strong gradients (75th percentile) inside the region.
+    sixteenth of the long side, or a sixth where text is requested. `rim` is the mean gradient along the boundary of the
+    region beyond that of the source there and beyond the strong gradients (75th percentile) inside the region.
     """
     rim_band, inside = _boundary(view)
     if not rim_band.any():
         return Reading({}, None, "There is no edited region with a boundary.")
-    long_side = max(view.valid.shape)
-    length = max(9, long_side // 16)
+    # The strokes of requested letters are straight, too.
+    length = max(9, max(view.valid.shape) // (6 if request.texts else 16))
     lines = _straight_edges(view, length, False)
     lines += _straight_edges(view, length, True).T
     near = cv2.dilate(rim_band.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
@@ -187,10 +173,7 @@ def seam(view: EditView, request: EditRequest) -> Reading:
     usual = float(np.percentile(after[inside], 75)) if inside.any() else 0.0
     expected = np.maximum(cv2.dilate(before, np.ones((5, 5), np.uint8)), usual)
     rim = float(np.maximum(after - expected, 0.0)[rim_band].mean())
-    quantities = {
-        "straight": Quantity(straight, "L", 0.0, 1000.0),
-        "rim": Quantity(rim, "L", 0.0, 200.0),
-    }
+    quantities = {"straight": straight, "rim": rim}
     sentence = (
         f"Along the boundary of the edit, new straight edges have a mean height of {straight:.1f} L, and the boundary"
         f" is {rim:.1f} L harder than its surroundings."
@@ -209,12 +192,7 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
     covered = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)) if rows.size and columns.size else ()
     bars = _bars(view.small_candidate[covered])
     bars = max(0.0, bars - _bars(view.small_source[covered])) if bars else 0.0
-    quantities = {
-        "aspect_error": Quantity(alignment.aspect_error, "ratio", 0.0, 100.0),
-        "scale": Quantity(scale, "octaves", -20.0, 20.0),
-        "bars": Quantity(bars, "share", 0.0, 1.0),
-        "moved": Quantity(reframing(view).moved, "share", 0.0, 1.0),
-    }
+    quantities = {"aspect_error": alignment.aspect_error, "scale": scale, "bars": bars, "moved": reframing(view).moved}
     sentence = (
         f"The aspect ratio differs by {alignment.aspect_error:.1%}, the side length by a factor of {2.0**scale:.2f},"
         f" and new bars or borders cover {bars:.1%} of the frame."
@@ -224,7 +202,7 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
     reframed = unrequested(view, request)
     if reframed.explained > 0.5:
         sentence += f" The whole picture was cropped, turned or warped by {reframed.moved:.1%} of its side."
-    cost = alignment.aspect_error / 0.25 + max(0.0, -scale) / 2.0 + max(0.0, scale) / 20.0 + bars / 0.15
+    cost = alignment.aspect_error / 0.25 + max(0.0, -scale) / 3.0 + max(0.0, scale) / 20.0 + bars / 0.15
     return Reading(quantities, fall(cost, 1.0) * reframed.kept, sentence)
 
 

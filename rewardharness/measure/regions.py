@@ -10,12 +10,11 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from rewardharness.measure.curves import least_squares, product
 from rewardharness.measure.drawing import asks_drawing, color_terms, source_kept
 from rewardharness.measure.focus import asks_blurred_background, background_focus
 from rewardharness.measure.framing import unrequested
-from rewardharness.measure.planes import Mask, Plane, Planes, once
-from rewardharness.measure.products import least_squares, product
-from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.planes import Mask, Pixels, Plane, Planes, Reading, once
 from rewardharness.measure.structure import shape_change
 from rewardharness.measure.text import text_change
 from rewardharness.measure.view import EditView
@@ -119,12 +118,7 @@ def change_map(view: EditView, request: EditRequest) -> Reading:
             f" contains {largest:.0%} of the edit and fills {fill:.0%} of its bounding box."
         )
     return Reading(
-        {
-            "changed_share": Quantity(share, "share", 0.0, 1.0),
-            "regions": Quantity(float(len(regions)), "count", 0.0, float("inf")),
-            "largest_share": Quantity(largest, "share", 0.0, 1.0),
-            "box_fill": Quantity(fill, "share", 0.0, 1.0),
-        },
+        {"changed_share": share, "regions": float(len(regions)), "largest_share": largest, "box_fill": fill},
         None,
         sentence,
         partial(_overlay, view),
@@ -185,7 +179,7 @@ def edit_presence(view: EditView, request: EditRequest) -> Reading:
     else:
         summary = "The candidate was visibly edited"
     return Reading(
-        {"evidence": Quantity(evidence, "share", 0.0, 1.0), "mean_change": Quantity(mean, "share", 0.0, 1.0)},
+        {"evidence": evidence, "mean_change": mean},
         grade,
         f"{summary}: {evidence:.2%} of the image, weighted by strength, and {mean:.1%} on average over the change map.",
     )
@@ -260,12 +254,7 @@ def edit_extent(view: EditView, request: EditRequest) -> Reading:
     amount = _mean(distance / (distance + 20.0), view.valid)
     extent = float(np.clip(0.5 * view.changed_share + 0.4 * soft + 0.1 * amount, 0.0, 1.0))
     return Reading(
-        {
-            "changed_share": Quantity(view.changed_share, "share", 0.0, 1.0),
-            "mean_change": Quantity(soft, "share", 0.0, 1.0),
-            "amount": Quantity(amount, "share", 0.0, 1.0),
-            "extent": Quantity(extent, "share", 0.0, 1.0),
-        },
+        {"changed_share": view.changed_share, "mean_change": soft, "amount": amount, "extent": extent},
         (1.0 - float(np.sqrt(extent))) ** 2 if request.scope == "local" else None,
         f"The edit affects {view.changed_share:.1%} of the image (change map {soft:.1%} on average); its extent is"
         f" {extent:.3f} on a scale from 0 (nothing) to 1 (everything).",
@@ -304,10 +293,10 @@ def preservation(view: EditView, request: EditRequest) -> Reading:
         )
     return Reading(
         {
-            "outside_share": Quantity(share, "share", 0.0, 1.0),
-            "outside_dE": Quantity(distance, "dE", 0.0, 100.0),
-            "outside_structure": Quantity(structure, "share", 0.0, 1.0),
-            "changed_share": Quantity(view.changed_share, "share", 0.0, 1.0),
+            "outside_share": share,
+            "outside_dE": distance,
+            "outside_structure": structure,
+            "changed_share": view.changed_share,
         },
         grade if graded else None,
         sentence,

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from rewardharness.measure.curves import fall
-from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.schema import EditRequest
 
 _READ = 4000
@@ -207,7 +207,7 @@ def complete_ending(text: str, request: EditRequest) -> Reading:
 def _reading(grade: float | None, says: str, wanted: str) -> Reading:
     if grade is None:
         return Reading({}, None, f"The prompt does not ask for {wanted}.")
-    return Reading({"form": Quantity(grade, "share", 0.0, 1.0)}, grade, f"{says}.")
+    return Reading({"form": grade}, grade, f"{says}.")
 
 
 def _plain(request: EditRequest) -> str:

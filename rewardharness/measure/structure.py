@@ -18,9 +18,8 @@ from rewardharness.measure.focus import (
     squared_distances,
     subject_likeness,
 )
-from rewardharness.measure.places import place_grade, place_named
-from rewardharness.measure.planes import Mask, Plane, Planes, once
-from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.movement import place_grade, place_named
+from rewardharness.measure.planes import Mask, Pixels, Plane, Planes, Reading, once
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -62,10 +61,7 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
     fine = _agreement(view).mean(weight)
     coarse = _coarse_agreement(view).mean(_shrunk(weight, 4))
     kept = 0.5 * fine + 0.5 * coarse
-    quantities = {
-        "fine": Quantity(fine, "cosine", -1.0, 1.0),
-        "coarse": Quantity(coarse, "cosine", -1.0, 1.0),
-    }
+    quantities = {"fine": fine, "coarse": coarse}
     what = "the likely subject" if of_subject else "the source"
     sentence = f"Edges of {what} are preserved to {fine:.0%} in detail and {coarse:.0%} in layout."
 
@@ -158,12 +154,7 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
     edges = weighted_mean(new, heat)
     distance = weighted_mean(view.color_distance, heat)
     compact = _compactness(heat)
-    quantities = {
-        "new_edges": Quantity(edges, "dE per px", 0.0, 200.0),
-        "color_distance": Quantity(distance, "dE", 0.0, 400.0),
-        "area": Quantity(area, "share", 0.0, 1.0),
-        "compactness": Quantity(compact, "share", 0.0, 1.0),
-    }
+    quantities = {"new_edges": edges, "color_distance": distance, "area": area, "compactness": compact}
     sentence = (
         f"The edited {area:.1%} of the image has new edges of {edges:.1f} dE per pixel and colors"
         f" {distance:.0f} dE from the source; the change is {compact:.0%} compact."
@@ -177,16 +168,16 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
     visible = rise(0.5 * edges / 1.5 + 0.5 * distance / 20.0, 1.0) * area / (area + 0.004)
     grade = min(1.0, visible**0.7 * (0.4 + 0.6 * compact))
     if "color" not in request.kinds and (colored := color_of_region(view, request, heat**2)) is not None:
-        quantities["color_share"] = Quantity(colored[0], "share", 0.0, 1.0)
+        quantities["color_share"] = colored[0]
         sentence += f" {colored[0]:.0%} of it has the requested color {' or '.join(request.colors)}."
         grade *= colored[1]
     if request.kinds[0] in {"add", "count"} and (place := place_named(request)) is not None:
         there, placed = place_grade(place, heat**2)
-        quantities["in_place"] = Quantity(there, "share", 0.0, 1.0)
+        quantities["in_place"] = there
         sentence += f" {there:.0%} of the change is at the {place.name}."
         grade *= placed
     if (plain := _plain_box(view)) > 0.1 and not request.texts and not _FLAT.search(request.instruction.lower()):
-        quantities["plain_box"] = Quantity(plain, "share", 0.0, 1.0)
+        quantities["plain_box"] = plain
         sentence += " It is an upright rectangle of one color."
         grade *= 1.0 - 0.9 * plain
     return Reading(quantities, grade, sentence, overlay)
@@ -213,18 +204,13 @@ def removal_fill(view: EditView, request: EditRequest) -> Reading:
     """
     inside, ring = _region_and_ring(view)
     if not inside.any() or not ring.any():
-        quantities = {"area": Quantity(float(inside.mean()), "share", 0.0, 1.0)}
+        quantities = {"area": float(inside.mean())}
         grade = 0.05 * rise(float(view.change.mean()), 0.01) if _asks_removal(request) else None
         return Reading(quantities, grade, "There is no edited region with surroundings, so nothing was removed.")
     before, after = (_apart(image, inside, ring) for image in (view.before, view.after))
     ghost = _ghost(view, inside)
     area = float(inside.mean())
-    quantities = {
-        "apart_before": Quantity(before, "dE", 0.0, 400.0),
-        "apart_after": Quantity(after, "dE", 0.0, 400.0),
-        "ghost": Quantity(ghost, "share", 0.0, 1.0),
-        "area": Quantity(area, "share", 0.0, 1.0),
-    }
+    quantities = {"apart_before": before, "apart_after": after, "ghost": ghost, "area": area}
     sentence = (
         f"The edited region differed from its surroundings by {before:.1f} dE and now differs by {after:.1f} dE;"
         f" {ghost:.0%} of its former edges are still visible."
@@ -251,10 +237,7 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
     redrawn = 0.5 + 0.5 * (1.0 - max(0.0, agreement.mean(ground**2)))
     changed = redrawn * weighted_mean(np.minimum(view.change / 0.6, 1.0), ground**2)
     kept = 0.5 * max(0.0, agreement.mean(subject**2)) + 0.5 * weighted_mean(1.0 - view.change, subject**2, 1.0)
-    quantities = {
-        "background_changed": Quantity(changed, "share", 0.0, 1.0),
-        "subject_kept": Quantity(kept, "share", 0.0, 1.0),
-    }
+    quantities = {"background_changed": changed, "subject_kept": kept}
     sentence = f"{changed:.0%} of the likely background changed, and {kept:.0%} of the likely subject is preserved."
 
     def overlay() -> Pixels:
@@ -264,8 +247,8 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
         return Reading(quantities, None, sentence, overlay)
     if asks_blurred_background(request):
         focus = background_focus(view)
-        quantities["detail_lost"] = Quantity(focus.lost, "octaves", -20.0, 20.0)
-        quantities["subject_sharp"] = Quantity(focus.kept, "share", 0.0, 1.0)
+        quantities["detail_lost"] = focus.lost
+        quantities["subject_sharp"] = focus.kept
         sentence = (
             f"The border lost {focus.lost:.1f} octaves of detail, and {focus.kept:.0%} of the likely subject is as"
             " sharp as before."

@@ -23,9 +23,8 @@ import numpy as np
 
 from rewardharness.files import write_bytes
 from rewardharness.measure.curves import fall
-from rewardharness.measure.places import place_grade, place_named
-from rewardharness.measure.planes import Planes, once
-from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.movement import place_grade, place_named
+from rewardharness.measure.planes import Pixels, Planes, Reading, once
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
@@ -37,11 +36,13 @@ _SURE = 0.6
 """Minimum confidence of a line; lines below it are treated as texture."""
 _KNOWN = 0.75
 """Minimum similarity at which a line counts as present in the source or as requested."""
+_ALIKE = 0.95
+"""Similarity of the requested text to the text to remove from which it does not show whether that is gone."""
 
 WINDOW = 0.3
 """Side of the windows in which text is compared, as a share of the height of its line."""
-MISSPELT = 0.4
-"""Value of a word of a requested text with a wrong letter, next to 1 for a right one."""
+MISSPELT, LONG_MISSPELT = 0.05, 0.5
+"""Grade, per word of a requested text, of a text with one wrong word; and its maximum, for ten words or more."""
 
 _TO_THE_JUDGE: tuple[str, ...] = (
     r"\b(?:choose|pick|select|prefer|vote(?: for)?|favou?r) (?:(?:the|this|image|picture|option|candidate|answer) )*"
@@ -119,11 +120,12 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
     """Measure whether requested text is readable in the candidate and text to remove is gone.
 
     The similarity of a requested text is that of the best run of words: 1 minus edit distance over length, with a
-    small penalty for wrong case. Its cube is the grade, times the square of the share of right words; a wrong one
-    counts `MISSPELT`. Wrong letters are excused as far as the OCR may have misread them: a line with the confidence
-    c is taken to have 1 - c of its letters wrong. In two sets of rendered words, 0 of 747 and 9 of 722 letters were
-    misread with a confidence of .995 or more, 3 of 66 and 15 of 26 with .90 to .95. If the instruction changes or
-    removes text without naming it, the grade depends on whether the text changed and is legible, or is gone.
+    small penalty for wrong case. Its cube is the grade; a text with wrong words has `MISSPELT` of that. Wrong letters
+    are excused as far as the OCR probably misread them: a line with the confidence c is taken to have 1 - c of its
+    letters misread; all wrong letters are excused if this is as many, none if it is half as many. In two sets of
+    rendered words, 0 of 747 and 9 of 722 letters were misread with a confidence of .995 or more, 3 of 66 and 15 of 26
+    with .90 to .95. Text to remove is compared as far as the requested text differs from it. If the instruction changes
+    or removes text without naming it, the grade depends on whether the text changed and is legible, or is gone.
     """
     if not (request.texts or request.removed_texts or "text" in request.kinds[:1]):
         return Reading({}, None, "The instruction does not ask for text.")
@@ -134,28 +136,30 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         return _text_changed(read_lines(view.before), after, gone="remove" in request.kinds)
     new = _joined(after)
     old = _joined(read_lines(view.before)) if request.removed_texts else ""
-    grades, parts, wanted_found, gone_left = [], [], [], []
+    written, removed, parts, wanted_found, gone_left = [], [], [], [], []
     for text in request.texts:
         wanted_found.append(similarity(text, new))
-        grades.append(wanted_found[-1] ** 3 * _spelled(text, after))
+        written.append(wanted_found[-1] ** 3 * _spelled(text, after))
         parts.append(f"{text!r} is present with a similarity of {wanted_found[-1]:.0%}")
     for text in request.removed_texts:
         there, left = similarity(text, old), similarity(text, new)
         gone_left.append(left)
         parts.append(f"{text!r} remains with a similarity of {left:.0%} ({there:.0%} in the source)")
+        shared = max((similarity(text, wanted) for wanted in request.texts), default=0.0)
         # Text that was unreadable in the source is no evidence of removal.
-        if there >= 0.5:
-            grades.append(1.0 - left**3)
-    quantities = {"lines": Quantity(len(after), "count", 0.0, 1000.0)}
+        if there >= 0.5 and shared < _ALIKE:
+            removed.append(1.0 - (max(0.0, left - shared) / (1.0 - shared)) ** 3)
+    quantities = {"lines": float(len(after))}
     if wanted_found:
-        quantities["similarity"] = Quantity(sum(wanted_found) / len(wanted_found), "share", 0.0, 1.0)
+        quantities["similarity"] = sum(wanted_found) / len(wanted_found)
     if gone_left:
-        quantities["left"] = Quantity(max(gone_left), "share", 0.0, 1.0)
+        quantities["left"] = max(gone_left)
     sentence = f"In the candidate {'; '.join(parts)}. Recognized text: {_quoted(after)}."
-    grade = min(1.0, 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)) if grades else None
+    kinds = [0.5 * min(grades) + 0.5 * sum(grades) / len(grades) for grades in (written, removed) if grades]
+    grade = min(kinds, default=None)
     if grade is not None and request.texts and (place := place_named(request)) is not None:
         there, placed = place_grade(place, view.change**2)
-        quantities["in_place"] = Quantity(there, "share", 0.0, 1.0)
+        quantities["in_place"] = there
         sentence += f" {there:.0%} of the change is at the {place.name}."
         grade *= placed
     return Reading(quantities, grade, sentence, partial(_boxed, view, after, ()))
@@ -208,11 +212,7 @@ def unasked_text(view: EditView, request: EditRequest) -> Reading:
         directed = new  # The phrase spans several lines.
     letters = sum(len(_plain(line.text)) for line in new)
     asked_for_some = "text" in request.kinds and not request.texts
-    quantities = {
-        "new_lines": Quantity(len(new), "count", 0.0, 1000.0),
-        "new_letters": Quantity(letters, "count", 0.0, 100000.0),
-        "judge_directed": Quantity(len(directed), "count", 0.0, 1000.0),
-    }
+    quantities = {"new_lines": len(new), "new_letters": letters, "judge_directed": len(directed)}
     grade = 1.0 if asked_for_some else 0.75 + 0.25 * fall(float(letters), 12.0)
     if directed:
         sentence = f"Unrequested text addresses a judge: {_quoted(directed)}."
@@ -358,19 +358,17 @@ def _best_run(wanted: str, text: str) -> float:
 
 
 def _spelled(wanted: str, lines: Sequence[TextLine]) -> float:
-    """Return the square of the share of right words of a text; letters that may be misread count in part."""
-    text, words = (
-        _plain(_joined(lines), keep_spaces=True).casefold(),
-        _plain(wanted, keep_spaces=True).casefold().split(),
-    )
-    length = sum(map(len, words))
-    wrong = sum(_best_run(word, text) < 1.0 for word in words)
-    distance = length * (1.0 - _best_run("".join(words), text))
-    if not wrong or distance < 0.5:
+    """Return the factor for wrong words of a text; letters that may be misread count in part."""
+    text, words = (_plain(each, keep_spaces=True).casefold() for each in (_joined(lines), wanted))
+    length, count = len(words.replace(" ", "")), len(words.split())
+    distance = length * (1.0 - _best_run(words.replace(" ", ""), text))
+    wrong = min(sum(_best_run(word, text) < 1.0 for word in words.split()), round(distance))
+    if wrong == 0:
         return 1.0
     line = max(lines, key=lambda line: similarity(line.text, wanted), default=None)
-    misread = min(1.0, length * (1.0 - line.confidence) / distance) if line else 0.0
-    return (1.0 - wrong / len(words) * (1.0 - MISSPELT) * (1.0 - misread)) ** 2
+    likely = length * (1.0 - line.confidence) / distance if line else 0.0
+    misread = min(1.0, max(0.0, 2.0 * likely - 1.0))
+    return misread + (1.0 - misread) * min(LONG_MISSPELT, MISSPELT * count) / wrong
 
 
 def _text_changed(before: Sequence[TextLine], after: Sequence[TextLine], *, gone: bool) -> Reading:
@@ -378,11 +376,7 @@ def _text_changed(before: Sequence[TextLine], after: Sequence[TextLine], *, gone
     letters = len(_plain(old)) + len(_plain(new))
     same = 0.5 * (similarity(old, new) + similarity(new, old)) if letters else 1.0
     sure = sum(line.confidence for line in after) / len(after) if after else 0.0
-    quantities = {
-        "changed": Quantity(1.0 - same, "share", 0.0, 1.0),
-        "confidence": Quantity(sure, "share", 0.0, 1.0),
-        "lines": Quantity(len(after), "count", 0.0, 1000.0),
-    }
+    quantities = {"changed": 1.0 - same, "confidence": sure, "lines": len(after)}
     sentence = (
         f"The text in the image changed by {1.0 - same:.0%} and is recognized with a confidence of {sure:.0%}:"
         f" {_quoted(after)}."

@@ -11,11 +11,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from rewardharness.measure.curves import dot
 from rewardharness.measure.heat import color_change, find_edited, structure_change
 from rewardharness.measure.images import Picture
-from rewardharness.measure.planes import Mask, Plane, Planes, resize
-from rewardharness.measure.products import dot
-from rewardharness.measure.reading import Pixels
+from rewardharness.measure.planes import Mask, Pixels, Plane, Planes, resize
 
 ASPECT_TOLERANCE = 0.03
 """Largest relative aspect-ratio difference that counts as the same frame (editors round sizes to multiples of 8 to
@@ -140,12 +139,7 @@ class EditView:
                 f"shifted by ({self._shift[0]:+.1f}, {self._shift[1]:+.1f}) working pixels to match the source"
             )
         return Alignment(
-            self._how,
-            (width, height),
-            (own_width, own_height),
-            self._aspect_error,
-            self._shift,
-            "; ".join(notes),
+            self._how, (width, height), (own_width, own_height), self._aspect_error, self._shift, "; ".join(notes)
         )
 
     @cached_property

@@ -1,10 +1,14 @@
-"""One request to a server that is no chat model: a scorer, or an editor."""
+"""Calls of services that are no models: requests with retries to a scorer or an editor, and Python functions of users."""
 
 import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 
+from rewardharness.errors import HarnessError
 from rewardharness.models.base import ErrorCode, ModelError
 from rewardharness.models.raw import RawReply, read_document
 from rewardharness.models.transport import HttpClient, NotHttpError, ServerAddress
@@ -72,3 +76,29 @@ def _refusal(raw: RawReply) -> ModelError:
     except ValueError:
         said = ""
     return raw.error(code, "it refused the request", said=str(said))
+
+
+async def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    """Call a function: await an `async` one, and run another one in a thread.
+
+    Raises:
+        HarnessError: If the function raises it.
+        ModelError: If it raises anything else; the message has `name` and the exception.
+    """
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(*arguments)
+        return await asyncio.to_thread(function, *arguments)
+    except HarnessError:
+        raise
+    except Exception as error:
+        message = f"{name} raised {type(error).__name__}: {str(error)[:200]}"
+        raise ModelError("bad_response", message, next_step="") from None
+
+
+def source_code(function: Callable[..., Any], name: str) -> str:
+    """Return the source code of a function, by which results are told apart; `name` if it is not known."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return name

@@ -6,6 +6,7 @@ address only. A reply that violates HTTP is an error.
 """
 
 import asyncio
+import ipaddress
 import re
 import socket
 import ssl
@@ -15,8 +16,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 from urllib.parse import SplitResult, urlsplit
-
-from rewardharness.models.public import is_public
 
 _IDLE = 4.0
 """Seconds after which an idle connection is not reused. Less than the 5 s after which uvicorn, and so vLLM, closes
@@ -393,3 +392,31 @@ class _Connection(asyncio.Protocol):
         if self._reply is not None and not self._reply.done():
             self._reply.set_exception(error)
         self.resume_writing()
+
+
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+"""Addresses that a NAT64 gateway maps to the IPv4 address in their last 32 bits (RFC 6052)."""
+
+
+def is_public(address: str) -> bool:
+    """Return whether a numeric address is on the public internet.
+
+    Args:
+        address: Numeric IPv4 or IPv6 address from name resolution. Names are never public.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.teredo is not None:
+            return False
+        inner = parsed.ipv4_mapped or parsed.sixtofour
+        if inner is None and parsed in _TRANSLATED:
+            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+        # Addresses outside global unicast (RFC 4291, 2000::/3) have a special meaning.
+        if int(parsed) >> 125 != 1:
+            return False
+    return parsed.is_global and not parsed.is_multicast

@@ -112,13 +112,12 @@ def test_the_value_that_keeps_a_column_from_holding_images_is_shown(tmp_path: Pa
     assert "such as --field source=COLUMN" in rh("data", "show", str(tmp_path), status=1).err
 
 
-def test_a_set_that_was_drawn_is_drawn_over_by_force_alone(tmp_path: Path, rh: Rh) -> None:
+def test_a_set_that_was_drawn_is_not_drawn_over(tmp_path: Path, rh: Rh) -> None:
     words = ["data", "demo", str(tmp_path / "set"), "--groups", "0", "--quiet", "--pairs"]
     assert "complete and unchanged" not in rh(*words, "2").out
     assert "The dataset exists, complete and unchanged" in rh(*words, "2").out
     assert rh(*words, "2", "--json").json["drawn"] is False
-    assert "overwrite it with --force" in rh(*words, "3", status=1).err
-    assert rh(*words, "3", "--force", "--json").json["n"] == 3
+    assert "Choose a new folder, or delete this one." in rh(*words, "3", status=1).err
 
 
 def test_examples_with_references_are_counted(tmp_path: Path, rh: Rh) -> None:

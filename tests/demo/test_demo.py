@@ -16,7 +16,7 @@ from rewardharness.data.folder import read_folder
 from rewardharness.demo import dataset as demo
 from rewardharness.demo import photos
 from rewardharness.demo.dataset import CATEGORIES, make_demo
-from rewardharness.demo.processes import in_order
+from rewardharness.demo.folder import in_order
 from rewardharness.errors import DataError, InputError, MissingPackageError
 from rewardharness.schema import EDIT_KINDS
 
@@ -149,22 +149,6 @@ def test_an_interrupted_run_is_unfinished_and_can_be_run_again(tmp_path: Path):
     assert contents(tmp_path) == contents(tmp_path.parent / "whole")
 
 
-def test_a_smaller_set_leaves_nothing_of_a_larger_one_and_all_of_what_is_not_its_own(tmp_path: Path):
-    make_demo(tmp_path, pairs=3, groups=1)
-    (tmp_path / "images" / "mine.jpg").write_bytes(b"mine")
-    (tmp_path / "notes.txt").write_bytes(b"mine")
-    (tmp_path / "images" / "s0099.jpg").write_bytes(b"mine")
-    make_demo(tmp_path, pairs=1, groups=0, force=True)
-    assert not (tmp_path / "groups.jsonl").exists()
-    left = sorted(file.name for file in (tmp_path / "images").iterdir())
-    assert left == ["mine.jpg", "p0000_a.jpg", "p0000_b.jpg", "s0000.jpg", "s0099.jpg"]
-    assert (tmp_path / "notes.txt").exists()
-    before = contents(tmp_path)
-    with pytest.raises(InputError, match=r"would be overwritten: images/s0099\.jpg; nothing was written"):
-        make_demo(tmp_path, pairs=100, groups=0, force=True)
-    assert contents(tmp_path) == before
-
-
 def test_a_set_that_is_there_is_not_drawn_again(tmp_path: Path):
     make_demo(tmp_path, pairs=2, groups=1)
     first = read_folder(tmp_path)
@@ -176,28 +160,14 @@ def test_a_set_that_is_there_is_not_drawn_again(tmp_path: Path):
     for other in ({"pairs": 3, "groups": 1}, {"pairs": 2, "groups": 1, "seed": 1}):
         with pytest.raises(InputError, match=r"a different demo dataset \(pairs 2, groups 1, seed 0\)") as caught:
             make_demo(tmp_path, **other)
-        assert "--force" in caught.value.next_step
+        assert "delete this one" in caught.value.next_step
     assert contents(tmp_path) == before
     (tmp_path / "images" / "p0000_a.jpg").write_bytes(b"changed")
     with pytest.raises(InputError, match="but it was modified"):
         make_demo(tmp_path, pairs=2, groups=1)
-    make_demo(tmp_path, pairs=2, groups=1, force=True)
+    make_demo(tmp_path, pairs=2, groups=1, replace=True)
     assert read_folder(tmp_path).digest == first.digest
     assert contents(tmp_path) == before
-
-
-def test_beside_other_files_only_with_force_and_never_over_them(tmp_path: Path):
-    (tmp_path / "notes.txt").write_bytes(b"mine")
-    with pytest.raises(InputError, match="is not empty and is not a demo dataset") as caught:
-        make_demo(tmp_path, pairs=1, groups=0)
-    assert "--force" in caught.value.next_step and list(tmp_path.iterdir()) == [tmp_path / "notes.txt"]
-    (tmp_path / "pairs.jsonl").write_bytes(b"mine")
-    with pytest.raises(InputError, match=r"would be overwritten: pairs\.jsonl"):
-        make_demo(tmp_path, pairs=1, groups=0, force=True)
-    (tmp_path / "pairs.jsonl").unlink()
-    make_demo(tmp_path, pairs=1, groups=0, force=True)
-    assert len(read_folder(tmp_path).examples) == 1
-    assert (tmp_path / "notes.txt").read_bytes() == b"mine"
 
 
 KILLED = """
@@ -212,7 +182,7 @@ def dying(path, text):
     if path.name == "pairs.jsonl":
         os.kill(os.getpid(), signal.SIGKILL)
 files.write_text = dying
-demo.make_demo(Path(sys.argv[1]), pairs=2, groups=1, seed=int(sys.argv[2]), force=True)
+demo.make_demo(Path(sys.argv[1]), pairs=2, groups=1, seed=int(sys.argv[2]), replace=True)
 """
 
 

@@ -21,7 +21,7 @@ from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.rubric import Criterion
-from rewardharness.measure.reading import Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.measure.table import MEASURES
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
 from rewardharness.models.scripted import Script, ScriptedModel

@@ -20,7 +20,7 @@ from rewardharness.judging.measured_reasons import (
     split_reason,
 )
 from rewardharness.measure.images import load_picture
-from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.measure.regions import preservation
 from rewardharness.measure.table import MEASURES
 from rewardharness.measure.view import EditView
@@ -30,7 +30,7 @@ SENTENCES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl",
 
 
 def reading(grade: float, sentence: str = "It is 0.5.", share: float | None = None) -> Reading:
-    shares = {} if share is None else {"changed_share": Quantity(share, "share", 0.0, 1.0)}
+    shares = {} if share is None else {"changed_share": share}
     return Reading(shares, grade, sentence)
 
 

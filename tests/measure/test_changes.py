@@ -6,7 +6,7 @@ from drawn_edits import view
 
 from rewardharness.codec import from_json, to_json
 from rewardharness.measure.changes import CROP_SIDES, MAX_CROPS, Changes, crop_changes, find_changes
-from rewardharness.measure.reading import Pixels
+from rewardharness.measure.planes import Pixels
 
 
 def photo(width: int = 1600, height: int = 1200) -> Pixels:

@@ -11,7 +11,7 @@ from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.library.opening import open_library
 from rewardharness.measure.fidelity import UNRELATED, fidelity
 from rewardharness.measure.images import encode_png, load_picture
-from rewardharness.measure.reading import Pixels
+from rewardharness.measure.planes import Pixels
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest, Example, ImageInput
 
@@ -21,13 +21,13 @@ NAMES = ("coffee", "chelsea", "astronaut", "rocket")
 
 
 def distance(source: np.ndarray, candidate: np.ndarray, cue: str = "distance") -> float:
-    return fidelity(view(source, candidate), KEEP).quantities[cue].value
+    return fidelity(view(source, candidate), KEEP).quantities[cue]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_source_itself_is_at_no_distance(name: str) -> None:
     reading = fidelity(view(photo(name), photo(name)), KEEP)
-    assert reading.grade == 1.0 and all(each.value == 0.0 for each in reading.quantities.values())
+    assert reading.grade == 1.0 and not any(reading.quantities.values())
     assert "no cue differs" in reading.sentence
 
 
@@ -78,7 +78,7 @@ def test_it_grades_only_where_the_source_is_to_be_kept() -> None:
     edit = view(photo("coffee"), recolored(photo("coffee"), (40, 170, 60), disc(320, 480)))
     assert fidelity(edit, EditRequest("make it green", ("color",), "local")).grade is None
     reading = fidelity(edit, KEEP)
-    assert reading.grade == pytest.approx(np.exp(-reading.quantities["distance"].value))
+    assert reading.grade == pytest.approx(np.exp(-reading.quantities["distance"]))
     assert set(reading.quantities) == {*UNRELATED, "distance"} and json.dumps(reading.to_json(), allow_nan=False)
 
 

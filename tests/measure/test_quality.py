@@ -54,7 +54,7 @@ def test_noise_is_measured_in_gray_levels() -> None:
     calm = cv2.GaussianBlur(CAT, (0, 0), 1.5)
     grades = [grade(noise, calm, noisy(calm, sigma), REPLACE) for sigma in (0, 2, 5, 12)]
     assert grades == sorted(grades, reverse=True)
-    added = noise(view(calm, np.repeat(noisy(calm[..., :1], 8), 3, axis=2)), REPLACE).quantities["added"].value
+    added = noise(view(calm, np.repeat(noisy(calm[..., :1], 8), 3, axis=2)), REPLACE).quantities["added"]
     assert 5 < added < 9
 
 
@@ -105,4 +105,4 @@ def test_another_shape_or_a_small_size_costs() -> None:
     squashed = cv2.resize(CAT, (320, 320))
     half, double = cv2.resize(CAT, (240, 160)), cv2.resize(CAT, (960, 640))
     assert grade(frame_match, CAT, squashed, REPLACE) < 0.5
-    assert grade(frame_match, CAT, half, REPLACE) < 0.7 < 0.9 < grade(frame_match, CAT, double, REPLACE)
+    assert grade(frame_match, CAT, half, REPLACE) < 0.75 < 0.9 < grade(frame_match, CAT, double, REPLACE)

@@ -10,7 +10,7 @@ from drawn_edits import COFFEE, blend, disc, jpeg, photo, recolored, view
 
 from rewardharness.demo.filters import style, tone
 from rewardharness.measure.images import load_picture
-from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.planes import Reading
 from rewardharness.measure.regions import change_map, edit_extent, edit_presence, preservation
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest, ImageInput
@@ -52,18 +52,17 @@ def grade(measure: Callable[[EditView, EditRequest], Reading], candidate: np.nda
 
 def test_readings_hold_numbers_only() -> None:
     with pytest.raises(ValueError, match="finite"):
-        Quantity(float("nan"), "share", 0.0, 1.0)
+        Reading({"x": float("nan")}, None, "Unknown.")
     with pytest.raises(ValueError, match="grade"):
         Reading({}, 1.5, "Too good.")
-    share = Quantity(1 / 3, "share", 0.0, 1.0)
-    assert Reading({"x": share}, None, ".").to_json() == {"grade": None, "x": 0.3333}
+    assert Reading({"x": 1 / 3}, None, ".").to_json() == {"grade": None, "x": 0.3333}
 
 
 def test_change_map_counts_and_places_regions() -> None:
     reading = change_map(view(COFFEE, edited(COFFEE, 0.2, 0.1)), LOCAL)
-    assert reading.grade is None and reading.quantities["regions"].value == 2
-    assert 0.7 < reading.quantities["largest_share"].value < 0.9
-    assert 0.6 < reading.quantities["box_fill"].value < 0.9
+    assert reading.grade is None and reading.quantities["regions"] == 2
+    assert 0.7 < reading.quantities["largest_share"] < 0.9
+    assert 0.6 < reading.quantities["box_fill"] < 0.9
     assert "2 regions" in reading.sentence and "at the left" in reading.sentence
     assert change_map(view(COFFEE, COFFEE), LOCAL).sentence.startswith("No region")
 

@@ -41,5 +41,4 @@ def test_every_measure_is_deterministic_and_reads_every_edit(instruction: str, s
         for other in (candidate, source, 255 - source):
             first, second = (MEASURES[name].function(view(source, other), request) for _ in range(2))
             assert first == second and (first.grade is None or 0 <= first.grade <= 1), name
-            assert all(each.low <= each.value <= each.high for each in first.quantities.values()), name
             assert first.sentence.endswith((".", ")")) and json.dumps(first.to_json(), allow_nan=False)

@@ -41,7 +41,7 @@ def test_right_text_grades_above_misspelt_above_absent() -> None:
     made = [CAT, written(CAT, "GRAND OPNENIG"), written(CAT, "GRAND OPENING")]
     grades = [grade(text_match, CAT, each, write("GRAND OPENING")) for each in made]
     assert grades == sorted(grades) and grades[2] > 0.95 and grades[2] - grades[1] > 0.15
-    assert grades[1] - grades[0] > 0.2
+    assert 0.15 > grades[1] > grades[0]
     assert grade(text_match, CAT, written(CAT, "grand opening"), write("GRAND OPENING")) == pytest.approx(
         0.86, abs=0.03
     )
@@ -51,7 +51,7 @@ def test_right_text_grades_above_misspelt_above_absent() -> None:
 @pytest.mark.parametrize(("wanted", "wrong"), [("COFFEE", "COFEE"), ("TEA", "TAE"), ("OPEN LATE", "OPEN LAET")])
 def test_a_word_with_a_wrong_letter_is_wrong(wanted: str, wrong: str) -> None:
     assert grade(text_match, CAT, written(CAT, wanted), write(wanted)) > 0.9
-    assert grade(text_match, CAT, written(CAT, wrong), write(wanted)) < 0.26
+    assert grade(text_match, CAT, written(CAT, wrong), write(wanted)) < 0.15
 
 
 @reads

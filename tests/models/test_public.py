@@ -9,7 +9,7 @@ from rewardharness.models.base import ChatRequest, Message, Model, ModelError
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.open import model_name, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
-from rewardharness.models.public import is_public
+from rewardharness.models.transport import is_public
 
 HELLO = ChatRequest((Message.of("user", "hello"),))
 STRANGER = EndpointSettings(public_only=True, retries=2)

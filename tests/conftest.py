@@ -1,5 +1,6 @@
 """Every test runs with a home of its own, a clean environment and no network beyond this machine."""
 
+import gc
 import logging
 import os
 import socket
@@ -33,6 +34,13 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when NumPy is i
 os.fsync = lambda handle: None  # tests kill processes, which lose nothing that they wrote; none cuts the power
 
 os.environ["RH_REGRESSION_PAIRS"] = "0"  # drawing takes long; its own tests ask for it
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of garbage from walking again and again through libraries and tests, which stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)

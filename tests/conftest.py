@@ -36,6 +36,15 @@ os.fsync = lambda handle: None  # tests kill processes, which lose nothing that 
 os.environ["RH_REGRESSION_PAIRS"] = "0"  # drawing takes long; its own tests ask for it
 
 
+LONG = ("test_docs.py", "test_frozen.py", "test_every_job.py", "test_evolve.py", "test_benchmark_run.py")
+"""Modules that take longest, and would have others wait for one process at the end if they began late."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the longest modules begin first."""
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector of garbage from walking again and again through libraries and tests, which stay."""
     gc.collect()

@@ -9,24 +9,26 @@ mutant whose function or line is gone, and exits with 1 if a mutant that was kil
 """
 
 import ast
-import compileall
+import gc
 import json
 import os
 import random
-import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from py_compile import PycInvalidationMode
+from types import CodeType, FunctionType
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "rewardharness"
 LIST = Path(__file__).with_name("mutants.json")
 CORE = (
     "benchmark/answers.py benchmark/correlation.py benchmark/intervals.py benchmark/metrics.py "
@@ -37,7 +39,7 @@ CORE = (
     "measure/bounds.py measure/color.py measure/fidelity.py models/limits.py runs/store.py schema.py "
     "serving/limits.py serving/results.py "
 ).split()
-N, PER_MODULE, SEED, WORKERS, SECONDS, MODULES = 200, 8, 20261125, 2, 240, 4
+N, PER_MODULE, SEED, WORKERS, SECONDS, MODULES = 200, 8, 20261125, 2, 240, 3
 SWAPS: dict[type, str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
     ast.NotIn: "in", ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.And: "or", ast.Or: "and",
@@ -60,7 +62,7 @@ def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.Functi
 
 def mutants_of(module: str) -> list[Mutant]:
     """Return the mutants of a module."""
-    text = (ROOT / "rewardharness" / module).read_text(encoding="utf-8")
+    text = (PACKAGE / module).read_text(encoding="utf-8")
     lines, found = text.splitlines(), {}
     for name, function in functions(ast.parse(text)):
         for node in (inner for statement in function.body for inner in ast.walk(statement)):
@@ -91,10 +93,10 @@ def _changes(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, s
             yield line, start, end, f" {SWAPS[type(operator)]} "
 
 
-def find(mutant: Mutant, package: Path) -> tuple[Path, int] | None:
+def find(mutant: Mutant) -> tuple[Path, int] | None:
     """Return the file and the index of the line of a mutant: in its module, else wherever its function is now."""
     leaf = mutant["function"].rpartition(".")[2]
-    for path in (package / mutant["module"], *sorted(package.rglob("*.py"))):
+    for path in (PACKAGE / mutant["module"], *sorted(PACKAGE.rglob("*.py"))):
         if not path.exists() or f"def {leaf}(" not in (text := path.read_text(encoding="utf-8")):
             continue
         lines = text.splitlines()
@@ -105,6 +107,12 @@ def find(mutant: Mutant, package: Path) -> tuple[Path, int] | None:
     return None
 
 
+@cache
+def test_texts() -> dict[Path, str]:
+    """Return the texts of the test modules."""
+    return {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("**/test_*.py"))}
+
+
 def tests_of(module: str, function: str) -> list[str]:
     """Return test modules that name a module in an import; first those of its package that name the function.
 
@@ -112,7 +120,7 @@ def tests_of(module: str, function: str) -> list[str]:
     """
     dotted, folder = "rewardharness." + module.removesuffix(".py").replace("/", "."), module.split("/")[0]
     parent, _, leaf = dotted.rpartition(".")
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("**/test_*.py"))}
+    texts = test_texts()
     imports = (f"from {dotted} import", f"from {parent} import {leaf}")
     found = [path for path, text in texts.items() if any(words in text for words in imports)]
     found = found or [path for path in texts if path.parent.name == folder]
@@ -122,102 +130,117 @@ def tests_of(module: str, function: str) -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in found[:MODULES]]
 
 
-def run(mutant: Mutant, copy: Path) -> tuple[str, str]:
-    """Return `killed`, `survived`, `timeout`, or `gone` if no function has the line any more, and the test that failed.
+def mutate(path: Path, index: int, after: str) -> None:
+    """Give the functions of an imported module the code that they have with another line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[index] = lines[index].replace(lines[index].strip(), after)
+    found, codes = [compile("\n".join(lines), str(path), "exec")], {}
+    while found:
+        code = found.pop()
+        codes[code.co_name, code.co_firstlineno] = code
+        found += [each for each in code.co_consts if isinstance(each, CodeType)]
+    gc.unfreeze()
+    for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
+        old = function.__code__
+        if old.co_filename == str(path) and (old.co_name, old.co_firstlineno) in codes:
+            function.__code__ = codes[old.co_name, old.co_firstlineno]
 
-    The tests run in a fork of this process, which has imported their libraries, and nothing of this project.
+
+class Mutation:
+    """A plugin of pytest that runs the collected tests for mutants instead of once, each time in a fork.
+
+    Args:
+        mutants: The mutants.
+        folder: Where their outcomes are noted.
+        minutes: When to stop.
     """
-    package = copy / "rewardharness"
-    if not (place := find(mutant, package)):
-        return "gone", ""
-    path, index = place
-    text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    lines[index] = lines[index].replace(mutant["before"], mutant["after"])
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    known = mutant.get("killed_by", "")
-    try:
-        for tests in ([known] if known else [], tests_of(path.relative_to(package).as_posix(), mutant["function"])):
-            outcome, failed = test(tests, copy) if tests else ("survived", [])
-            if outcome != "survived":
-                return outcome, "".join(failed[:1])
-        return "survived", ""
-    finally:
-        path.write_text(text, encoding="utf-8")
 
+    def __init__(self, mutants: list[Mutant], folder: Path, minutes: float) -> None:
+        self._mutants, self._folder, self._end = mutants, folder, time.monotonic() + 60 * minutes
+        self._items: dict[str, list[pytest.Item]] = {}
 
-def test(names: list[str], copy: Path, first: bool = True) -> tuple[str, list[str]]:
-    """Run tests in a copy of the checkout, up to the first that fails or all. Returns the outcome and what failed."""
-    notes = copy.with_name(f"{copy.name}.failed")
-    notes.write_text("", encoding="utf-8")
-    if not (child := os.fork()):
-        os._exit(_test(names, copy, notes, first))
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    outcome = {0: "survived", 4: "survived", 5: "survived", -signal.SIGALRM: "timeout"}.get(status, "killed")
-    return outcome, notes.read_text(encoding="utf-8").splitlines()
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try the mutants in `WORKERS` processes; then note which of their tests fail without a mutant."""
+        for item in session.items:
+            self._items.setdefault(item.nodeid.partition("::")[0], []).append(item)
+        workers = [self._fork(partial(self._work, number)) for number in range(WORKERS)]
+        for worker in workers:
+            os.waitpid(worker, 0)
+        for name in sorted({mutant["killed_by"] for mutant in self.done()} - {""}):
+            if self._test([name])[0] == "killed":
+                (self._folder / "failing").open("a", encoding="utf-8").write(f"{name}\n")
+        return True
 
+    def done(self) -> list[Mutant]:
+        """Return the mutants with their outcomes, without those whose test fails as well without them."""
+        texts = [path.read_text(encoding="utf-8") for path in sorted(self._folder.glob("*.jsonl"))]
+        failing = self._folder / "failing"
+        names = failing.read_text(encoding="utf-8").splitlines() if failing.exists() else []
+        every: list[Mutant] = [json.loads(line) for text in texts for line in text.splitlines()]
+        return [mutant for mutant in every if mutant["killed_by"] not in names]
 
-class _Notes:
-    """Writes down what fails."""
+    def _work(self, number: int) -> None:
+        for mutant in self._mutants[number::WORKERS]:
+            if time.monotonic() < self._end:
+                outcome, failed = self._try(mutant)
+                with (self._folder / f"{number}.jsonl").open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({**mutant, "outcome": outcome, "killed_by": failed}) + "\n")
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def _try(self, mutant: Mutant) -> tuple[str, str]:
+        """Return `killed`, `survived`, `timeout`, or `gone` if no function has the line, and the test that failed."""
+        if not (place := find(mutant)):
+            return "gone", ""
+        name = place[0].relative_to(PACKAGE).as_posix()
+        import_module("rewardharness." + name.removesuffix(".py").replace("/", "."))
+        tests = [*filter(None, [mutant.get("killed_by")]), *tests_of(name, mutant["function"])]
+        return self._test(tests, partial(mutate, *place, mutant["after"]))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._note(report)
+    def _test(self, names: list[str], prepare: Callable[[], None] = lambda: None) -> tuple[str, str]:
+        """Run tests up to the first that fails."""
+        failed = self._folder / f"failed-{os.getpid()}"
+        failed.write_text("", encoding="utf-8")
+        child = self._fork(lambda: failed.write_text((prepare(), self._first_failure(names))[1], encoding="utf-8"))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        name = failed.read_text(encoding="utf-8")
+        return (
+            "timeout" if status == -signal.SIGALRM else "killed" if name else "crashed" if status else "survived",
+            name,
+        )
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self._note(report)
+    def _first_failure(self, names: list[str]) -> str:
+        signal.alarm(SECONDS)
+        items = []
+        for name in names:
+            items += [each for each in self._items.get(name.partition("::")[0], []) if each.nodeid.startswith(name)]
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+                return item.nodeid
+        return ""
 
-    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        if report.failed:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(f"{report.nodeid}\n")
-
-
-def _test(names: list[str], copy: Path, notes: Path, first: bool) -> int:
-    """Run tests silently. Returns the exit status of pytest."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    os.setsid()
-    signal.alarm(SECONDS)
-    os.chdir(copy)
-    sys.path[:0] = [str(copy)]
-    os.environ["PYTHONPATH"] = str(copy)
-    words = ["-x"] * first + ["-p", "no:cacheprovider", "-m", "not slow and not browser"]
-    try:
-        return int(pytest.main([*words, *names], plugins=[_Notes(notes)]))
-    except BaseException:
-        return 1
+    @staticmethod
+    def _fork(work: Callable[[], object]) -> int:
+        if child := os.fork():
+            return child
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
 
 
 def run_all(mutants: list[Mutant], minutes: float = 1e9) -> list[Mutant]:
-    """Return mutants with their outcome, as many as there is time for, in `WORKERS` processes with a copy each."""
-    for name in ("cv2", "cyclopts", "msgspec", "numpy", "orjson", "PIL.Image", "rich.console", "yaml"):
-        import_module(name)
-    sys.dont_write_bytecode = True
-    end, workers = time.monotonic() + 60 * minutes, []
+    """Return mutants with their outcomes, as many as there is time for."""
+    places = [(mutant, place[0].relative_to(PACKAGE).as_posix()) for mutant in mutants if (place := find(mutant))]
+    tests = {test for mutant, name in places for test in tests_of(name, mutant["function"])}
+    tests |= {file for mutant in mutants if (file := mutant.get("killed_by", "").partition("::")[0])}
+    files = sorted(test for test in tests if (ROOT / test).exists())
+    os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(WORKERS):
-            copy, outcomes = Path(folder, f"{number}", "checkout"), Path(folder, f"{number}.jsonl")
-            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "__pycache__", "build"))
-            compileall.compile_dir(copy / "rewardharness", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
-            if not (worker := os.fork()):
-                with outcomes.open("a", encoding="utf-8") as file:
-                    for mutant in mutants[number::WORKERS]:
-                        if time.monotonic() < end:
-                            outcome, failed = run(mutant, copy)
-                            file.write(json.dumps({**mutant, "outcome": outcome, "killed_by": failed}) + "\n")
-                            file.flush()
-                os._exit(0)
-            workers.append(worker)
-        for worker in workers:
-            os.waitpid(worker, 0)
-        texts = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob("*.jsonl"))]
-        done = [json.loads(line) for text in texts for line in text.splitlines()]
-        _, failing = test(sorted({mutant["killed_by"] for mutant in done} - {""}), Path(folder, "0", "checkout"), False)
-        return [mutant for mutant in done if mutant["killed_by"] not in failing]
+        mutation = Mutation(mutants, Path(folder), minutes)
+        words = ["-p", "no:cacheprovider", "-m", "not slow and not browser"]
+        status = pytest.main([*words, *files], plugins=[mutation])
+        assert status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), status
+        return mutation.done()
 
 
 def make(minutes: float) -> Counter[str]:

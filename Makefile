@@ -18,7 +18,7 @@ $(BIN)/python:
 
 $(VENV)/.run: requirements.txt pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -r requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps -e .
+	$(BIN)/python -m pip install --quiet -e ".[serve]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/.run

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,7 +56,9 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Point the project's state at a folder of this test alone and hide the caller's settings."""
-    home = tmp_path_factory.mktemp("home")
+    homes = tmp_path_factory.getbasetemp() / "homes"
+    homes.mkdir(exist_ok=True)
+    home = Path(mkdtemp(dir=homes))  # `mktemp` would look at all that there are to number one more
     for name in list(os.environ):
         if name.startswith(("RH_", "HF_", "OPENAI_", "GEMINI_", "GOOGLE_")):
             monkeypatch.delenv(name)

@@ -1,6 +1,6 @@
 """Seeded mutants of the core, and the test that notices each of them.
 
-    python tests/mutation/mutants.py make [MINUTES]  choose mutants, test as many as time allows, write mutants.json
+    python tests/mutation/mutants.py make [MINUTES]  go on with the list as long as time allows
     python tests/mutation/mutants.py check [N]       test N of them again (default: all), and compare
 
 A mutant changes one operator or constant of one function. It is killed if a test fails: the one that killed it before,
@@ -39,7 +39,7 @@ CORE = (
     "measure/bounds.py measure/color.py measure/fidelity.py models/limits.py runs/store.py schema.py "
     "serving/limits.py serving/results.py "
 ).split()
-N, PER_MODULE, SEED, WORKERS, SECONDS, MODULES = 200, 8, 20261125, 2, 240, 3
+N, PER_MODULE, SEED, WORKERS, SECONDS, MODULES = 200, 8, 20261125, 2, 60, 3
 SWAPS: dict[type, str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
     ast.NotIn: "in", ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.And: "or", ast.Or: "and",
@@ -203,12 +203,19 @@ class Mutation:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         name = failed.read_text(encoding="utf-8")
         return (
-            "timeout" if status == -signal.SIGALRM else "killed" if name else "crashed" if status else "survived",
+            "timeout"
+            if status in (-signal.SIGALRM, -signal.SIGPROF)
+            else "killed"
+            if name
+            else "crashed"
+            if status
+            else "survived",
             name,
         )
 
     def _first_failure(self, names: list[str]) -> str:
-        signal.alarm(SECONDS)
+        signal.alarm(10 * SECONDS)  # of this machine, however busy it is
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of processor time
         items = []
         for name in names:
             items += [each for each in self._items.get(name.partition("::")[0], []) if each.nodeid.startswith(name)]
@@ -244,11 +251,17 @@ def run_all(mutants: list[Mutant], minutes: float = 1e9) -> list[Mutant]:
 
 
 def make(minutes: float) -> Counter[str]:
-    """Write the list. A mutant whose test fails without it as well is left out."""
+    """Write the list, or go on with it. A mutant whose test fails without it as well is left out."""
     rng, every = random.Random(SEED), [mutants_of(name) for name in CORE]
     chosen = [mutant for mutants in every for mutant in rng.sample(mutants, min(len(mutants), PER_MODULE))]
-    done = run_all(rng.sample(chosen, min(len(chosen), N)), minutes)
-    done.sort(key=lambda mutant: (mutant["module"], mutant["function"], mutant["before"], mutant["after"]))
+    chosen = rng.sample(chosen, min(len(chosen), N))
+    known = {
+        _name(mutant): mutant for mutant in (json.loads(LIST.read_text(encoding="utf-8")) if LIST.exists() else [])
+    }
+    known |= {
+        _name(mutant): mutant for mutant in run_all([each for each in chosen if _name(each) not in known], minutes)
+    }
+    done = [known[name] for name in sorted(known)]
     LIST.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
     return Counter(mutant["outcome"] for mutant in done)
 

@@ -18,7 +18,7 @@ $(BIN)/python:
 
 $(VENV)/.run: requirements.txt pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -r requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps -e .
+	$(BIN)/python -m pip install --quiet -e ".[serve]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/.run
@@ -121,7 +121,7 @@ format: $(VENV)/.test  ## format the code
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.test  ## all benchmarks
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/[!_]*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove environments and caches
 	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(OPENRLHF_VENV) $(RAY_VENV) $(TRACKERS_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -9,6 +9,7 @@ With `--kill`, a run is killed with SIGKILL in the middle and continued; its fil
 undisturbed run.
 
     python benchmarks/bulk.py [--rows 20000] [--endpoints 1,2,4] [--engines local,ray] [--python WITH_RAY] [--kill]
+                              [--against REVISION]
 
 Prints a table and ends with one line of JSON.
 """
@@ -24,6 +25,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from _against import add_against, with_other
 
 ROOT = Path(__file__).parents[1]
 LATENCY, CAPACITY = 0.2, 32
@@ -220,12 +223,13 @@ def main() -> None:
     parser.add_argument("--engines", type=lambda text: text.split(","), default=["local"])
     parser.add_argument("--python", default=sys.executable, help="interpreter with Ray")
     parser.add_argument("--kill", action="store_true")
+    add_against(parser)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
         serve()
         return
-    print(json.dumps(measure(arguments)))
+    print(json.dumps(with_other(measure(arguments), arguments.against)))
 
 
 if __name__ == "__main__":

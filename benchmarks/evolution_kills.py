@@ -7,7 +7,7 @@ into the first measuring, and with readings remembered, where it goes into the s
 lineage, every decision and what was spent. Last, it judges pairs of another set with the starting, the evolved and
 the built-in Library, because the audit of a hundred pairs is small.
 
-    python benchmarks/evolution_kills.py [--kills N] [--fresh-pairs N] [--seed N]
+    python benchmarks/evolution_kills.py [--kills N] [--fresh-pairs N] [--seed N] [--against REVISION]
 
 Prints figures as they come and ends with one line of JSON.
 """
@@ -23,6 +23,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from _against import add_against, with_other
 
 from rewardharness import Library, open_library
 from rewardharness.evolution.events import Decided, read_events
@@ -117,6 +119,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--fresh-pairs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    add_against(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -173,7 +176,7 @@ def main() -> int:
         "fresh_n": arguments.fresh_pairs,
         "met": met,
     }
-    print(json.dumps(figures))
+    print(json.dumps(with_other(figures, arguments.against)))
     return 0 if met else 1
 
 

@@ -7,6 +7,7 @@ signal.
 
     python benchmarks/generalization.py DATA [--kind LABEL_KIND] [--splits 10] [--train 0.5 | --train 75]
         [--library builtin | thin] [--without SKILL] [--shuffle] [--seed 0] [--json]
+        [--against REVISION]
 
 DATA is a folder with pairs. `thin` is the built-in Library without every second criterion. `--without
 matching-appearance` removes the Skill for requests of the same appearance, so that evolution has to find what it says.
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _against import add_against, with_other
 
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import Dataset, split
@@ -75,7 +77,8 @@ def main() -> None:
     parser.add_argument("--without", default="", help="a Skill to remove from the starting Library")
     parser.add_argument("--shuffle", action="store_true", help="give random labels")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="with --against needed")
+    add_against(parser)
     arguments = parser.parse_args()
     examples = [
         example
@@ -95,9 +98,9 @@ def main() -> None:
             if not arguments.json:
                 print(_line(result), flush=True)
     summary = summarize(results)
-    options = {**vars(arguments), "data": str(arguments.data)}
-    document = {"options": options, "splits": [asdict(result) for result in results], **summary}
-    print(json.dumps(document) if arguments.json else _words(summary))
+    document = {"options": vars(arguments), "splits": [asdict(result) for result in results], **summary}
+    shown = with_other(document, arguments.against)
+    print(json.dumps(shown, default=str) if arguments.json else _words(summary))
 
 
 def run_split(

@@ -11,9 +11,9 @@ CPU is that of the measured process alone (getrusage), memory its largest reside
 fresh process. Rates also carry the server's own CPU, so on few cores compare them with the floor's; where others use
 the machine too, `--repeat 3` takes the best of three.
 
-    python benchmarks/harness_overhead.py [--quick] [--only TEXT] [--dir FOLDER] [--against FOLDER]
+    python benchmarks/harness_overhead.py [--quick] [--only TEXT] [--dir FOLDER] [--against REVISION]
 
-`--against` names a checkout of another revision, which is measured in the same run as `before`.
+`--against` names another revision or a checkout of it, which is measured in the same run as `before`.
 
 RH_OTHER_HARNESS may name a folder with a package of TIGER's RewardHarness interface (evaluation.engine.SubAgent); it
 is then measured on the same files. Prints a table and ends with one line of JSON.
@@ -36,6 +36,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+
+from _against import add_against
 
 ROOT = Path(__file__).parents[1]
 GOALS = {"cpu": 1.1, "cpu_64": 2.0, "rate": 0.7, "rate_64": 700.0, "peak_mb": 800.0, "growth_kb": 5.0}
@@ -389,7 +391,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="only loads whose name holds this text")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="measure N times and take the best")
     parser.add_argument("--dir", type=Path, help="folder of the images, kept for the next time")
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="checkout of another revision")
+    add_against(parser)
     for option in ("--role", "--answer", "--url", "--case"):
         parser.add_argument(option, default="", help=argparse.SUPPRESS)
     parser.add_argument("--latency", type=float, default=0.0, help=argparse.SUPPRESS)

@@ -6,7 +6,7 @@ runs is listed. The floors read the same files and parse them: YAML with the C p
 compare two versions, give the checkout of the other one with --against; its figures come from the same run, taken in
 turns, and the best of all turns counts.
 
-    python benchmarks/large_library.py [--against CHECKOUT] [--turns 3] [--dir FOLDER]
+    python benchmarks/large_library.py [--against REVISION] [--turns 3] [--dir FOLDER]
 """
 
 import argparse
@@ -22,6 +22,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from _against import add_against
 
 ROOT = Path(__file__).parents[1]
 ENTRIES, PAIRS, RUNS, INSTRUCTIONS = 1000, 10_000, 1000, 200
@@ -154,7 +156,7 @@ def _measured_by(checkout: Path, folder: Path) -> dict[str, float]:
 def main() -> None:
     """Measure in turns, and print a table and one line of JSON."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--against", type=Path)
+    add_against(parser)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--dir", type=Path)
     parser.add_argument("--measure", action="store_true")

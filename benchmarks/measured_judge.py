@@ -4,7 +4,7 @@ Times are CPU seconds of the process and its children. The floor of a size is de
 converting each to CIELAB once. With `--against`, figures of pairs are also measured with another checkout, in turns,
 because other work on a machine changes CPU time, too. Prints figures as they come, and ends with one line of JSON.
 
-    python benchmarks/measured_judge.py [--pairs N] [--rows N] [--against CHECKOUT]
+    python benchmarks/measured_judge.py [--pairs N] [--rows N] [--against REVISION]
 """
 
 import argparse
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from _against import add_against
 from PIL import Image
 
 from rewardharness import Example, ImageInput, Library, MeasuredJudge, open_library
@@ -165,7 +166,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=3, help="judgments per figure")
     parser.add_argument("--rows", type=int, default=12, help="pairs of the generated dataset")
-    parser.add_argument("--against", type=Path, help="another checkout to measure in turns")
+    add_against(parser)
     parser.add_argument("--pair-in", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.pair_in is not None:
@@ -187,7 +188,7 @@ def main() -> int:
         stages = time_stages(example, open_library("builtin"), arguments.pairs)
         keep({f"stage_{stage}_cpu_s": seconds for stage, seconds in stages.items()})
         keep({"pair_1024_per_floor": stages["without_ocr"] / stages["floor"]})
-        checkouts = [here, *([arguments.against.resolve()] if arguments.against else [])]
+        checkouts = [here, *([arguments.against] if arguments.against else [])]
         own, *other = in_turns(checkouts, folder, arguments.pairs)
         keep(own)
         for earlier in other:

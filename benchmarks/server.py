@@ -12,9 +12,9 @@ callers keep server and machine busy with small bodies and a judge that answers 
 judge fails by chance in every way it can: all must be answered, with the right reward or none, in flat memory.
 
     python benchmarks/server.py [--seconds 5] [--requests 10000] [--only rates|health|faults] [--sizes '1 KB']
-                                [--against FOLDER]
+                                [--against REVISION]
 
-`--against` names a checkout of another revision, whose server is measured in the same run as `before`.
+`--against` names another revision or a checkout of it, whose server is measured in the same run as `before`.
 
 Prints figures as they come and ends with one line of JSON. Where others use the machine too, compare ratios.
 """
@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from _against import add_against
 
 from rewardharness.judging.judge import Judge
 from rewardharness.models.transport import HttpClient, ServerAddress
@@ -374,7 +375,7 @@ def main() -> None:
     parser.add_argument(
         "--sizes", nargs="+", choices=tuple(KINDS), default=list(KINDS), help="of bodies, for the rates"
     )
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="checkout of another revision, for the rates")
+    add_against(parser)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -35,7 +35,6 @@ from made_tables import as_parquet, data_100
 from model_server import Answer, Call, ModelServer, instance
 from synthetic import MAKERS
 
-import rewardharness
 from rewardharness.benchmark.task import open_task
 from rewardharness.cli.command import COMMANDS, complete, load_app, parse
 from rewardharness.cli.main import main
@@ -389,16 +388,6 @@ def test_every_link_and_every_page_that_the_code_names_exists() -> None:
         for path in (path for path in (ROOT / folder).rglob("*.*") if path.suffix in {".py", ".md", ".yml", ".ipynb"}):
             for page in re.findall(r"\bdocs/[\w/-]+\.md", path.read_text("utf-8")):
                 assert (ROOT / page).exists(), f"{path}: {page}"
-
-
-def test_the_site_describes_every_command_and_public_name(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, ROOT / "docs" / "make_reference.py", tmp_path], check=True)
-    commands, names = ((tmp_path / name).read_text("utf-8") for name in ("cli.md", "api.md"))
-    assert all(f"### `rh {name}`" in commands for name in COMMANDS)
-    assert all(f"## `rh.{name}`" in names for name in rewardharness._HOMES)
-    written = sorted(re.findall(r'"([\w/-]+\.md)"', (ROOT / "docs" / "zensical.toml").read_text("utf-8")))
-    moved = {"measured_judge.md"}  # named by a module whose content is part of the judge's revision
-    assert written == sorted({*pages(), "reference/cli.md", "reference/api.md"} - {"README.md"} - moved)
 
 
 def cells(name: str, kind: str) -> list[dict[str, Any]]:

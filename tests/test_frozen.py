@@ -1,25 +1,50 @@
-"""The help of commands, the description of the reward server and the JSON of records change only on purpose."""
+"""The help of commands, the description of the reward server and the JSON of records change only on purpose.
+
+The site has a page for each page by hand, and describes every command and public name.
+"""
 
 import difflib
 import json
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from frozen.frozen import FOLDER, SCORE, command, frozen
+from frozen.frozen import FOLDER, SCORE, command, frozen, small_demo, write_site
+
+import rewardharness
+from rewardharness.cli.command import COMMANDS
+
+DOCS = FOLDER.parents[1] / "docs"
 
 
-def test_what_users_and_programs_see_is_as_it_was_frozen() -> None:
+@pytest.fixture(autouse=True)
+def small() -> Iterator[None]:
+    with small_demo():
+        yield
+
+
+def test_what_users_and_programs_see_is_as_it_was_frozen_and_the_site_describes_all_of_it(tmp_path: Path) -> None:
+    write_site(tmp_path)
+    commands, names = ((tmp_path / name).read_text("utf-8") for name in ("cli.md", "api.md"))
+    assert all(f"### `rh {name}`" in commands for name in COMMANDS)
+    assert all(f"## `rh.{name}`" in names for name in rewardharness._HOMES)
     changes: list[str] = []
-    for name, text in frozen().items():
+    for name, text in frozen(tmp_path).items():
         before = (FOLDER / name).read_text(encoding="utf-8").splitlines()
         changes += difflib.unified_diff(before, text.splitlines(), f"frozen {name}", f"now {name}", lineterm="", n=1)
     assert not changes, "python tests/frozen/frozen.py writes the files again\n" + "\n".join(changes[:80])
 
 
-def test_a_run_folder_of_an_earlier_version_is_resumed_and_replayed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_site_has_every_page() -> None:
+    written = sorted(re.findall(r'"([\w/-]+\.md)"', (DOCS / "zensical.toml").read_text("utf-8")))
+    moved = {"measured_judge.md"}  # named by a module whose content is part of the judge's revision
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert written == sorted({*pages, "reference/cli.md", "reference/api.md"} - moved)
+
+
+def test_a_run_folder_of_an_earlier_version_is_resumed_and_replayed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(FOLDER / "run", folder)
     command(*SCORE, "--json", "--run", str(tmp_path / "fresh"))

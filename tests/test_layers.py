@@ -1,14 +1,19 @@
-"""Structure of the code: import direction, the one owner of each outside package, sizes of modules and functions."""
+"""Structure of the code: import direction, the one owner of each outside package, sizes of modules and functions.
+
+And every value in a command that is printed for pasting is quoted.
+"""
 
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from rewardharness.errors import shell
 
 ROOT = Path(__file__).parent.parent
 LAYERS = {
@@ -85,14 +90,27 @@ OWNERS = {
         "rewardharness/judging/measured.py",
     ),
 }
+COMMAND = re.compile(r"(?:^|[\s(`>:&])(?:rh|cd|pip install)\s(?:[\w/@=-]+\s+)*[\w./@=-]*$")
+"""The end of a text that begins a command, before a value."""
+OWN = {"__version__", "command", "name"}
+"""Values that are words of this program: its version, and names of its commands in help and errors."""
 MAX_LINES, MAX_FUNCTION = 450, 75
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+KINDS = (*FUNCTIONS, ast.Import, ast.ImportFrom, ast.Attribute, ast.Call, ast.BinOp, ast.JoinedStr)
+
+
+def nodes_of(text: str) -> list[ast.AST]:
+    """Return the nodes of a file that a rule is about."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, KINDS)]
+
+
 @cache
-def trees() -> dict[str, ast.Module]:
-    """Return the syntax trees of the package and the app, by path."""
+def files() -> dict[str, list[ast.AST]]:
+    """Return these nodes of each file of the package and the app, by path."""
     paths = sorted([*ROOT.glob("rewardharness/**/*.py"), *ROOT.glob("app/**/*.py")])
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    return {str(path.relative_to(ROOT)): nodes_of(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def package_of(name: str) -> str:
@@ -101,9 +119,9 @@ def package_of(name: str) -> str:
     return "app" if parts[0] == "app" else parts[1]
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the modules that a file imports."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -128,21 +146,21 @@ def violations(name: str, module: str) -> Iterator[str]:
 
 
 def test_imports_point_down_and_each_outside_package_has_one_owner() -> None:
-    found = [rule for name, tree in trees().items() for module in imports(tree) for rule in violations(name, module)]
+    found = [rule for name, nodes in files().items() for module in imports(nodes) for rule in violations(name, module)]
     assert found == []
 
 
 @pytest.mark.parametrize("package", ["benchmark", "data", "evolution", "judging", "library", "models", "serving"])
 def test_modules_of_a_package_import_each_other_without_circles(package: str) -> None:
-    modules = {name: tree for name, tree in trees().items() if package_of(name) == package}
-    graph = {name.removesuffix(".py").replace("/", "."): set(imports(tree)) for name, tree in modules.items()}
+    modules = {name: nodes for name, nodes in files().items() if package_of(name) == package}
+    graph = {name.removesuffix(".py").replace("/", "."): set(imports(nodes)) for name, nodes in modules.items()}
     assert list(TopologicalSorter(graph).static_order()), "a circle is an error that names it"
 
 
 def test_the_environment_is_read_in_settings_and_printing_is_in_cli_output() -> None:
     found = []
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
+    for name, nodes in files().items():
+        for node in nodes:
             if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}:
                 found += [name] * (name != "rewardharness/settings.py")
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
@@ -152,15 +170,15 @@ def test_the_environment_is_read_in_settings_and_printing_is_in_cli_output() -> 
 
 def test_callers_ask_a_judge_what_it_is_and_do_not_test_its_type() -> None:
     own = re.compile(r"isinstance\([^\n]*\b(SubAgent|MeasuredJudge)\b")
-    names = [name for name in trees() if not name.startswith("rewardharness/judging/")]
+    names = [name for name in files() if not name.startswith("rewardharness/judging/")]
     assert [name for name in names if own.search((ROOT / name).read_text(encoding="utf-8"))] == []
 
 
 def test_modules_and_functions_stay_small() -> None:
-    found = [name for name in trees() if (ROOT / name).read_text(encoding="utf-8").count("\n") > MAX_LINES]
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
-            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    found = [name for name in files() if (ROOT / name).read_text(encoding="utf-8").count("\n") > MAX_LINES]
+    for name, nodes in files().items():
+        for node in nodes:
+            is_function = isinstance(node, FUNCTIONS)
             if is_function and (node.end_lineno or node.lineno) - node.lineno > MAX_FUNCTION:
                 found.append(f"{name}: {node.name}")
     assert found == []
@@ -170,3 +188,46 @@ def test_test_modules_have_unique_names() -> None:
     shared = {"conftest.py", "sitecustomize.py"}
     names = Counter(path.name for path in ROOT.glob("tests/**/*.py") if path.name not in shared)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "command"),
+    [
+        ("rh runs show {}", (Path("/a b"),), "rh runs show '/a b'"),
+        ("cd {} && rh {}", ("/tmp;touch x", ["score", "a'b\nc"]), "cd '/tmp;touch x' && rh score 'a'\"'\"'b\nc'"),
+        ("rh score --library {} ...", ("me/one@v1.0.0",), "rh score --library me/one@v1.0.0 ..."),
+    ],
+)
+def test_values_are_quoted(text: str, values: tuple[object, ...], command: str) -> None:
+    assert shell(text, *values) == command
+
+
+def unquoted(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """Lines with a command that contains a value in another way."""
+    for node in nodes:
+        if isinstance(node, ast.Import) and any(each.name == "shlex" for each in node.names):
+            yield node.lineno
+        left = node.left if isinstance(node, ast.BinOp) else None
+        if isinstance(left, ast.Constant) and COMMAND.search(str(left.value)) and "shell(" not in ast.unparse(node):
+            yield left.lineno
+        before = ""
+        for part in node.values if isinstance(node, ast.JoinedStr) else ():
+            if isinstance(part, ast.Constant):
+                before += str(part.value)
+            elif isinstance(part, ast.FormattedValue):
+                value = ast.unparse(part.value) if COMMAND.search(before) else "shell("
+                if not value.startswith(("shell(", "escape(shell(")) and value not in OWN:
+                    yield node.lineno
+                before += "VALUE"
+
+
+def test_there_is_no_other_way_to_write_a_command() -> None:
+    found = [f"{name}:{line}" for name, nodes in files().items() for line in unquoted(nodes)]
+    assert [place for place in found if not place.startswith("rewardharness/errors.py")] == []
+
+
+@pytest.mark.parametrize(
+    "source", ["f'Show it: rh runs show {folder}'", "f'cd {folder}'", "'rh score ' + name", "import shlex"]
+)
+def test_another_way_is_found(source: str) -> None:
+    assert list(unquoted(nodes_of(source)))

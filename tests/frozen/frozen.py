@@ -11,37 +11,26 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 FOLDER = Path(__file__).parent
 MASKED = re.compile(r"[0-9a-f]{64}")
 VARYING = frozenset({"seconds", "steps", "made_with", "code", "results", "folder", "sessions", "started", "ended"})
 """Keys whose values differ from machine to machine or from run to run."""
-PRINT_HELP = (sys.executable, "-c", "import frozen, sys; sys.stdout.write(frozen.help_text())")
-"""In a process of its own: completion, which other tests make, hides the help of commands."""
 SCORE = ("score", "demo", "--limit", "3", "--judge", "random", "--quiet")
 
 
-def help_text() -> str:
-    """Return the help of all commands and subcommands."""
-    from cyclopts import App
-    from rich.console import Console
+def help_text(page: str) -> str:
+    """Return the help of all commands and subcommands, as in the page of the site."""
+    return "\n\n".join(re.findall(r"^```\n(.*?)\n```$", page, re.MULTILINE | re.DOTALL)) + "\n"
 
-    from rewardharness.cli.command import COMMANDS, load_app
-    from rewardharness.cli.main import root_help
 
-    def pages(app: App) -> Iterator[str]:
-        for words in ([], *([name] for name in app if not name.startswith("-"))):
-            console = Console(width=100, file=io.StringIO(), color_system=None)
-            app.help_print(words, console=console)
-            text = console.file.getvalue()  # type: ignore[attr-defined]
-            yield "\n".join(line.rstrip() for line in text.strip().splitlines())
-
-    os.environ["COLUMNS"] = "100"
-    return "\n\n".join([root_help(), *(page for name in COMMANDS for page in pages(load_app(name)))]) + "\n"
+def write_site(folder: Path) -> None:
+    """Write the pages made from the code; in a process of its own, as completion hides the help of commands."""
+    subprocess.run([sys.executable, FOLDER.parents[1] / "docs" / "make_reference.py", folder], check=True)
 
 
 def openapi() -> Any:
@@ -91,6 +80,13 @@ def records() -> dict[str, Any]:
     return masked
 
 
+def small_demo() -> AbstractContextManager[object]:
+    """Return a context in which the demo dataset is no larger than needed."""
+    from rewardharness.data import opening
+
+    return patch.object(opening, "DEMO_PAIRS", 3)
+
+
 def command(*words: str) -> str:
     """Run a command in this process and return what it prints.
 
@@ -116,18 +112,17 @@ def mask(value: Any) -> Any:
     return MASKED.sub("*", value) if isinstance(value, str) else value
 
 
-def frozen() -> dict[str, str]:
-    """Return the text of each file by its name."""
-    texts = {"openapi.json": openapi(), "records.json": records()}
-    return {
-        "help.txt": subprocess.run(PRINT_HELP, cwd=FOLDER, capture_output=True, text=True, check=True).stdout,
-        **{name: json.dumps(value, indent=1, ensure_ascii=False) + "\n" for name, value in texts.items()},
-    }
+def frozen(site: Path) -> dict[str, str]:
+    """Return the text of each file by its name; that of the help from a folder with the pages of the site."""
+    values = {"openapi.json": openapi(), "records.json": records()}
+    texts = {name: json.dumps(value, indent=1, ensure_ascii=False) + "\n" for name, value in values.items()}
+    return {"help.txt": help_text((site / "cli.md").read_text(encoding="utf-8")), **texts}
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, small_demo():
         os.environ["RH_HOME"] = home
-        for name, text in frozen().items():
+        write_site(Path(home))
+        for name, text in frozen(Path(home)).items():
             (FOLDER / name).write_text(text, encoding="utf-8")
     sys.exit(0)

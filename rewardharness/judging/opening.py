@@ -1,7 +1,9 @@
 """Opening of judges by their specification: `measured`, a baseline, scores in a file, or a model; see `models.open`."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import InputError
@@ -23,6 +25,16 @@ FILE = "file:"
 SCORERS = ("http", "http+unirl", "http+flow-factory")
 """Kinds of scorers that are asked over HTTP: this project's reward server, UniRL's reward service, and Flow-Factory's
 remote reward."""
+
+EARLIER: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "both_orders": ("one_order", not_),
+    "cache": ("no_cache", not_),
+    "tool_limit": ("tool_calls", int),
+    "language": ("prompt_language", str),
+    "attempts": ("retries", lambda attempts: attempts - 1),
+    "attempt_timeout": ("request_timeout", float),
+}
+"""Options by their names in earlier versions: the name now, and the conversion of the value."""
 
 
 def open_judge(
@@ -95,7 +107,10 @@ def open_judge(
 
 
 def _sorted_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the options of `JudgeConfig`, `ModelJudgeConfig` and `EndpointSettings`, each of the first that has it."""
+    """Return the options of `JudgeConfig`, `ModelJudgeConfig` and `EndpointSettings`, each of the first that has it.
+
+    Old names are renamed with a notice.
+    """
     if not options:
         return [{}, {}, {}]
     from rewardharness.models.limits import EndpointSettings
@@ -103,11 +118,16 @@ def _sorted_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     owners: tuple[type[Any], ...] = (JudgeConfig, ModelJudgeConfig, EndpointSettings)
     found: list[dict[str, Any]] = [{} for _ in owners]
     known = [{field.name for field in fields(owner)} for owner in owners]
-    for name, value in options.items():
+    for option, value in options.items():
+        name = option
+        if option in EARLIER:
+            name, convert = EARLIER[option]
+            value = convert(value)
+            warnings.warn(f"The option {option!r} of judges is now {name!r}.", FutureWarning, stacklevel=3)
         place = next((number for number, names in enumerate(known) if name in names), None)
         if place is None or name in {"judge", "library"}:
             step = f"Options: {', '.join(sorted(set().union(*known) - {'judge', 'library'}))}."
-            raise InputError(f"A judge has no option {name!r}.", next_step=step)
+            raise InputError(f"A judge has no option {option!r}.", next_step=step)
         found[place][name] = value
     protocol = found[0].get("protocol", PROTOCOLS[0])
     if protocol not in PROTOCOLS:

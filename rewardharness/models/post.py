@@ -1,4 +1,4 @@
-"""Calls of services that are no models: requests with retries to a scorer or an editor, and Python functions of users."""
+"""Calls of services that are no models: requests with retries to scorers and editors, and Python functions of users."""
 
 import asyncio
 import inspect

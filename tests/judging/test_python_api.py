@@ -15,7 +15,9 @@ from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError, HarnessError, ImageError, InputError
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.opening import open_judge
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 
@@ -111,6 +113,12 @@ def test_options_are_given_by_name() -> None:
     assert (agent.settings.protocol, agent.settings.samples, agent.settings.ties) == ("pointwise", 3, True)
     assert agent.with_ties(False).settings.ties is False
     assert open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="logprob").with_ties(True).settings.ties is False
+    earlier: dict[str, Any] = {"both_orders": False, "tool_limit": 2, "language": "zh", "cache": False, "attempts": 1}
+    with pytest.warns(FutureWarning, match="of judges") as notices:
+        agent = open_judge("vllm:m@http://127.0.0.1:9/v1", **earlier)
+    assert isinstance(agent, SubAgent) and agent.cache is None
+    assert agent.settings == ModelJudgeConfig(one_order=True, tool_calls=2, prompt_language="zh")
+    assert "The option 'both_orders' of judges is now 'one_order'." in {str(each.message) for each in notices}
     for wrong in ({"colour": 1}, {"protocol": "guess"}):
         with pytest.raises(HarnessError) as caught:
             open_judge("measured", **wrong)

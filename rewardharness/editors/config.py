@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from rewardharness.codec import READS, SENDS, WRITES
+from rewardharness.codec import READS, SENDS, TEXT, WRITES
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig, RewardConfig
@@ -73,7 +73,7 @@ class ArenaConfig(BudgetConfig, RewardConfig, DataConfig):
 class _Edit:
     image: Path = field(metadata=READS)
     """Source image."""
-    instruction: str
+    instruction: str = field(metadata=TEXT)
     """The edit."""
 
 

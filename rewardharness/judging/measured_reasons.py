@@ -39,7 +39,7 @@ required_words: has more of the required words
 forbidden_words: avoids more of the forbidden words
 repetition: repeats itself less
 complete_ending: has a more complete ending
-text_match: has more of the requested text | lacks the requested text | has the requested text
+text_match: has more of the requested text | does not have the requested text as asked | has the requested text as asked
 unasked_text: added less other text | added text that nobody asked for | added no other text
 """)
 """How one candidate compares with another, by measure; then what is said of a low and of a high grade, where the

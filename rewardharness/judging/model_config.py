@@ -32,7 +32,7 @@ PROMPTS = (
 ).split()
 """All prompts that a model judge may use, besides that of measured evidence."""
 
-OPTIONAL: Mapping[str, Any] = {"language": "en", "evidence": False, "principles": (), "consistency": None}
+OPTIONAL: Mapping[str, Any] = {"language": "en", "evidence": False, "principles": [], "consistency": None}
 """Pinned settings that earlier versions did not have, with their only value. They are pinned only with another one."""
 
 PINNED = {"tool_calls": "tool_limit", "prompt_language": "language"}
@@ -82,6 +82,7 @@ class ModelJudgeConfig:
         named = {PINNED.get(name, name): value for name, value in asdict(self).items()}
         del named["deadline"]
         named["both_orders"] = not named.pop("one_order")
+        named["principles"] = list(self.principles)
         return {name: value for name, value in named.items() if name not in OPTIONAL or value != OPTIONAL[name]}
 
     @classmethod

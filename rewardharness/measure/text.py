@@ -13,7 +13,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ _KNOWN = 0.75
 """Minimum similarity at which a line counts as present in the source or as requested."""
 _ALIKE = 0.95
 """Similarity of the requested text to the text to remove from which it does not show whether that is gone."""
+_DRAWN = 0.25
+"""Mean confidence of a change below a letter from which the letter is taken to be drawn by the edit."""
 
 WINDOW = 0.3
 """Side of the windows in which text is compared, as a share of the height of its line."""
@@ -132,6 +134,8 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
     if not ocr_available():
         return Reading({}, None, _MISSING)
     after = read_lines(view.aligned)
+    if request.texts:
+        after = tuple(_as_drawn(line, view, request.texts) for line in after)
     if not (request.texts or request.removed_texts):
         return _text_changed(read_lines(view.before), after, gone="remove" in request.kinds)
     new = _joined(after)
@@ -163,6 +167,24 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         sentence += f" {there:.0%} of the change is at the {place.name}."
         grade *= placed
     return Reading(quantities, grade, sentence, partial(_boxed, view, after, ()))
+
+
+def _as_drawn(line: TextLine, view: EditView, wanted: Sequence[str]) -> TextLine:
+    """Return a line without letters at its ends that are shapes of the source, if this makes it a requested text.
+
+    A coin beside a word is read as an O. Where the candidate equals the source, nothing was written.
+    """
+    text = line.text.strip()
+    scale = view.change.shape[1] / view.candidate.shape[1]
+    left, top, right, bottom = (round(side * scale) for side in line.box)
+    columns = view.change[max(0, top) : bottom, max(0, left) : right]
+    if not text or min(columns.shape) < 1 or columns.shape[1] < len(text):
+        return line
+    drawn = [float(cell.mean()) > _DRAWN for cell in np.array_split(columns.max(axis=0), len(text))]
+    if not any(drawn):
+        return line
+    text = text[drawn.index(True) : len(text) - drawn[::-1].index(True)]
+    return replace(line, text=text) if _plain(text).casefold() in {_plain(each).casefold() for each in wanted} else line
 
 
 def text_change(view: EditView) -> float:

@@ -28,8 +28,9 @@ def lines(dataset: Dataset, reward, tags=("@0", "@1")) -> dict:
             for repeat, tag in enumerate(tags):
                 value = reward(example, index, repeat)
                 name = f"{example.id}#{index}{tag}"
-                known = {"rewards": {"A": value}, "reason": None} if value is not None else {"reason": "timeout: late"}
-                found[name] = {"id": name, **known}
+                failed = {"code": "timeout", "message": "late"} if value is None else None
+                scores = {"A": {"instruction": None, "quality": None, "reward": value}}
+                found[name] = {"id": name, "scores": scores if failed is None else {}, "failure": failed}
     return found
 
 

@@ -271,7 +271,6 @@ def test_a_wrong_setting_is_said(
         ("data show demo --audit-share 2", 2, "--audit-share 2.0 is out of range"),
         ("evolve demo --audit-share 1", 2, "--audit-share 1.0 is out of range"),
         ("evolve demo --price 1 -1", 2, "--price -1.0 is out of range"),
-        ("evolve demo --batch 0", 2, "--batch 0 is out of range"),
         ("library search --limit 101", 2, "--limit 101 is out of range"),
         ("serve --queue 0", 2, "--queue 0 is out of range"),
         ("serve judge x --gpus 0", 2, "--gpus 0 is out of range"),

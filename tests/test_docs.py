@@ -455,7 +455,7 @@ def test_a_notebook_says_what_it_needs() -> None:
 
 
 PARAMETERS = [
-    pytest.param(name, slow, marks=RUNS if slow else [], id=f"{name}-{slow}")
+    pytest.param(name, slow, marks=RUNS if slow else pytest.mark.slow, id=f"{name}-{slow}")
     for slow in (False, True)
     for name in (*pages(), "help")
     if any(block.slow == slow and block.language in PROGRAMS for block in blocks(name))

@@ -162,6 +162,7 @@ def test_rows_are_tested_against_each_other_and_say_how_often_they_agree(tmp_pat
     assert "| 0.0% |" in text and "| 100.0% |" in text and "not corrected for the number of comparisons (3)" in text
 
 
+@pytest.mark.slow
 def test_the_exploit_rate_stands_beside_the_accuracy(tmp_path: Path) -> None:
     make_attacks(tmp_path / "attacks", cases=1, side=256)
     task = replace(open_task(str(tmp_path / "attacks")), name="attacks", metrics=("exact", "exploits"))

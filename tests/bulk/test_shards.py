@@ -178,6 +178,7 @@ def test_a_manifest_that_is_wrong_is_said(parts: Any, said: str, data: Path, tmp
     assert said in problems[0]
 
 
+@pytest.mark.slow
 def test_records_and_parts_of_others_are_bounded(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path / "out", limit=5)
     store, part = ShardStore(tmp_path / "out"), tmp_path / "out" / "judged" / "part-000000.parquet"

@@ -74,6 +74,7 @@ def test_a_library_grows_and_the_audit_says_by_how_much(data: Path, library: Pat
     assert evolved.lineage and evolved.lineage[0]["source"].startswith("built-in")
 
 
+@pytest.mark.slow
 def test_a_rubric_for_texts_is_found_without_a_model(tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
     said = rh("evolve", "demo:text", "--run", tmp_path / "run", "--yes")

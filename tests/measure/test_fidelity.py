@@ -115,6 +115,7 @@ def test_it_agrees_with_people_more_often_than_pixels_do() -> None:
     assert len(right) >= 10 and np.mean(right) >= 0.6
 
 
+@pytest.mark.slow
 def test_a_turn_of_the_whole_image_is_graded_and_any_other_is_not_enough() -> None:
     library, source = open_library("builtin"), ImageInput("source", data=encode_png(CAT))
 

@@ -31,14 +31,14 @@ help:  ## list the targets
 run: $(VENV)/.run  ## open the app with the built-in judge
 	$(BIN)/rh app --port $(PORT)
 
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=25
 
 test: $(VENV)/.test  ## fast tests
-	$(PYTEST) -m "not slow and not browser"
+	$(PYTEST) -n 3 -m "not slow and not browser"
 
-# Simulations of evolution, processes that are killed, and a real browser; 7 to 15 minutes on two cores.
+# Simulations of evolution, processes that are killed, and a real browser; 15 to 30 minutes on two cores.
 test-slow: $(VENV)/.test  ## simulations, killed processes, a real browser
-	$(PYTEST) -m "slow or browser"
+	$(PYTEST) -n 2 -m "slow or browser"
 
 # A real vLLM with a tiny random model, on the CPU; 2.2 GB, and some minutes the first time.
 $(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh

@@ -80,6 +80,7 @@ def share(page: Page, browser: BrowserContext) -> None:
         expect(other.locator(".viewer .pane img").first).to_be_visible()
 
 
+@pytest.mark.timeout(1200)  # it evolves in a process of its own, beside the browsers of other tests
 def test_a_new_user_goes_from_a_sample_to_a_published_library(
     site: Site, browser: BrowserContext, tmp_path: Path
 ) -> None:

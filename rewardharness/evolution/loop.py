@@ -1,5 +1,6 @@
 """The run of an evolution: splits the data, judges, searches, compares on held-out examples, reports, and resumes."""
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -170,7 +171,8 @@ class _Work:
         judge = f"{plan.judge.name}, {plan.judge.protocol}"
         setting = {"data": data, "data_digest": plan.dataset.digest, "judge": judge}
         measures = known_measures(plan.dataset.task.candidate)
-        known = (self.observe, measures, plan.seed, self.emit, setting, replies, self.meter.subphase)
+        workers = min(plan.concurrency, os.cpu_count() or 1)
+        known = (self.observe, measures, plan.seed, self.emit, setting, replies, self.meter.subphase, workers)
         self.steps = Run(self.evaluator, plan.orchestrator, self.training, *known)
 
     def emit(self, event: events.Event) -> None:

@@ -84,11 +84,11 @@ class Estimate:
     def work(self) -> dict[str, float]:
         """Work of each phase of `progress.PHASES`, in judgments that measure or query a model."""
         search, held_out, regression = float(self.search), float(self.audit + self.ensemble), float(self.regression)
-        drawing = regression / 2 * SMALL
+        drawing, proposals = regression / 2 * SMALL, 0.0
         if not self.requests:  # each example is measured once for all Libraries
-            search, held_out, regression = search * CACHED + self.begin * OBSERVED, held_out / 2, drawing
-        values = (float(self.begin), search, held_out, drawing, regression)
-        return dict(zip(("pool", "search", "audit", "drawing", "regression"), values, strict=True))
+            proposals, search, held_out, regression = self.begin * OBSERVED, search * CACHED, held_out / 2, drawing
+        values = (float(self.begin), proposals, search, held_out, drawing, regression)
+        return dict(zip(("pool", "proposals", "search", "audit", "drawing", "regression"), values, strict=True))
 
     def words(self, seconds: float) -> str:
         """Return the estimate in sentences, with the gain that the training examples can show.

@@ -23,8 +23,8 @@ BEAT = 2.0
 
 PHASES = {
     "pool": "judging the training examples",
-    "search": "trying edits",
     "proposals": "looking for proposals in the training examples",
+    "search": "trying edits",
     "audit": "judging the held-out examples",
     "drawing": "generating the regression set",
     "regression": "judging the regression set",
@@ -83,8 +83,9 @@ class Meter:
 
     def step(self, count: int = 1, *, phase: str | None = None) -> None:
         """Count steps of the current phase; if one is named, only in that phase."""
-        if self._now is not None and self._counting and phase in {None, self._now.phase}:
-            self._set(self._now.phase, self._now.done + count, self._now.total)
+        with self._lock:
+            if self._now is not None and self._counting and phase in {None, self._now.phase}:
+                self._set(self._now.phase, self._now.done + count, self._now.total)
 
     def reach(self, done: int, total: int) -> None:
         """Set the count of the current phase."""
@@ -93,12 +94,14 @@ class Meter:
 
     @contextmanager
     def subphase(self, phase: str, total: int) -> Iterator[None]:
-        """Count a phase without work of its own; the phase before resumes after it."""
+        """Count a phase within another one, which resumes after it. Its work is done when it first ends."""
         before = self._now
         self._set(phase, 0, total)
         try:
             yield
         finally:
+            self._worked += self.work.get(phase, 0.0)
+            self.work = {name: 0.0 if name == phase else work for name, work in self.work.items()}
             if before is not None:
                 self._set(before.phase, before.done, before.total)
 

@@ -281,6 +281,8 @@ class View:
     """What to ask for, proposal by proposal and from the start again; empty for any edit."""
     replies: Replies = UNSAVED_REPLIES
     """Asks a model and saves its replies with the run."""
+    workers: int = 1
+    """Number of threads that measure examples."""
 
     @property
     def task(self) -> Task:

@@ -60,6 +60,8 @@ class Run:
     """Saves the replies of the Orchestrator's model."""
     subphase: Callable[[str, int], AbstractContextManager[None]] = lambda phase, total: nullcontext()
     """Counts a phase within the search; see `Meter.subphase`."""
+    workers: int = 1
+    """Number of threads that measure examples for proposals."""
 
     @cached_property
     def sides(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
@@ -112,7 +114,7 @@ def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> 
     waiting = (item.waiting for item in state.pending)
     seen = (state.library, tuple(outcomes), run.observe, run.measures, state.phase)
     rejected, seed = (*state.rejected, *waiting), seed_of(run.seed, "round", state.round)
-    return View(*seen, seed, rejected, state.findings, limit, replies=run.replies)
+    return View(*seen, seed, rejected, state.findings, limit, replies=run.replies, workers=run.workers)
 
 
 def emit_proposed(run: Run, state: State, proposal: Proposal, after: Library) -> None:

@@ -175,6 +175,8 @@ class ProfileJudge(SubAgent):
         images = {name: part for name, (part, *_) in shown.items() if isinstance(part, ImagePart)}
         there = {*case.notes, *(name for name in ("reference",) if name in images)}
         made = [name for name, call in self.profile.calls.items() if call.applies(case.category, there)]
+        if not made:
+            return PresentationResult(failure=Failure("input", self._not_made_for(case)))
         results = await asyncio.gather(*(self._call(call, case, images, unit) for call in made))
         usage = sum((each.usage for _, each in results), Usage())
         steps = tuple(step for _, each in results for step in each.steps)
@@ -190,6 +192,15 @@ class ProfileJudge(SubAgent):
             return self._scored(result, values, unit)
         except (ValueError, ArithmeticError) as error:
             return replace(result, failure=Failure("no_answer", f"The reply gives no score: {error}."))
+
+    def _not_made_for(self, case: "_ProfileExample") -> str:
+        """Say which categories of the data the profile has questions for, or what it needs of them."""
+        only = sorted({name for call in self.profile.calls.values() for name in call.only})
+        if only and case.category not in only:
+            said = f"the category {case.category!r}" if case.category else "no category"
+            return f"{self.profile.name} judges the categories {', '.join(only)}; this example has {said}."
+        needs = sorted({need for call in self.profile.calls.values() for need in call.needs})
+        return f"{self.profile.name} needs more of the data ({', '.join(needs)}); see rh judges show {self.profile.name}."
 
     def _scored(self, result: PresentationResult, values: Values, unit: PresentationOrder) -> PresentationResult:
         score = self._share(self.profile.score, values)

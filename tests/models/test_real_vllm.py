@@ -29,9 +29,10 @@ from profile_parts import stand_in
 
 from rewardharness import open_judge
 from rewardharness.cli.main import main
-from rewardharness.judging.context import answer_schema
+from rewardharness.judging.context import Shown, answer_schema
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
+from rewardharness.judging.profile import Profile
 from rewardharness.judging.profile_opening import load_profile, shipped_profiles
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
@@ -170,7 +171,7 @@ def test_a_larger_image_takes_more_tokens_and_several_are_told_apart(url: str) -
 
 
 def test_a_schema_is_enforced_and_nothing_else_would_write_it(url: str) -> None:
-    schema = answer_schema(("A", "B"), ties=False)
+    schema = answer_schema(Shown((), ((), ()), ("A", "B")), ties=False)
     image = picture()
     free, forced = ask(url, look(image, "?", max_tokens=200), look(image, "?", max_tokens=200, schema=schema))
     with pytest.raises(ValueError, match=r"Expecting|Extra"):
@@ -436,12 +437,21 @@ def test_rh_doctor_finds_nothing_lacking(url: str, capsys: pytest.CaptureFixture
 # ---- profiles of published reward models
 
 
+def fitting(profile: Profile, example: Example) -> Example:
+    """Give an example the category, notes and reference image that the first call of a profile is made for."""
+    call = next(iter(profile.calls.values()))
+    notes = {need: f"The {need}." for need in call.needs if need != "reference"}
+    references = example.candidates[:1] if "reference" in call.needs else ()
+    return replace(example, category=next(iter(call.only), ""), notes=notes, references=references)
+
+
 @pytest.mark.parametrize("name", shipped_profiles())
 def test_a_profile_is_answered_with_scores_or_a_typed_failure(url: str, tmp_path: Path, name: str) -> None:
     judge = open_judge(
         f"{stand_in(name, tmp_path, max_tokens=48)}:judge@{url}", no_cache=True, one_order=True, retries=0
     )
-    judgments = [judgment for _, judgment in evaluate(judge, EMPTY, examples(2))]
+    given = [fitting(load_profile(name)[0], example) for example in examples(2)]
+    judgments = [judgment for _, judgment in evaluate(judge, EMPTY, given)]
     assert len(judgments) == 2 and all(judgment.protocol.startswith(f"profile:{name}@") for judgment in judgments)
     for judgment in judgments:
         assert judgment.usage.calls and judgment.usage.input_tokens > 64, "the images arrived"

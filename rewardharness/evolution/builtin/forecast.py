@@ -7,6 +7,7 @@ exact except for the limits of `make_measured_scores`; for a model it is a guess
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -114,7 +115,8 @@ class Forecast:
     _now: dict[str, float | None] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self.cases = tuple(case for outcome in self.view.outcomes if (case := self._case(outcome)) is not None)
+        with ThreadPoolExecutor(self.view.workers) as pool:  # the first forecast of a run measures every example
+            self.cases = tuple(case for case in pool.map(self._case, self.view.outcomes) if case is not None)
         for case in self.cases:
             self._now[case.id] = self._lead(case, {name: self._part(case, name) for name in self._routed(case)})
 

@@ -87,7 +87,8 @@ def fit_data(run: Run, state: State) -> list[Callable[[], FitData]]:
     if any(outcome.judgment.protocol.startswith("rubric") for outcome in outcomes):
         graded = graded_examples(state.library, outcomes)
         return [partial(reweighting_data, state.library, graded)] if len(graded) >= LEAST_CASES else []
-    forecast = Forecast(view_of(run, state, outcomes, 1))
+    with run.subphase("proposals", len(outcomes)):
+        forecast = Forecast(view_of(run, state, outcomes, 1))
     return [partial(scope_data, forecast, scope) for scope in find_scopes(forecast.cases)]
 
 

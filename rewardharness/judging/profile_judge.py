@@ -200,7 +200,8 @@ class ProfileJudge(SubAgent):
             said = f"the category {case.category!r}" if case.category else "no category"
             return f"{self.profile.name} judges the categories {', '.join(only)}; this example has {said}."
         needs = sorted({need for call in self.profile.calls.values() for need in call.needs})
-        return f"{self.profile.name} needs more of the data ({', '.join(needs)}); see rh judges show {self.profile.name}."
+        name = self.profile.name
+        return f"{name} needs more of the data ({', '.join(needs)}); see rh judges show {name}."
 
     def _scored(self, result: PresentationResult, values: Values, unit: PresentationOrder) -> PresentationResult:
         score = self._share(self.profile.score, values)

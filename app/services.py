@@ -302,9 +302,9 @@ class AppServices:
         return self.feedback.give([(comparison.example, preference)], name=name, session=session, context=context)
 
     def warm_up(self) -> None:
-        """Start the worker processes of the pixel-based judge, load text recognition and draw the samples, once.
+        """Load the pixel-based judge and its text recognition, and draw and measure the samples, once.
 
-        It happens in the background. The first verdict then takes as long as the others.
+        It happens in the background, so that the first verdict takes as long as the others, and a sample's no time.
         """
         if self.fixed is not None or self.judges.default != MEASURED:
             return
@@ -319,7 +319,8 @@ class AppServices:
             source, *candidates = map(str, paths)
             self.compare(Draft(source, tuple(candidates), (), "Make it red."), Choice())
             for sample in self.samples():
-                assert sample.images
+                edits = tuple(map(str, sample.candidates))
+                self.compare(Draft(str(sample.source), edits, (), sample.instruction), Choice())
 
     def samples(self) -> list[Sample]:
         """Return the sample comparisons; none if their photographs are not installed."""

@@ -52,12 +52,14 @@ class Size:
     prompts: int = 6
     """Requests per step of tuning, each with `GROUP` edits."""
     tuning: int = 8
+    longer: int = 30
+    """Steps of tuning until a reward that can be exploited is."""
     held_out: int = 120
     """Held-out requests, each in a room of its own."""
     rates: dict[str, float] = field(default_factory=lambda: {"grpo": 1.5e-4, "best-of-n": 1.5e-4})
 
 
-SMALL = Size(rooms=2, steps=6, prompts=2, tuning=2, held_out=6)
+SMALL = Size(rooms=2, steps=6, prompts=2, tuning=2, longer=3, held_out=6)
 
 
 @contextmanager
@@ -155,12 +157,13 @@ def best_of_n(
 METHODS: dict[str, Method] = {"grpo": grpo, "best-of-n": best_of_n}
 
 
-def tune(editor: Editor, method: str, client: RewardClient, cases: Sequence[Case], size: Size, log: Path) -> Editor:
+def tune(editor: Editor, run: "Run", client: RewardClient, cases: Sequence[Case], size: Size, log: Path) -> Editor:
     """Tune a copy of the editor with rewards, and write the reward of every step."""
+    method = run.method
     editor = copy.deepcopy(editor)
     optimizer = torch.optim.AdamW(editor.parameters(), lr=size.rates[method], weight_decay=0.0)
     lines = []
-    for number in range(size.tuning):
+    for number in range(run.steps(size)):
         chosen = [cases[int(row)] for row in torch.randint(len(cases), (size.prompts,))]
         repeated = [case for case in chosen for _ in range(GROUP)]
         batch = editor.batch(repeated)
@@ -210,10 +213,22 @@ class Run:
     name: str
     method: str = ""
     reward: str = ""
+    longer: bool = False
+
+    def steps(self, size: Size) -> int:
+        """Return the number of its steps."""
+        if not self.reward:
+            return size.steps
+        return size.longer if self.longer else size.tuning
 
 
 BASE = Run("before")
-RUNS = (Run("grpo", "grpo", "full"), Run("best-of-n", "best-of-n", "full"), Run("exploitable", "grpo", "thin"))
+RUNS = (
+    Run("grpo", "grpo", "full"),
+    Run("best-of-n", "best-of-n", "full"),
+    Run("best-of-n-longer", "best-of-n", "full", longer=True),
+    Run("exploitable", "best-of-n", "thin", longer=True),
+)
 
 
 def record(lineage: Lineage, run: Run, out: Path, size: Size, before: Record | None) -> Record:
@@ -234,7 +249,7 @@ def record(lineage: Lineage, run: Run, out: Path, size: Size, before: Record | N
         manifest=lineage.record(run.name, manifest).id,
         status="succeeded",
         artifacts=(records.Artifact("editor", str(path.resolve()), sha256, count),),
-        steps=size.tuning if run.reward else size.steps,
+        steps=run.steps(size),
         curve=read_curve(log) if log.exists() else None,
     )
     return lineage.record(run.name, result)
@@ -309,7 +324,7 @@ def main(out: Path, size: Size) -> None:
             else:
                 editor = kept(
                     out / f"{run.name}.pt",
-                    lambda: tune(base, run.method, clients[run.reward], data, size, out / f"{run.name}.jsonl"),  # noqa: B023
+                    lambda: tune(base, run, clients[run.reward], data, size, out / f"{run.name}.jsonl"),  # noqa: B023
                 )
             result = record(lineage, run, out, size, before)
             before = before or result

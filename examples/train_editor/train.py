@@ -3,7 +3,7 @@
     python examples/train_editor/train.py OUT              # continues where it stopped
     rh lineage show --lineage OUT/lineage
 
-The sizes below are small (326 CPU seconds): after 700 steps the editor brightens and darkens as asked in 19 of 80
+The sizes below are small (682 CPU seconds): after 700 steps the editor brightens and darkens as asked in 19 of 80
 held-out requests, and recolors in none of 40. More steps are the first thing to change. On a busy machine, set
 OMP_NUM_THREADS=1. Needs torch, diffusers and this package with its extras `serve` and `data`.
 """

@@ -12,7 +12,7 @@ _SOURCE = (
     rf"(?:(?:source|input|reference)(?: (?:{_IMAGE}|object|one))?|original(?: (?:{_IMAGE}|object|one)"
     rf"|(?= ?(?:[.,;:!?']|$"
     rf"|as|in|at|with|by|exactly|completely|entirely)))|(?:first|given|provided|attached|above) {_IMAGE}|what you see"
-    r"|(?:as|like|it was) before\b)"
+    rf"|(?:as|like|it was) before\b|as in (?:the|this|that|my|our) {_IMAGE})"
 )
 """Words for the source; `original lamp` is a part of it."""
 _THE_IMAGE = (
@@ -57,7 +57,8 @@ _SURFACE = re.compile(
 )
 _EDIT = re.compile(
     r"\b(?:remove|add|replace|chang(?:e|ing)|turn|transform|paint|put|move|insert|delete|erase|swap|but|except"
-    r"|instead|other than|apart from|as if|as (?:an?|if) (?!(?:\w+ )?(?:copy|replica|duplicate|clone))|into an?"
+    r"|instead|other than|apart from|as (?:an?|if) (?!(?:\w+ )?(?:copy|replica|duplicate|clone)"
+    r"|it (?:is|was|were) made of the same)|into an?"
     r"|in the style"
     r"|in (?:an? )?[\w-]+ style|in black|with an?|brighter|darker)\b"
 )

@@ -210,7 +210,8 @@ class _Builder:
         self.edges.append(Edge(source, target, relation))
 
     def data(self, data: NamedRevision) -> str:
-        label = f"data {data.name} {data.revision[:SHORT]}".rstrip()
+        revision = data.revision if len(data.revision) < 40 else data.revision[:SHORT]  # a commit or digest
+        label = f"data {data.name} {revision}".rstrip()
         return self.add("data", data.revision or data.name, label, to_json(data))
 
     def model(self, model: NamedRevision) -> str:

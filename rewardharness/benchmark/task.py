@@ -20,6 +20,7 @@ A relative path of examples is relative to the file.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, Literal
@@ -205,6 +206,7 @@ class Task:
         raise InputError(f"The task {self.name} has no protocol {name!r}.", next_step=step)
 
 
+@cache
 def list_tasks() -> tuple[Task, ...]:
     """Return the tasks of the package, sorted by name."""
     folder = resources("rewardharness.benchmark").joinpath(_FOLDER)

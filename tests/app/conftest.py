@@ -1,10 +1,20 @@
 """Small pictures, a hostile Library, and one running app for all tests of this folder."""
 
+# ruff: noqa: E402
+
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from app.starting import quick_imports
+
+with quick_imports():  # in every process that tests, before anything else imports it
+    import gradio  # noqa: F401
+gc.enable()
+
 from app_parts import Pictures, Served, Site, running_app
 from halting import Halt
 from hostile import HOSTILE, HOSTILE_DOCUMENT

@@ -8,11 +8,9 @@ from cyclopts import Parameter
 
 from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
-from rewardharness.cli.bulk import EditsView
 from rewardharness.cli.command import UsageError, make_app
-from rewardharness.cli.options import NO_OPTIONS, RunOptions, confirm
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.run import print_cost, run_job, run_remotely
+from rewardharness.cli.run import NO_OPTIONS, EditsView, RunOptions, confirm, print_cost, run_job
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
@@ -139,8 +137,6 @@ def score(
         ray = ", or add --engine ray" * (where.on == RAY)
         step = f"Leave out --output{ray}" if config.data else "Name a dataset"
         raise UsageError(f"--on {where.on} is for a dataset in a run folder.", next_step=f"{step}, or leave out --on.")
-    if where.is_remote:
-        return run_remotely(config.job, options, where, settings, VIEW)
     if config.output is not None:
         from rewardharness.cli.shards import run_shards
 

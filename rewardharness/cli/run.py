@@ -172,11 +172,7 @@ def open_job(config: "JobConfig", options: RunOptions, settings: Settings, view:
 
 
 def run_job(
-    config: "JobConfig",
-    options: RunOptions,
-    settings: Settings,
-    view: View,
-    where: ClusterConfig = ON_THIS_COMPUTER,
+    config: "JobConfig", options: RunOptions, settings: Settings, view: View, where: ClusterConfig = ON_THIS_COMPUTER
 ) -> int:
     """Open a job, print its cost, ask, run it, and print its result. Returns the exit status."""
     if isinstance(where, RemoteConfig) and where.is_remote:

@@ -42,11 +42,7 @@ def test_its_configuration_is_an_evolution_with_its_schedule(tmp_path: Path) -> 
 
 def test_its_configuration_is_a_benchmark(tmp_path: Path) -> None:
     _, (config, *_), _ = parse("benchmark", ["run", "--config", config_file(tmp_path)])
-    assert (config.task, config.concurrency, config.router) == (
-        "editreward-bench",
-        64,
-        "gemini:gemini-3.1-pro-preview",
-    )
+    assert (config.task, config.concurrency, config.router) == ("editreward-bench", 64, "gemini:gemini-3.1-pro-preview")
 
 
 def test_one_section_is_enough(tmp_path: Path) -> None:

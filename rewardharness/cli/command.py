@@ -46,7 +46,7 @@ COMMANDS = {
     "push-library": Command("hub", "Share", "publish a Library on the Hub"),
     "pull-library": Command("hub", "Share", "download a Library from the Hub"),
     "app": Command("web", "Share", "open the web app, or publish it as a Space"),
-    "cache": Command("cache", "System", "show or clear cached answers of models"),
+    "cache": Command("doctor", "System", "show or clear cached answers of models"),
     "doctor": Command("doctor", "System", "check the installation and endpoints"),
 }
 """Commands by name."""

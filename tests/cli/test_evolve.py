@@ -300,9 +300,7 @@ def test_a_run_under_way_shows_how_far_it_has_come_and_is_stopped_from_outside(
 @pytest.mark.parametrize(
     ("words", "problem", "status"),
     [
-        (["--budget-calls", "0"], "--budget-calls 0", 2),
         (["--budget-usd", "1"], "--price", 1),
-        (["--audit-share", "1.5"], "--audit-share 1.5", 2),
         (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "no terminal to confirm", 1),
         (["--orchestrator", "magic"], "Unknown model", 1),
         (["--corrections", "/nowhere"], "nowhere", 1),

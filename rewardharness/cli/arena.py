@@ -173,10 +173,9 @@ class RefineView(EditorsView):
         if options.json:
             output.emit({**record(result), "image": str(best), "folder": str(job.folder)})
             return 0
-        rewards = ["-" if each.reward is None else f"{each.reward:.3f}" for each in result.attempts]
         rows = [
-            (str(number), str(each.round), reward, each.failure or each.instruction)
-            for number, (each, reward) in enumerate(zip(result.attempts, rewards, strict=True), 1)
+            (str(number), str(each.round), output.share(each.reward), each.failure or each.instruction)
+            for number, each in enumerate(result.attempts, 1)
         ]
         output.table(("attempt", "round", "reward", "asked for"), rows)
         output.say(f"Attempt {result.best + 1} is the best: {result.gain:+.3f} over the first, by {result.judge}.")

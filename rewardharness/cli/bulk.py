@@ -130,7 +130,7 @@ class RankView(SamplesView):
             output.emit({**counts, **identity.to_json(), "ranking": str(result.ranking), "edits": edits})
         else:
             rows = [
-                (edit["id"], str(len(edit["candidates"])), _best_names(edit) or "-", _number(edit["reward"]))
+                (edit["id"], str(len(edit["candidates"])), _best_names(edit) or "-", output.share(edit["reward"]))
                 for edit in edits[:_SHOWN]
             ]
             output.table(("edit", "candidates", "best", "reward"), rows)
@@ -208,7 +208,3 @@ def _count_judged(edits: Sequence[dict[str, Any]]) -> str:
 def _note_published(config: DatasetOutput, commit: str | None) -> None:
     if commit:
         output.note(f"Published as the dataset {config.push}, commit {commit[:12]}.")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

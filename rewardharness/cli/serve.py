@@ -257,7 +257,14 @@ def serve_model(
             raise InputError(f"nvidia-smi shows {output.count(len(found), 'GPU')}.", next_step=step)
         _run(plan, executable)
     elif json:
-        output.emit(_record(plan, found))
+        servers = [{"url": each.url, "gpus": list(each.gpus), "command": each.command()} for each in plan.servers]
+        output.emit(
+            {
+                "gpus": [{"id": gpu.id, "name": gpu.name, "memory": gpu.memory} for gpu in found],
+                **{name: getattr(plan, name) for name in ("tensor_parallel", "reason", "idle", "judge")},
+                "servers": servers,
+            }
+        )
     else:
         _print(plan, found)
 
@@ -291,18 +298,6 @@ def _print(plan: "Plan", found: "Sequence[Gpu]") -> None:
     output.say("# When the servers are ready:")
     output.say(shell("rh doctor --judge {}", plan.judge))
     output.say(shell("# Option of every command that judges: --judge {}", plan.judge))
-
-
-def _record(plan: "Plan", found: "Sequence[Gpu]") -> dict[str, object]:
-    servers = [{"url": each.url, "gpus": list(each.gpus), "command": each.command()} for each in plan.servers]
-    return {
-        "gpus": [{"id": gpu.id, "name": gpu.name, "memory": gpu.memory} for gpu in found],
-        "tensor_parallel": plan.tensor_parallel,
-        "reason": plan.reason,
-        "idle": list(plan.idle),
-        "servers": servers,
-        "judge": plan.judge,
-    }
 
 
 def _run(plan: "Plan", executable: str) -> None:

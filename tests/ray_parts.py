@@ -9,11 +9,7 @@ import pytest
 
 PYTHON = os.environ.get("RH_TEST_RAY_PYTHON", "")
 TWO_NODES = Path(__file__).with_name("two_nodes.py")
-RAY = [
-    pytest.mark.ray,
-    pytest.mark.timeout(400),
-    pytest.mark.skipif(not PYTHON, reason="`make test-ray` runs it"),
-]
+RAY = [pytest.mark.ray, pytest.mark.timeout(400), pytest.mark.skipif(not PYTHON, reason="`make test-ray` runs it")]
 """Marks of tests that start Ray."""
 
 

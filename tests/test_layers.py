@@ -75,20 +75,12 @@ OWNERS = {
     "skimage": ("rewardharness/demo/",),
     "onnxruntime": ("rewardharness/measure/encoders.py",),
     "tokenizers": ("rewardharness/measure/encoders.py",),
-    "ray": (
-        "rewardharness/judging/on_ray.py",
-        "rewardharness/ray_cluster.py",
-        "rewardharness/serving/ray_engine.py",
-    ),
+    "ray": ("rewardharness/judging/on_ray.py", "rewardharness/ray_cluster.py", "rewardharness/serving/ray_engine.py"),
     "rapidocr": ("rewardharness/measure/text.py",),
     "trackio": ("rewardharness/tracking/",),
     "wandb": ("rewardharness/tracking/",),
     "tensorboardX": ("rewardharness/tracking/",),
-    "cv2": (
-        "rewardharness/measure/",
-        "rewardharness/demo/",
-        "rewardharness/judging/measured.py",
-    ),
+    "cv2": ("rewardharness/measure/", "rewardharness/demo/", "rewardharness/judging/measured.py"),
 }
 COMMAND = re.compile(r"(?:^|[\s(`>:&])(?:rh|cd|pip install)\s(?:[\w/@=-]+\s+)*[\w./@=-]*$")
 """The end of a text that begins a command, before a value."""

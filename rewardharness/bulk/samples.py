@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rewardharness.data.cells import SKIP, BadRow, BadRowError, settle, sources_of
+from rewardharness.data.cells import SKIP, BadRowError, settle, sources_of
 from rewardharness.data.columns import SINGLE, complete
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.hf_datasets import TABLES
@@ -183,12 +183,12 @@ def _read_table(rows: Rows, fields: FieldMap, repo: str, skip: bool) -> Dataset:
             f"that hold images: {', '.join(rows.images) or 'none'}.",
             next_step=f"Specify them, such as --field {missing[0]}=COLUMN.",
         )
-    bad: list[BadRow] = []
+    bad: list[SkippedRow] = []
     examples: list[Example] = []
     for number, row in enumerate(rows, 1):
         problem = _wrong_cell(row, columns)
         if problem:
-            bad.append(BadRow(number, problem, "Correct the rows named.", len(examples)))
+            bad.append(SkippedRow(f"row {number}", problem, len(examples)))
         else:
             examples.append(_row_example(number, row, columns))
     skipped = settle(rows.name, bad, usable=len(examples), skip=skip)

@@ -1,4 +1,4 @@
-"""`rh arena`: compare editors."""
+"""`rh arena`: compare editors. `rh refine`: improve one edit."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -8,13 +8,12 @@ from cyclopts import Parameter
 
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
-from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.report import print_report
-from rewardharness.cli.run import View, run_job
+from rewardharness.cli.run import NO_OPTIONS, RunOptions, View, run_job
 from rewardharness.codec import to_json
 from rewardharness.data.config import DataConfig
-from rewardharness.editors.config import ON_THIS_MACHINE, ArenaConfig
+from rewardharness.editors.config import ON_THIS_MACHINE, ArenaConfig, RefineConfig
 from rewardharness.files import content_id
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import HERE, ClusterConfig
@@ -24,6 +23,8 @@ from rewardharness.settings import Settings
 if TYPE_CHECKING:
     from rewardharness.benchmark.leaderboard import LeaderboardRow
     from rewardharness.editors.job import ArenaJob
+    from rewardharness.editors.refine import Refined
+    from rewardharness.editors.refine_job import RefineJob
     from rewardharness.editors.result import ArenaResult
 
 app = make_app(
@@ -32,6 +33,13 @@ app = make_app(
     {"Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig, "Run": (RunOptions, ClusterConfig)},
     job="arena",
 )
+refine_app = make_app(
+    "refine",
+    "Improve one edit: generate, judge, criticize, try again.",
+    {"Judge": JudgeConfig, "Budget": BudgetConfig, "Run": RunOptions},
+    job="refine",
+)
+apps = {"arena": app, "refine": refine_app}
 
 
 @app.default
@@ -102,11 +110,6 @@ class EditorsView(View):
 class ArenaView(EditorsView):
     """What `rh arena` says."""
 
-    def opened(self, job: "ArenaJob", options: RunOptions) -> None:
-        """Print the problems of the data."""
-        for problem in job.dataset.problems:
-            output.note(f"{job.dataset.name}: {problem}")
-
     def plan(self, job: "ArenaJob", preview: Mapping[str, Any]) -> None:
         """Print what would be done."""
         edits = f"{output.count(preview['edits'], 'edit')}, of which {preview['edits_left']} are left"
@@ -133,3 +136,54 @@ class ArenaView(EditorsView):
 
 
 VIEW = ArenaView()
+
+
+@refine_app.default
+def refine(config: Annotated[RefineConfig, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
+    """Make several edits, criticize the best one, and edit again with a better instruction, while the reward rises.
+
+    The run folder gets all attempts, best.png and refined.json. The same command resumes.
+
+    Example: `rh refine before.png "make the chair red" --editor openai:NAME@URL --run refined`
+    """
+    return run_job(config, options, Settings.from_env(), REFINE)
+
+
+class RefineView(EditorsView):
+    """What `rh refine` says."""
+
+    def opened(self, job: "RefineJob", options: RunOptions) -> None:
+        """Print nothing: there is no dataset."""
+
+    def begin(self, job: "RefineJob", options: RunOptions) -> None:
+        """Print how many edits there are at most."""
+        if not options.quiet:
+            most = output.count(job.config.rounds * job.config.n, "edit")
+            output.note(f"At most {most} by {job.editor.name}.")
+
+    def plan(self, job: "RefineJob", preview: Mapping[str, Any]) -> None:
+        """Print what would be done."""
+        output.say(f"Results would be written to {job.folder}. Nothing was made.")
+
+    def show(self, job: "RefineJob", result: "Refined", options: RunOptions) -> int:
+        """Print the attempts and what was gained."""
+        from rewardharness.editors.refine_job import BEST, RECORD, record
+
+        best = job.folder / BEST
+        if options.json:
+            output.emit({**record(result), "image": str(best), "folder": str(job.folder)})
+            return 0
+        rows = [
+            (str(number), str(each.round), output.share(each.reward), each.failure or each.instruction)
+            for number, each in enumerate(result.attempts, 1)
+        ]
+        output.table(("attempt", "round", "reward", "asked for"), rows)
+        output.say(f"Attempt {result.best + 1} is the best: {result.gain:+.3f} over the first, by {result.judge}.")
+        if result.second is not None and result.second.gain is not None:
+            output.say(f"{result.second.judge}, which did not choose, sees a lead of {result.second.gain:+.3f}.")
+        output.say(result.ended)
+        output.say(f"{best}; all attempts: {job.folder / RECORD}")
+        return 0
+
+
+REFINE = RefineView()

@@ -1,7 +1,7 @@
 """`rh data rank`, `rh data filter` and `rh data pairs`: judging many edits to choose from them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,9 +11,8 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import DatasetOutput, FilterConfig, PreferencePairsConfig, RankConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
-from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.run import View, note_same_name, run_job
+from rewardharness.cli.run import NO_OPTIONS, EditsView, RunOptions, note_same_name, run_job
 from rewardharness.data.config import DataConfig
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.remote.config import HERE, ClusterConfig
@@ -21,7 +20,6 @@ from rewardharness.runs.spending import BudgetConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.bulk.edits_job import EditsJob
     from rewardharness.bulk.job import FilterJob, FilterResult, PairsJob, PairsResult, RankJob, RankResult
     from rewardharness.runs.job import Job, Progress
 
@@ -107,22 +105,6 @@ def pairs(
     return run_job(config, options, Settings.from_env(), VIEWS["pairs"], where)
 
 
-class EditsView(View):
-    """What the command line says about a job that judges edits."""
-
-    def opened(self, job: "EditsJob[Any]", options: RunOptions) -> None:
-        """Print the problems of the data."""
-        for problem in job.dataset.problems:
-            output.note(f"{job.dataset.name}: {problem}")
-
-    def plan(self, job: "EditsJob[Any]", preview: Mapping[str, Any]) -> None:
-        """Print what would be judged."""
-        what = f"{output.count(len(job.dataset.examples), 'edit')} of {job.dataset.name}"
-        judged = f"{output.count(preview['judgments'], 'judgment')} by {job.judge.name}"
-        output.say(f"{what}: {judged}, Library {job.opened.library.id[:12]}.")
-        output.say(f"Results would be written to {job.folder}. Nothing was judged.")
-
-
 class SamplesView(EditsView):
     """What the command line says about a job whose data may be folders of candidates."""
 
@@ -148,7 +130,7 @@ class RankView(SamplesView):
             output.emit({**counts, **identity.to_json(), "ranking": str(result.ranking), "edits": edits})
         else:
             rows = [
-                (edit["id"], str(len(edit["candidates"])), _best_names(edit) or "-", _number(edit["reward"]))
+                (edit["id"], str(len(edit["candidates"])), _best_names(edit) or "-", output.share(edit["reward"]))
                 for edit in edits[:_SHOWN]
             ]
             output.table(("edit", "candidates", "best", "reward"), rows)
@@ -226,7 +208,3 @@ def _count_judged(edits: Sequence[dict[str, Any]]) -> str:
 def _note_published(config: DatasetOutput, commit: str | None) -> None:
     if commit:
         output.note(f"Published as the dataset {config.push}, commit {commit[:12]}.")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

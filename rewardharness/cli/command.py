@@ -39,14 +39,14 @@ COMMANDS = {
     "runs": Command("runs", "Evolve", "list, show, follow, stop, replay and compare runs"),
     "benchmark": Command("benchmark", "Evaluate", "measure agreement with people; compare; reproduce the paper"),
     "arena": Command("arena", "Evaluate", "find out which editor people would prefer on your data"),
-    "refine": Command("refine", "Judge", "improve one edit: generate, judge, criticize, try again"),
+    "refine": Command("arena", "Judge", "improve one edit: generate, judge, criticize, try again"),
     "data": Command("data", "Evaluate", "show, generate, filter, pair and rank datasets"),
     "release": Command("release", "Train", "pin judge and Library in a file; verify, deploy and roll back"),
     "lineage": Command("lineage", "Train", "provenance records of trainings and evals"),
     "push-library": Command("hub", "Share", "publish a Library on the Hub"),
     "pull-library": Command("hub", "Share", "download a Library from the Hub"),
     "app": Command("web", "Share", "open the web app, or publish it as a Space"),
-    "cache": Command("cache", "System", "show or clear cached answers of models"),
+    "cache": Command("doctor", "System", "show or clear cached answers of models"),
     "doctor": Command("doctor", "System", "check the installation and endpoints"),
 }
 """Commands by name."""
@@ -58,8 +58,6 @@ SHELLS: Mapping[str, Literal["bash", "zsh", "fish"]] = {"bash": "bash", "zsh": "
 
 JOB_COMMANDS = {"rank": "data rank", "filter": "data filter", "pairs": "data pairs"}
 """Command of a job type, where it is a subcommand."""
-RENAMED_OPTIONS = {"--budget-money": "--budget-usd"}
-"""Options by their names in earlier versions."""
 DEFAULT_COMMANDS = {"benchmark": "run"}
 """Subcommand that is run if none is named."""
 MODEL_OPTIONS = ("judge", "orchestrator", "router", "baselines")
@@ -227,10 +225,8 @@ def _wrong_use(name: str, words: Sequence[str], error: Exception) -> int:
 
 
 def complete(name: str, words: Sequence[str]) -> list[str]:
-    """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`; rename old options."""
+    """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`."""
     default = DEFAULT_COMMANDS.get(name)
-    pairs = (word.partition("=") for word in words)
-    words = ["".join((RENAMED_OPTIONS.get(option, option), *rest)) for option, *rest in pairs]
     return [default, *words] if default and words and words[0] not in load_app(name) else list(words)
 
 
@@ -284,7 +280,7 @@ def _checked(options: dict[str, Any], job: str, file: str, given: Collection[str
     Raises:
         InputError: If data would go to what the file names, and that is not confirmed.
     """
-    from rewardharness.cli.options import RunOptions, confirm_sending
+    from rewardharness.cli.run import RunOptions, confirm_sending
     from rewardharness.codec import WRITES, named
     from rewardharness.jobs import JOBS
     from rewardharness.settings import Settings

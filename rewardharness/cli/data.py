@@ -10,14 +10,14 @@ from cyclopts import Parameter
 
 from rewardharness.cli import bulk, output
 from rewardharness.cli.command import make_app, within
-from rewardharness.cli.run import open_described
+from rewardharness.cli.run import note_same_name
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import shell, shown
 from rewardharness.ranges import Range, check_ranges
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.data.opening import OpenedData
+    from rewardharness.data.source import Dataset
     from rewardharness.schema import Example
 
 _SHOWN = 20
@@ -107,12 +107,16 @@ def show(config: ShowConfig) -> None:
 
     Example: `rh data show demo`
     """
+    from rewardharness.data.opening import open_data
     from rewardharness.data.source import split
 
-    opened = open_described(config.data, config, Settings.from_env(), quiet=config.quiet)
-    examples = opened.dataset.examples
+    note_same_name(config.data)
+    settings, skip = Settings.from_env(), config.skip_bad_rows
+    with output.Bars(config.quiet) as bars:
+        dataset = open_data(config.data, settings, fields=config.field_map, progress=bars.show, skip_bad_rows=skip)
+    examples = dataset.examples
     pool, audit = split(examples, share=config.audit_share, seed=config.seed)
-    summary = _described(opened)
+    summary = _described(dataset)
     summary |= {"audit_share": config.audit_share, "seed": config.seed}
     summary |= {"pool": _counts(pool), "audit": _counts(audit)}
     if config.json:
@@ -163,22 +167,20 @@ def forget(
     )
 
 
-def _described(opened: "OpenedData") -> dict[str, Any]:
+def _described(dataset: "Dataset") -> dict[str, Any]:
     """Describe a dataset without its split."""
-    from dataclasses import asdict
+    from rewardharness.data.fields import FieldMap
 
-    dataset, rows, fields = opened.dataset, opened.rows, opened.fields
-    mapping = {name: value for name, value in asdict(fields).items() if value} if fields else None
-    named = {column for columns in fields.columns.values() for column in columns} if fields else set()
+    named = {column for columns in FieldMap(**dataset.mapping).columns.values() for column in columns}
     return {
         "name": dataset.name,
         "task": dataset.task.name,
-        "revision": rows.revision if rows else None,
+        "revision": dataset.revision or None,
         "digest": dataset.digest,
         **_counts(dataset.examples),
-        "fields": mapping,
-        "how": opened.how,
-        "other_columns": [column for column in rows.columns if column not in named] if rows else [],
+        "fields": dataset.mapping or None,
+        "how": dataset.how,
+        "other_columns": [column for column in dataset.columns if column not in named],
         "skipped_rows": dataset.skipped_json(),
         "problems": list(dataset.problems),
         "texts": _texts(dataset.examples),

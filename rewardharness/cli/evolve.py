@@ -9,9 +9,8 @@ from cyclopts import Parameter
 
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
-from rewardharness.cli.options import RunOptions
 from rewardharness.cli.progress import counter
-from rewardharness.cli.run import View, executor_of, open_job, run_job, run_remotely
+from rewardharness.cli.run import RunOptions, View, executor_of, open_job, run_job
 from rewardharness.codec import to_json
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import shell
@@ -63,9 +62,7 @@ def evolve(
     Example: `rh evolve demo --proposals 20`
     """
     settings = Settings.from_env()
-    if where.is_remote:
-        return run_remotely(config, options, where, settings, VIEW)
-    if options.check:
+    if options.check and not where.is_remote:
         return estimate_gain(config, options, settings, where)
     return run_job(config, options, settings, VIEW, where)
 
@@ -92,8 +89,7 @@ class EvolveView(View):
 
     def opened(self, job: "EvolutionJob", options: RunOptions) -> None:
         """Print the problems of the data and of the corrections."""
-        for problem in job.dataset.problems:
-            output.note(f"{job.dataset.name}: {problem}")
+        super().opened(job, options)
         for warning in () if options.quiet else job.warnings:
             output.note(warning)
 

@@ -12,6 +12,7 @@ from rewardharness.cli.command import make_app
 from rewardharness.cli.lineage_show import Common, check, compare, show
 from rewardharness.codec import to_json
 from rewardharness.errors import InputError
+from rewardharness.files import read_json
 from rewardharness.library.opening import open_library
 from rewardharness.lineage import records
 from rewardharness.lineage.records import BenchmarkRef, Items, NamedRevision
@@ -158,7 +159,10 @@ def record_manifest(name: str, /, *, options: ManifestOptions) -> int:
     reward = records.RewardRef(release=read_release(options.release)) if options.release is not None else None
     if options.library is not None:
         reward = records.RewardRef(library=_library_id(options.library))
-    config = inputs.read_config(options.config) if options.config else {}
+    config = read_json(options.config) if options.config else {}
+    if not isinstance(config, dict):
+        step = "Write the configuration as one JSON object."
+        raise InputError(f"{options.config} is not a JSON object.", next_step=step)
     body = records.Manifest(
         activity=options.activity,
         base_model=NamedRevision(options.base_model, options.base_revision),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import InputError
-from rewardharness.files import read_json, read_text, user_path
+from rewardharness.files import read_text, user_path
 from rewardharness.lineage.records import Artifact, ExpectedMetric, MetricValue
 from rewardharness.lineage.reports import ReportFacts, metric_at
 from rewardharness.lineage.store import digest_of
@@ -37,6 +37,8 @@ def metric_value(spec: str, report: ReportFacts | None, items: Mapping[str, Mapp
     Raises:
         InputError: If it is malformed, or has no value.
     """
+    from rewardharness.judging.report import wilson
+
     fields = _fields(spec, (*_NUMBERS, "at"))
     name, direction = fields["name"], fields["direction"]
     if "at" in fields:
@@ -58,7 +60,8 @@ def metric_value(spec: str, report: ReportFacts | None, items: Mapping[str, Mapp
     if "value" not in fields:
         raise _malformed(spec, "it has no value")
     if interval is None and correct is not None:
-        interval = _wilson(correct, _number(spec, fields["judged"]))
+        found = wilson(correct, int(_number(spec, fields["judged"])))
+        interval = [found.low, found.high] if found else None
     return _read(MetricValue, spec, {**fields, "interval": interval})
 
 
@@ -126,18 +129,6 @@ def tolerances(specs: Sequence[str]) -> dict[str, float]:
     return {name: _number(spec, text) for spec in specs for name, _, text in [spec.rpartition("=")]}
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Read the configuration of a trainer.
-
-    Raises:
-        InputError: If it is not a JSON object.
-    """
-    config = read_json(path)
-    if not isinstance(config, dict):
-        raise InputError(f"{path} is not a JSON object.", next_step="Write the configuration as one JSON object.")
-    return config
-
-
 def _fields(spec: str, known: Sequence[str]) -> dict[str, Any]:
     name, *rest = (part.strip() for part in spec.split(","))
     if not name or not rest or rest[0] not in {"higher", "lower"}:
@@ -166,13 +157,6 @@ def _number(spec: str, text: Any) -> float:
     if not abs(number) < 1e300:
         raise _malformed(spec, f"{text!r} is not a number")
     return number
-
-
-def _wilson(correct: float, judged: float) -> list[float] | None:
-    from rewardharness.judging.report import wilson
-
-    interval = wilson(correct, int(judged))
-    return None if interval is None else [interval.low, interval.high]
 
 
 def _malformed(spec: str, why: str) -> InputError:

@@ -78,12 +78,7 @@ def event_line(event: "Event") -> str:
         case events.Concluding():
             return f"{ended(event.reason)} Judging the held-out examples."
         case events.Finished():
-            if event.audit is None:  # finished by an earlier version
-                return f"Finished: held-out accuracy {output.share(event.audit_accuracy)}."
-            if event.headline:
-                return f"Finished. {event.headline}"
-            share = output.share(event.audit_accuracy, event.audit.interval)
-            return f"Finished: held-out accuracy {share}, {event.audit.judged} of {event.audit.n} judged."
+            return f"Finished. {event.headline or f'Held-out accuracy {output.share(event.audit_accuracy)}.'}"
     return ""
 
 

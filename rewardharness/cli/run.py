@@ -1,44 +1,105 @@
-"""Running a job, here or on rented hardware: opening it, its cost and the question, progress, stopping, its result."""
+"""Running a job, here or on rented hardware: its options, its cost and the question, progress, stopping, its result."""
 
 import gc
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from cyclopts import Parameter
 
 from rewardharness.cli import output
 from rewardharness.cli.command import WORDS
-from rewardharness.cli.options import NO_OPTIONS, RunOptions, confirm, record_arguments
 from rewardharness.cli.output import INTERRUPTED
 from rewardharness.errors import InputError, shell
 from rewardharness.garbage import collection_paused
-from rewardharness.remote.config import ON_THIS_COMPUTER, RAY, ClusterConfig
+from rewardharness.remote.config import ON_THIS_COMPUTER, RAY, ClusterConfig, RemoteConfig
 from rewardharness.settings import Settings
 from rewardharness.waiting import shown
 
 if TYPE_CHECKING:
-    from rewardharness.data.config import DataConfig
-    from rewardharness.data.opening import OpenedData
+    from rewardharness.bulk.edits_job import EditsJob
     from rewardharness.jobs import JobConfig
-    from rewardharness.remote.config import RemoteConfig
     from rewardharness.remote.job import RemotePlan, RemoteRun
     from rewardharness.runs.job import Job, Progress
     from rewardharness.runs.spending import Cost, SpendingLimits
 
 
-def open_described(spec: str, columns: "DataConfig", settings: Settings, *, quiet: bool) -> "OpenedData":
-    """Open a dataset with the fields of the command line, and show progress."""
-    from rewardharness.data.opening import open_described
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Run folder, printing and confirmation."""
 
-    note_same_name(spec)
-    with output.Bars(quiet) as bars:
-        return open_described(
-            spec,
-            settings,
-            fields=columns.field_map,
-            progress=bars.show,
-            skip_bad_rows=columns.skip_bad_rows,
-        )
+    config: Path | None = None
+    """YAML or JSON file of options, as a run's config.json."""
+    run_folder: Annotated[Path | None, Parameter(name="--run")] = None
+    """Run folder (default: one below RH_HOME/runs)."""
+    restart: bool = False
+    """Start over; earlier results are renamed."""
+    retry_failed: bool = False
+    """Judge all that failed before again."""
+    dry_run: bool = False
+    """Print what would be done, and its cost."""
+    track: tuple[str, ...] = ()
+    """Log numbers to trackio, wandb or tensorboard[:PROJECT]."""
+    json: bool = False
+    """Print one JSON object."""
+    quiet: bool = False
+    """Print no progress."""
+    yes: bool = False
+    """Do not ask before spending, or before a run folder names who gets data."""
+    replays: Annotated[Mapping[str, str] | None, Parameter(parse=False)] = None
+    """The run that this one replays."""
+
+
+NO_OPTIONS = RunOptions()
+
+
+def confirm_sending(
+    config: "JobConfig | type[JobConfig]", values: Mapping[str, Any], settings: Settings, yes: bool
+) -> None:
+    """Ask before images and a key go to what a run folder names: it may come from another person.
+
+    Args:
+        config: The configuration in the run folder, or its class.
+        values: Its values by field.
+        settings: The settings, whose judge is known.
+        yes: Whether the command line confirms.
+
+    Raises:
+        InputError: If the answer is no, or there is no terminal.
+    """
+    from rewardharness.jobs import sent_to
+
+    places = sent_to(config, values, (settings.judge,))
+    if places:
+        output.note(f"This run sends images, and your key if one is set, to {', '.join(places)}.")
+    confirm(bool(places), yes, "Check config.json in the run folder")
+
+
+def confirm(costs: bool, yes: bool, smaller: str, *, strict: bool = True) -> None:
+    """Ask on the terminal for confirmation.
+
+    Args:
+        costs: Whether anything may cost money.
+        yes: Whether the command line confirms.
+        smaller: How to reduce the cost, as the beginning of a sentence.
+        strict: Whether it is an error that there is no terminal; otherwise nothing is asked then.
+
+    Raises:
+        InputError: If the answer is no, or there is no terminal.
+    """
+    if yes or not costs:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not strict:
+            return
+        raise InputError("This may cost money, and there is no terminal to confirm it.", next_step="Add --yes.")
+    output.note("Continue? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise InputError("Nothing was done.", next_step=f"{smaller}, or answer yes.")
 
 
 def note_same_name(spec: str) -> None:
@@ -63,7 +124,9 @@ class View:
         return open_config(config, settings, folder=options.run_folder, progress=progress)
 
     def opened(self, job: Any, options: RunOptions) -> None:
-        """Print the problems of what was opened."""
+        """Print the problems of the data."""
+        for problem in job.dataset.problems:
+            output.note(f"{job.dataset.name}: {problem}")
 
     def begin(self, job: Any, options: RunOptions) -> None:
         """Print what would be done, before its cost; called if there is something left to do."""
@@ -88,6 +151,17 @@ class View:
             output.say(f"Results: {folder}   Show them: {shell('rh runs show {}', folder)}")
 
 
+class EditsView(View):
+    """What the command line says about a job that judges edits."""
+
+    def plan(self, job: "EditsJob[Any]", preview: Mapping[str, Any]) -> None:
+        """Print what would be judged."""
+        what = f"{output.count(len(job.dataset.examples), 'edit')} of {job.dataset.name}"
+        judged = f"{output.count(preview['judgments'], 'judgment')} by {job.judge.name}"
+        output.say(f"{what}: {judged}, Library {job.opened.library.id[:12]}.")
+        output.say(f"Results would be written to {job.folder}. Nothing was judged.")
+
+
 def open_job(config: "JobConfig", options: RunOptions, settings: Settings, view: View) -> "Job[Any, Any]":
     """Open data, judge and Library, with progress bars and warnings. Nothing is judged."""
     with output.Bars(options.quiet) as bars, collection_paused():
@@ -98,20 +172,20 @@ def open_job(config: "JobConfig", options: RunOptions, settings: Settings, view:
 
 
 def run_job(
-    config: "JobConfig",
-    options: RunOptions,
-    settings: Settings,
-    view: View,
-    where: ClusterConfig = ON_THIS_COMPUTER,
+    config: "JobConfig", options: RunOptions, settings: Settings, view: View, where: ClusterConfig = ON_THIS_COMPUTER
 ) -> int:
     """Open a job, print its cost, ask, run it, and print its result. Returns the exit status."""
+    if isinstance(where, RemoteConfig) and where.is_remote:
+        return _run_remotely(config, options, where, settings, view)
     from rewardharness.cli.progress import counter, event_printer
     from rewardharness.runs.job import Session
     from rewardharness.runs.stop import Stopped, StopRequest
 
     job, again = open_job(config, options, settings, view), options.restart
     if not again and (done := job.finished()) is not None:
-        return _show_finished(job, done, options, view)
+        if not options.quiet or options.dry_run:
+            output.note(f"The run in {job.folder} is complete; nothing is left to judge. --restart starts over.")
+        return _show_plan(job, options, view) if options.dry_run else view.show(job, done, options)
     view.begin(job, options)
     cost = job.cost(restart=again, retry_failed=options.retry_failed)
     if options.dry_run or not options.quiet:
@@ -119,7 +193,7 @@ def run_job(
     if options.dry_run:
         return _show_plan(job, options, view)
     confirm(view.costs(job, cost, options), options.yes, "Set a limit", strict=view.strict)
-    stop = StopRequest()
+    stop, given = StopRequest(), {**vars(job.config), **vars(options)}
     notice = "Stopping after the judgments in progress; Ctrl-C again stops at once."
     try:
         with (
@@ -133,7 +207,7 @@ def run_job(
                 stop,
                 again,
                 options.retry_failed,
-                record_arguments(job.config, options),
+                {"words": WORDS.get(), **{name: value for name, value in given.items() if name != "replays" or value}},
                 options.track or None,
                 event_printer(options.quiet),
                 counter(options.quiet),
@@ -145,12 +219,6 @@ def run_job(
         output.note(f"Stopped{why}; nothing is lost. {first} with: {_resume_command(options, job.folder)}")
         return INTERRUPTED
     return view.show(job, result, options)
-
-
-def _show_finished(job: "Job[Any, Any]", result: Any, options: RunOptions, view: View) -> int:
-    if not options.quiet or options.dry_run:
-        output.note(f"The run in {job.folder} is complete; nothing is left to judge. --restart starts over.")
-    return _show_plan(job, options, view) if options.dry_run else view.show(job, result, options)
 
 
 def _show_plan(job: "Job[Any, Any]", options: RunOptions, view: View) -> int:
@@ -186,9 +254,7 @@ def _resume_command(options: RunOptions, folder: Path) -> str:
     return shell("rh {}", words)
 
 
-def run_remotely(
-    config: "JobConfig", options: RunOptions, where: "RemoteConfig", settings: Settings, view: View
-) -> int:
+def _run_remotely(config: "JobConfig", options: RunOptions, where: RemoteConfig, settings: Settings, view: View) -> int:
     """Run a command as a job on the Hub, or follow the job that runs it already. Returns the exit status."""
     from rewardharness.hub.jobs import COMPLETED, JobsClient
     from rewardharness.library.hub import usual_access

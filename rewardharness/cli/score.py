@@ -2,17 +2,15 @@
 
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Parameter
 
 from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
-from rewardharness.cli.bulk import EditsView
 from rewardharness.cli.command import UsageError, make_app
-from rewardharness.cli.options import NO_OPTIONS, RunOptions, confirm
 from rewardharness.cli.output import NOT_JUDGED
-from rewardharness.cli.run import print_cost, run_job, run_remotely
+from rewardharness.cli.run import NO_OPTIONS, EditsView, RunOptions, confirm, print_cost, run_job
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
@@ -24,6 +22,8 @@ from rewardharness.schema import LABELS, SOURCES
 from rewardharness.settings import Settings
 from rewardharness.views import dimensions_of
 from rewardharness.waiting import shown
+
+T = TypeVar("T", bound=ScoreConfig)
 
 if TYPE_CHECKING:
     from rewardharness.bulk.job import ScoreJob, ScoreResult
@@ -74,15 +74,9 @@ class ScoreArguments(ShardsConfig):
             step = "Add --output DIR, or leave it out."
             raise InputError(f"{extra[0]} is for the output folder of a dataset.", next_step=step)
 
-    @property
-    def job(self) -> ScoreConfig:
-        """The configuration of judging the dataset."""
-        return ScoreConfig(**{field.name: getattr(self, field.name) for field in fields(ScoreConfig)})
-
-    @property
-    def shards(self) -> ShardsConfig:
-        """The configuration of judging the dataset into an output folder."""
-        return ShardsConfig(**{field.name: getattr(self, field.name) for field in fields(ShardsConfig)})
+    def for_dataset(self, kind: type[T]) -> T:
+        """Return the configuration of judging the dataset, into a run folder or an output folder."""
+        return kind(**{field.name: getattr(self, field.name) for field in fields(kind)})
 
 
 ONE_EDIT = "Name a dataset, or give --source, --candidate and --instruction."
@@ -139,22 +133,19 @@ def score(
         ray = ", or add --engine ray" * (where.on == RAY)
         step = f"Leave out --output{ray}" if config.data else "Name a dataset"
         raise UsageError(f"--on {where.on} is for a dataset in a run folder.", next_step=f"{step}, or leave out --on.")
-    if where.is_remote:
-        return run_remotely(config.job, options, where, settings, VIEW)
     if config.output is not None:
         from rewardharness.cli.shards import run_shards
 
-        return run_shards(config.shards, options, settings)
+        return run_shards(config.for_dataset(ShardsConfig), options, settings)
     if not config.data:
         return _score_edit(config, options, settings)
-    return run_job(config.job, options, settings, VIEW, where)
+    return run_job(config.for_dataset(ScoreConfig), options, settings, VIEW, where)
 
 
 def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settings) -> int:
     """Judge one edit and print the judgment. Returns the exit status."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.release_opening import open_reward
-    from rewardharness.judgments import judgment_json
     from rewardharness.schema import Example, ImageInput, Usage
 
     assert arguments.source is not None and arguments.instruction is not None
@@ -191,6 +182,8 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settin
     if arguments.save_overlays is not None:
         _save_overlays(judgment, arguments.save_overlays)
     if options.json:
+        from rewardharness.judgments import judgment_json
+
         output.emit(judgment_json(judgment) | ({"release": release.id} if release else {}))
     else:
         _print_judgment(judgment, arguments.show_chain)

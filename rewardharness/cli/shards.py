@@ -10,10 +10,9 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError
-from rewardharness.cli.options import RunOptions
 from rewardharness.cli.output import NOT_JUDGED
 from rewardharness.cli.report import print_agreement
-from rewardharness.cli.run import View, run_job
+from rewardharness.cli.run import RunOptions, View, run_job
 from rewardharness.errors import InputError
 from rewardharness.evolution.progress import duration
 from rewardharness.settings import Settings

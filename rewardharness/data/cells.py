@@ -4,7 +4,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -33,27 +32,7 @@ class BadRowError(Exception):
         self.remedy = remedy
 
 
-@dataclass(frozen=True)
-class BadRow:
-    """An invalid row."""
-
-    number: int
-    """Row number from 1; line number in a text file."""
-    problem: str
-    """The column, the value and the reason."""
-    remedy: str
-    before: int
-    """Number of valid examples before it."""
-    file: str = ""
-    """File name of the line; empty for rows of a table."""
-
-    @property
-    def place(self) -> str:
-        """Location, such as `row 3` or `pairs.jsonl line 3`."""
-        return f"{self.file} line {self.number}" if self.file else f"row {self.number}"
-
-
-def settle(name: str, bad: Sequence[BadRow], *, usable: int, skip: bool) -> tuple[SkippedRow, ...]:
+def settle(name: str, bad: Sequence[SkippedRow], *, usable: int, skip: bool) -> tuple[SkippedRow, ...]:
     """Skip invalid rows, or raise an error that lists them.
 
     Args:
@@ -68,18 +47,15 @@ def settle(name: str, bad: Sequence[BadRow], *, usable: int, skip: bool) -> tupl
     Raises:
         DataError: If there are invalid rows and `skip` is false, or no valid rows; lists rows, columns and values.
     """
-    if bad and not (skip and usable):
-        raise _refusal(name, bad, usable=usable)
-    return tuple(SkippedRow(row.place, row.problem, row.before) for row in bad)
-
-
-def _refusal(name: str, bad: Sequence[BadRow], *, usable: int) -> DataError:
+    if not bad or (skip and usable):
+        return tuple(bad)
     alike: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in bad:
-        alike[row.file, row.problem].append(row.number)
-    first = list(alike.items())[:_SHOWN]
-    named = [(f"{file} line" if file else "row", problem, numbers) for (file, problem), numbers in first]
-    shown = "; ".join(f"{numbered(noun, numbers)}: {problem}" for noun, problem, numbers in named)
+        noun, _, number = row.place.rpartition(" ")
+        alike[noun, row.reason].append(int(number))
+    shown = "; ".join(
+        f"{numbered(noun, numbers)}: {reason}" for (noun, reason), numbers in list(alike.items())[:_SHOWN]
+    )
     hidden = sum(len(numbers) for numbers in list(alike.values())[_SHOWN:])
     count = f"{len(bad)} row{'s' * (len(bad) != 1)}"
     which = f"None of the {count} can be used" if not usable and len(bad) > 1 else f"{count} cannot be used"
@@ -87,7 +63,7 @@ def _refusal(name: str, bad: Sequence[BadRow], *, usable: int) -> DataError:
     if usable:
         steps.append(f"To skip these rows and count them as not judged, add {SKIP}.")
     message = f"{which}: {shown}{f'; and {hidden} more' if hidden else ''}."
-    return DataError(f"{name}: {message}" if name else message, next_step=" ".join(steps))
+    raise DataError(f"{name}: {message}" if name else message, next_step=" ".join(steps))
 
 
 def numbered(noun: str, numbers: Sequence[int]) -> str:

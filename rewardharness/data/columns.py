@@ -1,8 +1,8 @@
 """Infer column mappings from column names, with built-in mappings for known datasets."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.row_store import DataTable
@@ -66,8 +66,7 @@ _CATEGORY = "category edit_type task_type edit_category edit_task task subset ty
 _SOURCE_ID = "source_id source_image_id image_id src_id"
 
 
-@dataclass(frozen=True)
-class InferredFields:
+class InferredFields(NamedTuple):
     """The fields of a table, and how they were inferred."""
 
     fields: FieldMap

@@ -6,7 +6,6 @@ and the features in the schema, so that `load_dataset` decodes images.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -77,9 +76,9 @@ def write_lines(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[
     Raises:
         DataError: If an image cannot be read.
     """
-    lines = []
+    lines, stored = [], lambda image: store_image(path.parent, original_bytes(image))
     for row in rows:
-        cells = {name: _cell(row.get(name), kind, partial(_stored, path.parent)) for name, kind in columns.items()}
+        cells = {name: _cell(row.get(name), kind, stored) for name, kind in columns.items()}
         lines.append(json.dumps(cells, ensure_ascii=False))
     files.write_text(path, "".join(line + "\n" for line in lines))
     return len(lines)
@@ -125,10 +124,6 @@ def _cell(value: Any, kind: Kind, image: Callable[[ImageInput], Any]) -> Any:
     if kind == "images" and value is not None:
         return [image(each) for each in value]
     return list(value) if isinstance(value, tuple) else value
-
-
-def _stored(folder: Path, image: ImageInput) -> str:
-    return store_image(folder, original_bytes(image))
 
 
 def _struct(image: ImageInput) -> dict[str, Any]:

@@ -28,7 +28,6 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.cells import (
-    BadRow,
     BadRowError,
     UnknownLabelError,
     Values,
@@ -44,7 +43,7 @@ from rewardharness.data.cells import (
     texts_of,
 )
 from rewardharness.data.row_store import DataTable
-from rewardharness.data.source import Dataset, derived_id, free_id
+from rewardharness.data.source import Dataset, SkippedRow, derived_id, free_id
 from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
 from rewardharness.garbage import collection_paused
@@ -261,7 +260,7 @@ class ExampleReader:
         self._text = text
         self._least = least
         self.examples: dict[str, Example] = {}
-        self.bad: list[BadRow] = []
+        self.bad: list[SkippedRow] = []
         self._again: dict[str, list[int]] = defaultdict(list)
         self._level: list[int] = []
 
@@ -270,7 +269,7 @@ class ExampleReader:
         try:
             example = self.example(row, number)
         except BadRowError as error:
-            self.bad.append(BadRow(number, str(error), error.remedy, len(self.examples)))
+            self.bad.append(SkippedRow(f"row {number}", str(error), len(self.examples), error.remedy))
             return
         self.examples[example.id] = example
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.cells import BadRow, BadRowError, settle
-from rewardharness.data.source import Dataset, derived_id, free_id
+from rewardharness.data.cells import BadRowError, settle
+from rewardharness.data.source import Dataset, SkippedRow, derived_id, free_id
 from rewardharness.data.tables import NO_OBJECT, best_delimiter, csv_rows, embedded_image, extension, parsed_line
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError
@@ -110,12 +110,12 @@ class _Reading:
     folder: BaseFolder
     examples: dict[str, Example] = field(default_factory=dict)
     lines: dict[str, str] = field(default_factory=dict)
-    errors: list[BadRow] = field(default_factory=list)
+    errors: list[SkippedRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def refuse(self, file: Path, line: int, error: BadRowError) -> None:
         """Record an invalid row."""
-        self.errors.append(BadRow(line, str(error), error.remedy, len(self.examples), file.name))
+        self.errors.append(SkippedRow(f"{file.name} line {line}", str(error), len(self.examples), error.remedy))
 
     def add(self, file: Path, line: int, row: Mapping[str, Any]) -> None:
         """Convert one row."""

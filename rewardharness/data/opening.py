@@ -6,7 +6,7 @@ import shutil
 import zipfile
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
@@ -16,7 +16,7 @@ from rewardharness.data.fields import FieldMap, read_examples
 from rewardharness.data.folder import FEEDBACK_MARKER, read_folder
 from rewardharness.data.hf_datasets import TABLES
 from rewardharness.data.prompts_file import is_prompts_file, read_prompts
-from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
+from rewardharness.data.rows import Progress, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.data.votes import is_vote_table, merge_votes
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
@@ -115,7 +115,7 @@ def _named(members: list[zipfile.ZipInfo], path: Path) -> dict[PurePosixPath, zi
     return named
 
 
-__all__ = ["DEMO", "FEEDBACK", "OpenedData", "Progress", "open_data", "open_described", "parse_spec"]
+__all__ = ["DEMO", "FEEDBACK", "Progress", "open_data", "parse_spec"]
 
 DEMO = "demo"
 """Name of the demo dataset, which is generated once in `RH_HOME`."""
@@ -156,19 +156,6 @@ _SPELLINGS = (
 )
 
 
-@dataclass(frozen=True)
-class OpenedData:
-    """A dataset with its table and field map."""
-
-    dataset: Dataset
-    rows: Rows | None = None
-    """The table; None for folders in the native format."""
-    fields: FieldMap | None = None
-    """Field map of the table."""
-    how: str = ""
-    """One sentence on how the field map was determined."""
-
-
 def open_data(
     spec: str,
     settings: Settings,
@@ -193,27 +180,13 @@ def open_data(
             is an error.
 
     Returns:
-        The dataset, with warnings in `problems`.
+        The dataset, with warnings in `problems`, and of a table with how it was read.
 
     Raises:
         InputError: If the specification is invalid.
         DataError: If the dataset does not exist or cannot be read.
         MissingPackageError: If a required package is not installed.
     """
-    opened = open_described(spec, settings, fields=fields, token=token, progress=progress, skip_bad_rows=skip_bad_rows)
-    return opened.dataset
-
-
-def open_described(
-    spec: str,
-    settings: Settings,
-    *,
-    fields: FieldMap | None = None,
-    token: Token = None,
-    progress: Progress | None = None,
-    skip_bad_rows: bool = False,
-) -> OpenedData:
-    """Open a dataset like `open_data`, with its table and field map."""
     path = user_path(spec)
     if spec == FEEDBACK and settings.feedback_repo:
         spec = f"{HUB}{settings.feedback_repo}"
@@ -225,7 +198,7 @@ def open_described(
     if source is None:
         if fields is not None:
             raise InputError(f"{spec} has no columns.", next_step="Omit --field and --fields.")
-        return OpenedData(_open_own(spec, settings, progress, skip_bad_rows))
+        return _open_own(spec, settings, progress, skip_bad_rows)
     try:
         rows = open_rows(source, settings, token=token, progress=progress)
     except MissingRepoError as error:
@@ -240,9 +213,12 @@ def open_described(
     if is_vote_table(rows) and fields is None:
         ballots = replace(found.fields, id="vote")
         votes = read_examples(rows, ballots, name=full, skip_bad_rows=skip_bad_rows)
-        return OpenedData(merge_votes(votes, rows), rows, ballots, "Votes of the app: one example per edit.")
-    dataset = read_examples(rows, found.fields, name=full, notes=notes, skip_bad_rows=skip_bad_rows)
-    return OpenedData(dataset, rows, found.fields, found.how)
+        dataset, mapping, how = merge_votes(votes, rows), ballots, "Votes of the app: one example per edit."
+    else:
+        dataset = read_examples(rows, found.fields, name=full, notes=notes, skip_bad_rows=skip_bad_rows)
+        mapping, how = found.fields, found.how
+    given = {name: value for name, value in asdict(mapping).items() if value}
+    return replace(dataset, revision=rows.revision, columns=rows.columns, mapping=given, how=how)
 
 
 def parse_spec(spec: str) -> RowSource | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.cells import SKIP
+from rewardharness.data.cells import BadRowError, settle
 from rewardharness.data.source import Dataset, SkippedRow
 from rewardharness.errors import DataError, InputError, shown
 from rewardharness.schema import LABELS, TIE, Example, TextInput
@@ -28,11 +28,6 @@ KEY = "prompts"
 
 _NUMBERS = (("rank", False), ("quality", True))
 """Keys of the metadata that order candidates, the strongest first, and whether higher is better."""
-_SHOWN = 5
-
-
-class _PromptError(Exception):
-    """A prompt cannot be used."""
 
 
 def is_prompts_file(path: Path) -> bool:
@@ -60,22 +55,18 @@ def read_prompts(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
         raise DataError(f"{path.name}: `{KEY}` is not a list of prompts.", next_step=f'Write {{"{KEY}": [...]}}.')
     ids = Counter(entry.get("prompt_id") for entry in prompts if _is_named(entry))
     examples: list[Example] = []
-    skipped: list[SkippedRow] = []
+    bad: list[SkippedRow] = []
     for number, entry in enumerate(prompts, 1):
         try:
             if not _is_named(entry):
-                raise _PromptError("`prompt_id` is not a text")
+                raise BadRowError("`prompt_id` is not a text")
             name = entry["prompt_id"]
             if ids[name] > 1:
-                raise _PromptError(f"the prompt_id {shown(name, 40)!r} occurs {ids[name]} times")
+                raise BadRowError(f"the prompt_id {shown(name, 40)!r} occurs {ids[name]} times")
             examples += _pairs(entry)
-        except _PromptError as error:
-            skipped.append(SkippedRow(f"prompt {number}", str(error), len(examples)))
-    if skipped and not (skip_bad_rows and examples):
-        listed = "; ".join(f"{row.place}: {row.reason}" for row in skipped[:_SHOWN])
-        more = f"; and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
-        step = f"Correct them{f', or skip them with {SKIP}' if examples else ''}."
-        raise DataError(f"{path.name} has prompts that cannot be used: {listed}{more}.", next_step=step)
+        except BadRowError as error:
+            bad.append(SkippedRow(f"prompt {number}", str(error), len(examples), error.remedy))
+    skipped = settle(path.name, bad, usable=len(examples), skip=skip_bad_rows)
     return Dataset.of(path.name, examples, skipped=skipped)
 
 
@@ -87,15 +78,15 @@ def _pairs(entry: Mapping[str, Any]) -> Iterator[Example]:
     """Return all pairs of the candidates of a prompt."""
     name, prompt, candidates = entry["prompt_id"], entry.get("prompt"), entry.get("candidates")
     if not isinstance(prompt, str) or not prompt.strip():
-        raise _PromptError(f"`prompt` of {name!r} is not a text, or is blank")
+        raise BadRowError(f"`prompt` of {name!r} is not a text, or is blank")
     if not isinstance(candidates, list) or len(candidates) < 2:
-        raise _PromptError(f"{name!r} has fewer than two `candidates`")
+        raise BadRowError(f"{name!r} has fewer than two `candidates`")
     texts: dict[str, TextInput] = {}
     numbers: dict[str, dict[str, float]] = {}
     for candidate in candidates:
         label, text, values = _candidate(candidate, name)
         if label in texts:
-            raise _PromptError(f"{name!r} has two candidates with the id {label!r}")
+            raise BadRowError(f"{name!r} has two candidates with the id {label!r}")
         texts[label], numbers[label] = text, values
     metadata = entry.get("metadata")
     category = metadata.get("category") if isinstance(metadata, Mapping) else None
@@ -109,20 +100,20 @@ def _pairs(entry: Mapping[str, Any]) -> Iterator[Example]:
 def _candidate(entry: Any, prompt: str) -> tuple[str, TextInput, dict[str, float]]:
     """Return id, text, and rank or quality of a candidate."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("candidate_id"), str) or not entry["candidate_id"]:
-        raise _PromptError(f"a candidate of {prompt!r} has no text as `candidate_id`")
+        raise BadRowError(f"a candidate of {prompt!r} has no text as `candidate_id`")
     name = entry["candidate_id"]
     try:
         text = TextInput(f"{prompt}/{name}", entry.get("text"))  # type: ignore[arg-type]  # checks the type
     except InputError as error:
-        raise _PromptError(error.message.rstrip(".")) from None
+        raise BadRowError(error.message.rstrip(".")) from None
     metadata = entry.get("metadata") or {}
     if not isinstance(metadata, Mapping):
-        raise _PromptError(f"`metadata` of candidate {name!r} of {prompt!r} is not a mapping")
+        raise BadRowError(f"`metadata` of candidate {name!r} of {prompt!r} is not a mapping")
     values = {key: metadata[key] for key, _ in _NUMBERS if metadata.get(key) is not None}
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             where = f"`{key}` of candidate {name!r} of {prompt!r}"
-            raise _PromptError(f"{where} is {shown(repr(value), 40)}, not a number")
+            raise BadRowError(f"{where} is {shown(repr(value), 40)}, not a number")
     return name, text, values
 
 

@@ -130,7 +130,8 @@ def store(
     lines: list[bytes] = []
     total = sum(table.count for table, _ in parts)
     for table, place in parts:
-        for chunk in _chunks(table.rows()):
+        rows = table.rows()
+        while chunk := list(islice(rows, _CHUNK)):
             check_space(folder, _LEAST, "write rows and images")
             keeping.prepare(chunk, table, place)
             for row in chunk:
@@ -145,11 +146,6 @@ def store(
     files.write_bytes(path, content)
     stated = {"format": FORMAT, "count": len(lines), "bytes": len(content), "shapes": shapes, "notes": notes}
     files.write_json(about, {**stated, "images": keeping.sizes})
-
-
-def _chunks(rows: Iterator[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    while chunk := list(islice(rows, _CHUNK)):
-        yield chunk
 
 
 def _places(folder: Path, key: str) -> tuple[Path, Path]:

@@ -4,7 +4,7 @@ import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, compress, count
 from pathlib import Path
 from types import MappingProxyType
@@ -27,9 +27,11 @@ class SkippedRow:
     place: str
     """Location, such as `row 3` or `pairs.jsonl line 3`."""
     reason: str
-    """The column, the value and the reason."""
+    """The column, the value and the reason; equal for all rows with the same cell."""
     before: int
     """Number of valid examples before it."""
+    remedy: str = "Correct these rows."
+    """What to do about it."""
 
 
 CONTRADICTING = "contradicting labels"
@@ -65,6 +67,14 @@ class Dataset:
     """What is judged."""
     agreement: VoterAgreement | None = None
     """Agreement between people; None if no example has votes of several."""
+    revision: str = ""
+    """Commit or SHA-256 of the table that it was read from; empty for other data."""
+    columns: tuple[str, ...] = ()
+    """Columns of the table."""
+    mapping: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the field map of the table that are not empty."""
+    how: str = ""
+    """One sentence on how the field map was determined."""
 
     @classmethod
     def of(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -188,8 +188,7 @@ class VoteStore:
         self._ready = True
 
 
-@dataclass(frozen=True)
-class Forgotten:
+class Forgotten(NamedTuple):
     """Votes that were deleted."""
 
     votes: tuple[str, ...]

@@ -33,11 +33,7 @@ BEGUN = {"Evolve": "#evolve-see", "Benchmark": "#benchmark-see", "Batch": "#batc
 RUNS = {"Evolve": "run=evolution", "Benchmark": "benchmark=judged", "Batch": "batch=batch"}
 """What the address says to show a run."""
 
-PRESSED = {
-    "Check": ["#check"],
-    "Compare": ["#diff", "#benchmark-compare"],
-    "Hub": ["#card-show", "#versions-list"],
-}
+PRESSED = {"Check": ["#check"], "Compare": ["#diff", "#benchmark-compare"], "Hub": ["#card-show", "#versions-list"]}
 """Buttons that fill an inner tab."""
 
 UNFOLD = "document.querySelectorAll('button.label-wrap:not(.open)').forEach(e => e.checkVisibility() && e.click())"

@@ -10,13 +10,7 @@ from hub_parts import Hub
 from app.benchmark.leaderboard import LeaderboardPanel, Publication
 from app.library.libraries import RightsError, Visitor
 from app.services import AppServices
-from rewardharness.benchmark.leaderboard import (
-    CATEGORY,
-    LeaderboardRow,
-    leaderboard_section,
-    publish,
-    read_leaderboard,
-)
+from rewardharness.benchmark.leaderboard import CATEGORY, LeaderboardRow, leaderboard_section, publish, read_leaderboard
 from rewardharness.benchmark.numbers import RATING
 from rewardharness.benchmark.published import read_published
 from rewardharness.errors import InputError

@@ -13,22 +13,12 @@ from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 
 JUDGE = "vllm:judge@http://127.0.0.1:9/v1"
+SMOKE = [sys.executable, "-m", "rewardharness", *"benchmark reproduce --smoke --pairs 8".split()]
 
 
 def test_a_dry_run_names_every_command_of_the_paper_s_path(tmp_path, rh):
-    words = (
-        "--judge",
-        JUDGE,
-        "--limit",
-        "20",
-        "--budget-calls",
-        "50",
-        "--schedule",
-        "paper",
-        "--run",
-        str(tmp_path / "r"),
-    )
-    said = rh("benchmark", "reproduce", *words, "--dry-run").err
+    words = f"--judge {JUDGE} --limit 20 --budget-calls 50 --schedule paper --run".split()
+    said = rh("benchmark", "reproduce", *words, tmp_path / "r", "--dry-run").err
     for part in (
         f"rh doctor --judge {JUDGE}",
         "rh data show AgPerry/EditReward-Data-100",
@@ -71,8 +61,7 @@ def test_the_whole_path_on_drawn_data(tmp_path):
     folder = tmp_path / "r"
     for name, seed in (("data", 0), ("exam", SMOKE_SEED)):  # smaller images than the two steps draw
         make_demo(folder / name, pairs=8, groups=0, seed=seed, side=128)
-    command = [sys.executable, "-m", "rewardharness", "benchmark", "reproduce", "--smoke", "--pairs", "8"]
-    command += ["--run", str(folder), "--json"]
+    command = [*SMOKE, "--run", str(folder), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout)
@@ -101,20 +90,8 @@ def test_the_whole_path_on_drawn_data(tmp_path):
 def test_a_request_to_end_that_reaches_this_process_alone_ends_the_step_too(number, tmp_path, halt):
     pytest.importorskip("skimage")
     folder = tmp_path / "r"
-    words = [
-        sys.executable,
-        "-m",
-        "rewardharness",
-        "benchmark",
-        "reproduce",
-        "--smoke",
-        "--pairs",
-        "8",
-        "--run",
-        str(folder),
-    ]
     halt.before("pairs.jsonl")  # the step has drawn its pairs and is about to write its table
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*SMOKE, "--run", str(folder)], stderr=subprocess.PIPE, text=True)
     step = halt.reached()
     assert step.ppid() == process.pid
     process.send_signal(number)

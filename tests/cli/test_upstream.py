@@ -40,19 +40,11 @@ def test_its_configuration_is_an_evolution_with_its_schedule(tmp_path: Path) -> 
     assert (config.orchestrator, config.concurrency, config.seed) == ("gemini:gemini-3.1-pro-preview", 128, 42)
 
 
-def test_its_configuration_is_a_benchmark(tmp_path: Path) -> None:
-    _, (config, *_), _ = parse("benchmark", ["run", "--config", config_file(tmp_path)])
-    assert (config.task, config.concurrency, config.router) == (
-        "editreward-bench",
-        64,
-        "gemini:gemini-3.1-pro-preview",
-    )
-
-
-def test_one_section_is_enough(tmp_path: Path) -> None:
-    file = config_file(tmp_path, "schema_version: 2\nbenchmark: {dataset: TIGER-Lab/EditReward-Bench}\n")
-    _, (config, *_), _ = parse("benchmark", ["run", "--config", file])
-    assert config.task == "editreward-bench"
+def test_its_configuration_or_one_section_of_it_is_a_benchmark(tmp_path: Path) -> None:
+    section = "schema_version: 2\nbenchmark: {dataset: TIGER-Lab/EditReward-Bench, max_workers: 64}\n"
+    for text, router in ((CONFIG, "gemini:gemini-3.1-pro-preview"), (section, None)):
+        _, (config, *_), _ = parse("benchmark", ["run", "--config", config_file(tmp_path, text)])
+        assert (config.task, config.concurrency, config.router) == ("editreward-bench", 64, router)
 
 
 def test_arguments_take_precedence_and_fixed_values_are_reported(

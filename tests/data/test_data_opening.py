@@ -17,7 +17,7 @@ from PIL import Image
 
 from rewardharness.data import opening
 from rewardharness.data.fields import FieldMap
-from rewardharness.data.opening import open_data, open_described, parse_spec
+from rewardharness.data.opening import open_data, parse_spec
 from rewardharness.data.rows import RowSource
 from rewardharness.data.values import read_data
 from rewardharness.data.votes import append_feedback
@@ -173,9 +173,9 @@ def test_a_folder_goes_before_a_repository(tmp_path: Path, monkeypatch: pytest.M
 def test_a_table_says_how_it_was_read(tmp_path: Path, settings: Settings) -> None:
     path = tmp_path / "t.parquet"
     path.write_bytes(as_parquet(data_100(6)))
-    opened = open_described(str(path), settings)
-    assert opened.fields is not None and opened.fields.preference == ("vote_type",)
-    assert opened.dataset.problems == (opened.how,) and "preference is vote_type" in opened.how
+    opened = open_data(str(path), settings)
+    assert opened.mapping["preference"] == ("vote_type",)
+    assert opened.problems == (opened.how,) and "preference is vote_type" in opened.how
     given = open_data(str(path), settings, fields=FieldMap(scores=("left_overall_score", "right_overall_score")))
     assert [each.preference for each in given.examples[:3]] == ["A", "B", "tie"]
     assert {each.label_kind for each in given.examples} == {"scores"}
@@ -199,11 +199,11 @@ def test_a_dataset_on_the_hub_is_pinned_by_its_name(tmp_path: Path, monkeypatch:
     with running_hub(tmp_path, monkeypatch) as hub:
         repo = hub.server.store.create(DATA_100, kind="datasets")
         repo.put({"data/train-00000-of-00001.parquet": as_parquet(data_100())})
-        opened = open_described(DATA_100, hub.settings())
-        assert opened.dataset.name == f"{DATA_100}@{repo.branches['main']}" and not opened.dataset.problems
+        opened = open_data(DATA_100, hub.settings())
+        assert opened.name == f"{DATA_100}@{repo.branches['main']}" and not opened.problems
         assert opened.how == f"Built-in column mapping of {DATA_100}."
-        other = open_data(opened.dataset.name, hub.settings("another computer"))
-        assert other.digest == opened.dataset.digest and other.name == opened.dataset.name
+        other = open_data(opened.name, hub.settings("another computer"))
+        assert other.digest == opened.digest and other.name == opened.name
         for spec in ("ann/none", "hf:ann/none"):
             with pytest.raises(HubError, match="There is no dataset ann/none on the Hub") as caught:
                 open_data(spec, hub.settings())

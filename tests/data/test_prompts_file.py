@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from made_tables import picture
 
-from rewardharness.data.opening import open_data, open_described
+from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
 from rewardharness.data.votes import append_feedback
@@ -66,7 +66,7 @@ def test_places_say_nothing_about_labels(tmp_path: Path, settings: Settings) -> 
 @pytest.mark.parametrize(
     ("prompts", "problem"),
     [
-        ([prompt("p", 1, 2), prompt("p", 1, 2)], "prompt 1: the prompt_id 'p' occurs 2 times; prompt 2: "),
+        ([prompt("p", 1, 2), prompt("p", 1, 2)], "prompts 1, 2: the prompt_id 'p' occurs 2 times."),
         ([prompt("p", 1, "10")], "`rank` of candidate 'c1' of 'p' is '10', not a number"),
         ([prompt("p", 1, True)], "is True, not a number"),
         ([prompt("p", 1)], "'p' has fewer than two `candidates`"),
@@ -90,7 +90,7 @@ def test_invalid_prompts_are_skipped_on_request(tmp_path: Path, settings: Settin
     dataset = open_data(path, settings, skip_bad_rows=True)
     assert [example.source_id for example in dataset.examples] == ["p"]
     assert [row.place for row in dataset.skipped] == ["prompt 2"]
-    with pytest.raises(DataError, match="skip them with --skip-bad-rows"):
+    with pytest.raises(DataError, match=r"To skip these rows .* add --skip-bad-rows"):
         open_data(path, settings)
 
 
@@ -100,7 +100,7 @@ def test_invalid_prompts_are_skipped_on_request(tmp_path: Path, settings: Settin
 def rows(folder: Path, settings: Settings, *given: dict[str, Any]) -> Dataset:
     path = folder / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, given)), encoding="utf-8")
-    return open_described(str(path), settings).dataset
+    return open_data(str(path), settings)
 
 
 def test_rows_hold_texts_in_columns(tmp_path: Path, settings: Settings) -> None:

@@ -25,8 +25,7 @@ def example(*levels: int, name: str = "x", label: str | None = None) -> Example:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ranking"),
-    [("closer", "BDCA"), ("ssim", "BDCA"), ("farther", "ACDB"), ("always-a", "A")],
+    ("kind", "ranking"), [("closer", "BDCA"), ("ssim", "BDCA"), ("farther", "ACDB"), ("always-a", "A")]
 )
 def test_they_rank_by_what_they_say(kind: Baseline, ranking: str) -> None:
     judgment = judge_one(BaselineJudge(kind), example(120, 5, 60, 20))

@@ -46,10 +46,7 @@ def test_lineages_are_joined_and_nothing_is_there_twice() -> None:
 
 def test_the_registry_is_merged_key_by_key() -> None:
     base, ours = library(meta={"id": "x", "status": "a"}), library(meta={"id": "y", "status": "a"})
-    assert merge_libraries(base, ours, library(meta={"id": "x", "status": "b"}))[0].meta == {
-        "id": "y",
-        "status": "b",
-    }
+    assert merge_libraries(base, ours, library(meta={"id": "x", "status": "b"}))[0].meta == {"id": "y", "status": "b"}
     [conflict] = merge_libraries(base, ours, library(meta={"id": "z", "status": "a"}))[1]
     assert conflict == "library.id of the registry: both sides changed it."
 

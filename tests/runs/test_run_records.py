@@ -165,10 +165,7 @@ def test_keys_of_the_settings_are_kept_nowhere(tmp_path: Path) -> None:
     names = ("RH_API_KEY", "GEMINI_API_KEY", "RH_ORCHESTRATOR_API_KEY", "RH_SERVER_TOKEN")
     settings = Settings.from_env({name: f"{KEY}-{number}" for number, name in enumerate(names)})
     given = arguments(note=f"use {KEY}-0", other={"deep": [f"{KEY}-1", f"{KEY}-2 {KEY}-3"]})
-    with (
-        pytest.raises(ValueError, match=KEY),
-        RunFolder(tmp_path, {"data": "d"}, record=record_run(given, settings)),
-    ):
+    with pytest.raises(ValueError, match=KEY), RunFolder(tmp_path, {"data": "d"}, record=record_run(given, settings)):
         raise ValueError(f"refused {KEY}-0")
     text = (tmp_path / "record.json").read_text("utf-8")
     assert KEY not in text and "refused" in text
@@ -195,11 +192,7 @@ def test_a_condition_has_a_name() -> None:
 def repository(folder: Path) -> Path:
     folder.mkdir()
     (folder / "file.txt").write_text("one\n", "utf-8")
-    for words in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "first"],
-    ):
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "first"]):
         subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
     return folder
 

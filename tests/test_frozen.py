@@ -55,6 +55,7 @@ def test_a_run_folder_of_an_earlier_version_is_resumed_and_replayed(tmp_path: Pa
             text = text.replace(earlier[key], now[key])
         file.write_text(text, "utf-8")
     before = (folder / "results.jsonl").read_text(encoding="utf-8")
+    assert json.loads(command("runs", "replay", str(folder), "--json"))["same"]  # its report has no file yet
     report = json.loads(command(*SCORE, "--json", "--run", str(folder)))
     assert (report["n"], report["judged"]) == (3, 3) and (folder / "results.jsonl").read_text("utf-8") == before
     replay = json.loads(command("runs", "replay", str(folder), "--json"))

@@ -58,6 +58,8 @@ SHELLS: Mapping[str, Literal["bash", "zsh", "fish"]] = {"bash": "bash", "zsh": "
 
 JOB_COMMANDS = {"rank": "data rank", "filter": "data filter", "pairs": "data pairs"}
 """Command of a job type, where it is a subcommand."""
+RENAMED_OPTIONS = {"--budget-money": "--budget-usd"}
+"""Options by their names in earlier versions."""
 DEFAULT_COMMANDS = {"benchmark": "run"}
 """Subcommand that is run if none is named."""
 MODEL_OPTIONS = ("judge", "orchestrator", "router", "baselines")
@@ -225,8 +227,10 @@ def _wrong_use(name: str, words: Sequence[str], error: Exception) -> int:
 
 
 def complete(name: str, words: Sequence[str]) -> list[str]:
-    """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`."""
+    """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`; rename old options."""
     default = DEFAULT_COMMANDS.get(name)
+    pairs = (word.partition("=") for word in words)
+    words = ["".join((RENAMED_OPTIONS.get(option, option), *rest)) for option, *rest in pairs]
     return [default, *words] if default and words and words[0] not in load_app(name) else list(words)
 
 

@@ -18,7 +18,7 @@ from rewardharness.errors import HarnessError, RunError, shell
 from rewardharness.files import read_json, write_json
 from rewardharness.jobs import JOBS, JobConfig, read_config
 from rewardharness.runs.results import TOLERANCE, Difference
-from rewardharness.runs.store import is_running, read_manifest, results_of, run_named
+from rewardharness.runs.store import OUTCOME, is_running, read_manifest, results_of, run_named
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -279,7 +279,9 @@ def _compare(report_file: str, run: Path, to: Path, tolerance: float) -> "Replay
     from rewardharness.runs.results import compare_reports, compare_results
 
     report = []
-    if report_file:
+    if report_file == OUTCOME and not (run / OUTCOME).is_file():
+        output.note(f"{run} was made by an earlier version and has no {OUTCOME}: only judgments are compared.")
+    elif report_file:
         report = compare_reports(read_json(run / report_file), read_json(to / report_file))
     return compare_results(results_of(run), results_of(to), tolerance=tolerance, report=report)
 

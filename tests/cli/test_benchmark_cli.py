@@ -63,6 +63,7 @@ def scores(tmp_path: Path, data: Path) -> str:
 def test_the_word_run_may_be_left_out() -> None:
     assert complete("benchmark", ["genai-bench", "--limit", "3"]) == ["run", "genai-bench", "--limit", "3"]
     assert complete("benchmark", ["--limit", "3", "x"])[0] == "run"
+    assert complete("evolve", ["demo", "--budget-money=3"]) == ["demo", "--budget-usd=3"]
     for words in (["list"], ["--help"], []):
         assert complete("benchmark", words) == words
     assert complete("score", ["list"]) == ["list"]

@@ -34,7 +34,7 @@ run: $(VENV)/.run  ## open the app with the built-in judge
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=25
 
 test: $(VENV)/.test  ## fast tests
-	$(PYTEST) -n 2 -m "not slow and not browser"
+	$(PYTEST) -n 3 -m "not slow and not browser"
 
 # Simulations of evolution, processes that are killed, and a real browser; 15 to 30 minutes on two cores.
 test-slow: $(VENV)/.test  ## simulations, killed processes, a real browser

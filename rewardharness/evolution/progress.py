@@ -137,7 +137,7 @@ class Meter:
             self.report(self._now)
 
     def _left(self, phase: str, share: float) -> float | None:
-        if phase not in self.work:
+        if not self.work.get(phase):
             return self._now.left if self._now is not None else None
         order = list(PHASES)
         later = sum(self.work.get(name, 0.0) for name in order[order.index(phase) + 1 :])

@@ -138,3 +138,19 @@ def test_slow_steps_are_no_silence() -> None:
         assert heard.wait(10), "also while nothing is counted"
     assert {(progress.phase, progress.done) for progress in seen} == {("audit", 0), ("audit", 1)}
     assert seen[-1].left is not None and seen[-1].left >= 0
+
+
+def test_the_first_proposals_count_as_work_and_later_ones_leave_the_remaining_time_as_it_is() -> None:
+    seen: list[RunProgress] = []
+    meter = Meter(seen.append, {"pool": 10.0, "proposals": 10.0, "search": 10.0, "audit": 10.0})
+    meter.begin("pool", 10, done=10)
+    meter.begin("search", 10)
+    with meter.subphase("proposals", 2):
+        meter.step(2, phase="proposals")
+    first = seen[-2].left
+    assert first is not None and seen[-1].phase == "search", "half of the work is left"
+    meter.step(9)
+    before = seen[-1].left
+    with meter.subphase("proposals", 2):
+        assert seen[-1].left == before
+    assert before is not None and (seen[-1].phase, seen[-1].done) == ("search", 9)

@@ -304,7 +304,7 @@ class AppServices:
     def warm_up(self) -> None:
         """Load the pixel-based judge and its text recognition, and draw and measure the samples, once.
 
-        It happens in the background, so that the first verdict takes as long as the others, and a sample's no time.
+        It happens in the background. The first verdict then takes as long as the others, and that of a sample less.
         """
         if self.fixed is not None or self.judges.default != MEASURED:
             return

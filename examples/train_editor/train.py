@@ -53,7 +53,7 @@ class Size:
     """Requests per step of tuning, each with `GROUP` edits."""
     tuning: int = 8
     longer: int = 30
-    """Steps of tuning until a reward that can be exploited is."""
+    """Steps of tuning in the runs that show how a reward is exploited."""
     held_out: int = 120
     """Held-out requests, each in a room of its own."""
     rates: dict[str, float] = field(default_factory=lambda: {"grpo": 1.5e-4, "best-of-n": 1.5e-4})

@@ -204,6 +204,10 @@ def test_a_replay_gives_the_same_writes_into_its_own_folder_and_finds_another_de
     decided[key] = "another"
     write_text(place / "run" / report, json.dumps(decided))
     assert [each["place"] for each in told(capsys, ["runs", "replay", "run"], 1)["report"]] == [key]
+    if report == "outcome.json":  # as an earlier version left it
+        (place / "run" / report).unlink()
+        assert main(["runs", "replay", "run"]) == 0
+        assert "only judgments are compared" in capsys.readouterr().err
 
 
 # ---- with a model
@@ -311,21 +315,19 @@ def test_a_run_that_is_killed_during_retries_is_resumed(tmp_path: Path) -> None:
     assert len(results) == 2 and all(line["failure"] is None for line in results.values())
 
 
-@pytest.mark.parametrize(("budget", "most"), [(("--budget-tokens", "45"), 3), (("--budget-usd", "0.000045"), 3)])
+@pytest.mark.parametrize(
+    ("budget", "most"),
+    [(("--budget-tokens", "45"), 3), (("--budget-usd", "0.000045"), 3), (("--budget-money", "1"), EXAMPLES)],
+)
 def test_what_one_request_costs_is_known_after_the_first(tmp_path: Path, budget: tuple[str, str], most: int) -> None:
     with ModelServer(answer) as server:
         main(command("rank", tmp_path, server, "--price", "1", "1", *budget))
         assert asked(server) == most
 
 
+@pytest.mark.parametrize("job", ["score", "shards", "filter", "benchmark"])
 @pytest.mark.usefixtures("labeled")
-@pytest.mark.parametrize(
-    ("job", "fault"),
-    [
-        *((job, None) for job in ("score", "shards", "filter", "benchmark")),
-        *((job, Fault("429", retry_after="30")) for job in ("score", "shards")),
-    ],
-)
+@pytest.mark.parametrize("fault", [None, Fault("429", retry_after="30")])
 def test_a_stop_request_ends_a_run(
     job: str, fault: Fault | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

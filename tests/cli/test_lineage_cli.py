@@ -109,7 +109,9 @@ def test_a_comparison_is_in_pairs_and_kept(trained: Path, run: Run) -> None:
         (("before", "after"), 0),
         (("after", "before"), 1),
         (("after", "before", "--tolerance", "0.3"), 0),
-        (("after", "before", "--metric", "accuracy", "--tolerance", "accuracy=0.3", "--rule", "ruled-out"), 1),
+        (("after", "before", "--tolerance", "accuracy=0.3", "--rule", "ruled-out"), 1),
+        (("after", "before", "--rule", "proven"), 1),
+        (("after", "before", "--metric", "accuracy", "--tolerance", "0.29"), 1),
     ],
 )
 def test_a_regression_ends_with_status_1(trained: Path, run: Run, words: tuple[str, ...], status: int) -> None:
@@ -118,6 +120,15 @@ def test_a_regression_ends_with_status_1(trained: Path, run: Run, words: tuple[s
     assert [each["direction"] for each in found["checks"]] == ["higher", "higher"]
     shown = run("check-regression", *words, status=status)
     assert ("REGRESSED" in shown) is bool(status) and "95% CI" in shown
+
+
+def test_a_metric_that_is_missing_fails(trained: Path, run: Run) -> None:
+    eval_ = ("record-eval", "partial", "--artifact", "grpo-1/last", "--benchmark", "bench", "--task", "all")
+    run(*eval_, "--protocol", "both orders", "--metric", "loss,lower,value=0.5")
+    assert "no metric in common" in run("check-regression", "before", "partial", status=1)
+    assert "has no loss" in run("check-regression", "before", "after", "--metric", "loss", status=1)
+    assert "does not hold" not in run("check-regression", "nobody", "after", status=1)
+    assert "There is no eval 'nobody'" in run("check-regression", "nobody", "after", status=1)
 
 
 def test_the_tree_goes_from_the_release_to_the_comparison(trained: Path, run: Run) -> None:
@@ -149,6 +160,16 @@ def test_files_that_changed_since_are_said(trained: Path, run: Run) -> None:
     (trained / "release.json").unlink()
     found = run.json("show", "--files", status=1)["files"]
     assert sorted(row["state"] for row in found) == ["changed", "not here"]
+    again = ("record-eval", "again", "--artifact", "grpo-1", *METRIC, "--items", "after.jsonl")
+    assert "has changed since it was recorded" in run(*again, status=1)
+
+
+def test_a_record_that_was_changed_is_named_by_every_command(trained: Path, run: Run, own_home: Path) -> None:
+    path = own_home / "lineage" / "result.grpo-1.json"
+    write_text(path, path.read_text("utf-8").replace('"steps": 400', '"steps": 4000'))
+    for words in (("show",), ("compare", "before", "after"), PLAN, ("check-regression", "before", "after")):
+        said = run(*words, status=1)
+        assert str(path) in said and "was changed" in said
 
 
 def test_a_failure_carries_its_stage(place: Path, run: Run) -> None:
@@ -209,6 +230,14 @@ def test_a_library_s_own_lineage_is_drawn(place: Path, run: Run) -> None:
     assert Library.load("grown").lineage
     shown = run("show", "--library", "grown")
     assert f"Library {other[:SHORT]}" in shown and "edited by: edit remove x" in shown
+
+
+def test_a_release_of_ours_is_verified(place: Path, run: Run, rh: Rh) -> None:
+    rh("release", "create", "--library", "builtin", "-o", "ours.json")
+    plan = ("record-manifest", "one", "--base-model", "b", "--release", "ours.json")
+    assert len(run.json(*plan, "--dry-run")["body"]["reward"]["release"]["library"]) == 64
+    write_text(place / "ours.json", (place / "ours.json").read_text("utf-8").replace('"ties": false', '"ties": true'))
+    assert "was changed" in run(*plan, status=1)
 
 
 @pytest.mark.parametrize(

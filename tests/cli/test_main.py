@@ -265,6 +265,7 @@ def test_a_wrong_setting_is_said(
         ("score pairs --concurrency 0", 2, "--concurrency 0 is out of range"),
         ("benchmark pairs --limit 0", 2, "--limit 0 is out of range"),
         ("benchmark reproduce --smoke --pairs 7", 2, "--pairs 7 is out of range"),
+        ("data rank samples --limit -1", 2, "--limit -1 is out of range"),
         ("data filter demo --min-margin nan -o x.jsonl", 2, "--min-margin nan is out of range"),
         ("data pairs demo --holdout 1 -o x", 2, "--holdout 1.0 is out of range"),
         ("data show demo --audit-share 2", 2, "--audit-share 2.0 is out of range"),
@@ -288,6 +289,7 @@ def test_a_wrong_setting_is_said(
         ("push-library mine --repo a/b --version 1.0.0 --bump minor", 2, "exclude each other"),
         ("score pairs --nothing", 2, "Unknown option: --nothing"),
         ("library show --nothing new", 2, "Unknown option: --nothing"),
+        ("benchmark pairs --nothing", 2, "Unknown option: --nothing"),
     ],
 )
 def test_a_wrong_command_line_is_said_as_text_and_as_json(command: str, status: int, said: str, rh: Rh) -> None:

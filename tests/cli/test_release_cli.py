@@ -273,3 +273,18 @@ def test_deploy_list_show_and_roll_back(rh: Rh, empty: Path, tmp_path: Path) -> 
     out = rh("release", "deploy", "--show", "prod").out
     assert ids[1][:12] in out and "rollback" in out and ids[1][:12] in rh("release", "deploy", "--list").out
     assert "active as prod again" in rh("release", "rollback", "prod").out
+
+
+def test_a_changed_release_is_not_used(rh: Rh, pictures: Path, small: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    create(rh, small, file)
+    file.write_text(file.read_text("utf-8").replace('"ties": false', '"ties": true'), encoding="utf-8")
+    deploy = ["release", "deploy", file, "--target", "prod"]
+    for words in (
+        ["release", "verify", file],
+        ["release", "show", file],
+        deploy,
+        score_words(pictures, "--release", file),
+    ):
+        err = rh(*words, status=1).err
+        assert "`settings`" in err and "was changed after it was made" in err

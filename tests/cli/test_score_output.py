@@ -26,7 +26,6 @@ def test_status_verify_and_merge(data: Path, tmp_path: Path, rh: Rh) -> None:
     report = rh(*words(data, out, "--json")).json
     assert (report["rows_done"], report["failed"], report["report"]["judged"]) == (12, 0, 12)
     assert rh("score", "status", out, "--json").json == report
-    assert "Share 7/9 has no part: there are 3." in rh(*words(data, out, "--shard", "7/9")).err
     assert "3 of 3 parts, 12 of 12 rows done" in rh("score", "status", out).out
     assert rh("score", "merge", out, file, "--json").json["judged"] == 12
     assert "all.parquet exists" in rh("score", "merge", out, file, status=1).err
@@ -57,6 +56,14 @@ def test_wrong_use(command: str, status: int, message: str, data: Path, tmp_path
     named = {"data": str(data), "out": str(tmp_path / "out")}
     shown = rh("score", *(word.format(**named) for word in command.split()), status=status)
     assert message in shown.err and not (tmp_path / "out").exists()
+
+
+def test_a_share_is_complete_without_the_others(data: Path, tmp_path: Path, rh: Rh) -> None:
+    out = tmp_path / "out"
+    assert "2 of 3 parts" in rh(*words(data, out, "--shard", "1/2")).out
+    assert "Share 7/9 has no part: there are 3." in rh(*words(data, out, "--shard", "7/9")).err
+    rh(*words(data, out, "--shard", "2/2"))
+    rh("score", "verify", out)
 
 
 def test_a_dry_run_counts_the_failed_rows_that_are_judged_again(tmp_path: Path, rh: Rh) -> None:

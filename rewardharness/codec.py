@@ -68,7 +68,11 @@ def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
         message = str(error).replace(", got `str`", "") if coerce else str(error)
         raise ValidationError(_plain_message(message)) from None
     if unknown := _complete(value, found):
-        raise ValidationError(f"unknown key {unknown}")
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in unknown)
+        place = "".join(steps).removeprefix(".")
+        raise ValidationError(
+            f"unknown key {place if place.isprintable() and len(place) <= 200 else ascii(place[:200])}"
+        )
     return found
 
 
@@ -120,31 +124,28 @@ def finite(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _complete(given: Any, found: Any, place: str = "") -> str:
-    """Set omitted fields in instances of dataclasses, and return the first key that was given and is not known.
+def _complete(given: Any, found: Any) -> tuple[Any, ...]:
+    """Set omitted fields in instances of dataclasses, and return the place of a key that was given and is not known.
 
     `msgspec` leaves defaults to the class, and then omits them; and it skips unknown keys of dataclasses.
     """
     if found is given:
-        return ""
-    kind: Any = type(found)
-    names = _field_names(kind)
+        return ()
+    names = _field_names(type(found))
     known: Any = vars(found) if names else found
-    for name in names:
-        if name not in known:
-            object.__setattr__(found, name, getattr(found, name))
-    if isinstance(given, _OBJECTS) and isinstance(known, _OBJECTS):
-        for key, value in given.items():
-            here = f"{place}.{key}" if place else str(key)
-            if key not in known:
-                return here if here.isprintable() and len(here) <= 200 else ascii(here[:200])
-            if type(value) not in _LEAVES and (unknown := _complete(value, known[key], here)):
-                return unknown
-    elif isinstance(given, _ARRAYS) and isinstance(known, _ARRAYS):
-        for number, (value, other) in enumerate(zip(given, known, strict=False)):
-            if type(value) not in _LEAVES and (unknown := _complete(value, other, f"{place}[{number}]")):
-                return unknown
-    return ""
+    if len(known) < len(names):
+        known |= {name: getattr(found, name) for name in names if name not in known}
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(given, _ARRAYS) and isinstance(known, _ARRAYS):
+        parts = enumerate(given)
+    elif isinstance(given, _OBJECTS) and isinstance(known, _OBJECTS):
+        if not given.keys() <= known.keys():
+            return (next(str(key) for key in given if key not in known),)
+        parts = given.items()
+    for key, value in parts:
+        if type(value) not in _LEAVES and (unknown := _complete(value, known[key])):
+            return (key, *unknown)
+    return ()
 
 
 @lru_cache(maxsize=1024)

@@ -396,10 +396,12 @@ def quick_digest(path: Path) -> str:
         return content_id([size, sha256(edges), sha256(stream.read(_EDGE))])
 
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
 def content_id(value: Any) -> str:
     """Return a SHA-256 over the canonical JSON of a value (sorted keys, no spaces, UTF-8)."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return sha256(text.encode("utf-8"))
+    return sha256(_canonical(value).encode())
 
 
 SPARE_BYTES = 256 << 20

@@ -1,7 +1,7 @@
 """The values that travel through RewardHarness: frozen, and independent of files, models and how a judgment is made."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -322,7 +322,8 @@ class Usage:
     """Wall time."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        tokens = self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
+        return Usage(self.calls + other.calls, *tokens, self.seconds + other.seconds)
 
 
 @dataclass(frozen=True)

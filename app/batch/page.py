@@ -213,6 +213,11 @@ class BatchEvents(RunEvents[FollowedRun, BatchView]):
         """See `RunEvents.tick_inputs`."""
         return self.view.rows.inputs
 
+    def connect(self) -> None:
+        """See `RunEvents.connect`."""
+        super().connect()
+        self.panel.section.expand(self.services.batches.read_ahead, None, None, **QUIET)
+
     def show_new(self, status: FollowedRun) -> Updates:
         """See `RunEvents.show_new`."""
         return {self.panel.area: gr.Column(visible=False)}

@@ -28,6 +28,7 @@ from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256_file
+from rewardharness.garbage import collection_paused
 from rewardharness.jobs import JobConfig
 from rewardharness.judging.report import make_report, report_json
 from rewardharness.judgments import judgment_from_json
@@ -86,6 +87,12 @@ class JudgedExample:
     """Without steps, reasons and entries."""
 
 
+@collection_paused()
+def _judged(examples: Iterable[Example], results: Results) -> list[JudgedExample]:
+    numbered = enumerate(examples)
+    return [JudgedExample(number, each, results.judgment(each.id)) for number, each in numbered if each.id in results]
+
+
 class BatchServices(RunService[FollowedRun, BatchFollower]):
     """Batches and their results. Holds nothing of any visitor."""
 
@@ -96,7 +103,7 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         super().__init__(settings, scratch, judges, local=local)
         self._examples: OrderedDict[str, tuple[Example, ...]] = OrderedDict()
         self._judged: OrderedDict[str, tuple[tuple[int, int], Sequence[JudgedExample]]] = OrderedDict()
-        self._archives, self._drawing = Archives(settings), threading.Lock()
+        self._archives, self._drawing, self._reading = Archives(settings), threading.Lock(), threading.Lock()
 
     def keep_tidy(self) -> None:
         """Remove what visitors have given once its time is over, in the background, for as long as the app runs."""
@@ -208,6 +215,10 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         Raises:
             HarnessError: If the run or its data cannot be read.
         """
+        with self._reading:
+            return self._read(name)
+
+    def _read(self, name: str) -> Sequence[JudgedExample]:
         self.look(name)
         results, examples = self._follower(name).run.results(), self._opened(name)
         assert isinstance(results, Results)  # as the follower keeps all fields
@@ -215,14 +226,16 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         stamp = (len(results), file.stat().st_mtime_ns if file.is_file() else 0)
         known = self._judged.get(name)
         if known is None or known[0] != stamp:
-            found = [
-                JudgedExample(number, example, results.judgment(example.id))
-                for number, example in enumerate(examples)
-                if example.id in results
-            ]
-            known = stamp, found
+            known = stamp, _judged(examples, results)
         keep(self._judged, name, known, MAX_OPENED)
         return known[1]
+
+    def read_ahead(self) -> None:
+        """Read the latest run with results, so that its table opens at once."""
+        latest = next((item.status for item in self.runs() if item.status.judged), None) if self.local else None
+        if latest is not None:
+            with suppress(HarnessError):
+                self.judged(latest.name)
 
     def judgments(self, name: str, examples: Iterable[str], *, steps: bool = False) -> list[Judgment]:
         """Return the judgments of examples with reasons, and with steps if wanted.

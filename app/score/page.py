@@ -106,6 +106,12 @@ def connect_uploads(events: ScoreEvents, inputs: ScoreInputs) -> None:
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'nearest'})"
 """Scrolls no further than the verdict needs, so that the pictures stay in view."""
 
+SOON = """() => (window.rhSoon ??= new Promise((done) => setTimeout(() => {
+  window.rhSoon = undefined;
+  done([(window.rhChanges = (window.rhChanges ?? 0) + 1)]);
+}, 50)))"""
+"""Counts changes of inputs, those that come together as one: a sample changes ten of them."""
+
 CONCURRENCY = 32
 """Maximum number of comparisons at once. Most of them wait for a model; measuring has its own threads."""
 
@@ -161,8 +167,9 @@ def _connect(
         judged.then(sessions.remember, [outputs.token, outputs.comparison], kept, **QUIET)
     # A new result is checked by the same event as new inputs: two of them could overtake each other. One event does
     # both, as two on the same changes trigger each other without end.
-    gr.on(
-        [*inputs.changes, outputs.verdict.change],
+    changes = [*inputs.changes, outputs.verdict.change]
+    gr.on(changes, None, None, inputs.changed, js=SOON, **QUIET)
+    inputs.changed.change(
         sessions.check_current,
         [outputs.token, outputs.comparison, *inputs.inputs],
         [inputs.scaled, *inputs.understanding.parts, outputs.outdated, *outputs.votes.values()],

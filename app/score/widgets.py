@@ -208,6 +208,7 @@ class ScoreInputs(Widgets):
         self.refused, self.scaled = markup(elem_id="refused"), markup(elem_id="scaled")
         # Receives several images at once and those from the clipboard.
         self.dropped = gr.File(file_count="multiple", type="filepath", visible="hidden", elem_id="dropped")
+        self.changed = gr.Number(0, visible=False)  # counts changes of the inputs
         self.place = gr.Number(-1, visible=False)  # index in `pictures` of where they were dropped; -1 for none
         self.places, self.further = gr.State(2), gr.State(0)  # numbers of visible candidates and references
         self.instruction = textbox(

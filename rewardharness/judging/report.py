@@ -76,14 +76,14 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
     pairs: dict[str, list[tuple[Example, Judgment]]] = {}
     groups: list[tuple[Example, Judgment]] = []
     failures: Counter[str] = Counter({BAD_ROW: skipped} if skipped else {})
-    consulted: Counter[str] = Counter()
     n, count, same, tried, ties_left_out, usage = skipped, 0, 0, 0, 0, Usage()
+    judged = list(judged)
     for example, judgment in judged:
         n += 1
         usage += judgment.usage
         count += judgment.judged
-        consulted += count_consulted([judgment])
-        failures.update([judgment.failure.code] if judgment.failure else [])
+        if judgment.failure:
+            failures[judgment.failure.code] += 1
         tried += judgment.position_consistent is not None
         same += judgment.position_consistent is True
         if example.preference is None or len(example.candidates) < 2:
@@ -101,7 +101,7 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
         groups=_accuracy(groups) if groups else None,
         position_consistent=(same, tried),
         failures=dict(sorted(failures.items())),
-        consulted=dict(consulted),
+        consulted=dict(count_consulted(judgment for _, judgment in judged)),
         usage=usage,
         ties_left_out=ties_left_out,
     )

@@ -73,12 +73,20 @@ def test_a_batch_is_a_run_with_a_table_that_is_filtered_sorted_and_saved(tmp_pat
         assert [line["id"] for line in csv.DictReader(stream)] == [record["id"] for record in records]
     assert export(results.file(place, "parquet"), judged).read_bytes()[:4] == b"PAR1"
     assert "Agreement with labels" in batch_views.summary(batches.report(name), "rh score")
-    again = finished(batches, export(results.file(place, "zip"), judged[:5]))
+    archive = export(results.file(place, "zip"), judged[:5])
+    again = finished(batches, archive)
     assert [row.id for row in results.rows(TablePlace(again))] == [row.id for row in rows[:5]]
     shown = text_of(results.compared(TablePlace(name, beside=again)))
     assert "5 of 5" in shown and "equal: both agree" in shown
     opened = results.case(place, against[0])
     assert opened.example is not None and "against the label" in text_of(opened.words) and opened.chains[0][1]
+    later, without = make(tmp_path), make(tmp_path)
+    later.read_ahead()  # the latest run, so that its table opens without reading the data
+    archive.unlink()
+    assert [each.number for each in later.judged(again)] == list(range(5))
+    without.read_ahead()  # what cannot be read is told when the table is opened
+    with pytest.raises(HarnessError, match="does not exist"):
+        without.judged(again)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,8 @@ def _complete(given: Any, found: Any) -> tuple[Any, ...]:
     """
     if found is given:
         return ()
-    names = _field_names(type(found))
+    kind: Any = type(found)
+    names = _field_names(kind)
     known: Any = vars(found) if names else found
     if len(known) < len(names):
         known |= {name: getattr(found, name) for name in names if name not in known}

@@ -50,7 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status; see `rh --help`.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except BrokenPipeError:
+        # The reader of our output has gone; what is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(words: Sequence[str]) -> int:
     settings = None
     try:
         if words[:1] == ["help"]:  # `rh help runs list` is `rh runs list --help`
@@ -66,9 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.note("Interrupted. If the command has a run folder or an output folder, the same command resumes it.")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; what is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        raise
     except (HarnessError, OSError) as error:
         if settings is not None and settings.debug:
             raise

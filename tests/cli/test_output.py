@@ -1,6 +1,8 @@
 """Tables on terminals of any width: nothing is cut off, and names can be read."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -41,3 +43,13 @@ def test_a_name_that_would_take_all_room_is_broken_and_not_cut(
 def test_the_width_of_what_is_no_terminal_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((33, 5)))
     assert output.width() == 120
+
+
+def test_an_output_that_nobody_reads_ends_the_command_without_a_traceback() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "rewardharness", "score", "nothing.jsonl", "--json"]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writing)
+    assert ended.returncode == 1 and "nothing.jsonl does not exist" in ended.stderr
+    assert "Traceback" not in ended.stderr and "BrokenPipe" not in ended.stderr

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from rewardharness.benchmark.calibrating import calibrate_benchmark
+from rewardharness.benchmark.calibration import calibrate_benchmark
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.benchmark.facts import write_for_library
 from rewardharness.benchmark.items import BenchmarkData

@@ -28,7 +28,7 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_text
 from rewardharness.garbage import collection_paused
-from rewardharness.judging.best_of import CandidateReward, Method, best
+from rewardharness.judging.ranking import CandidateReward, Method, best
 from rewardharness.judging.report import make_report, report_json
 from rewardharness.judgments import judgment_from_json
 from rewardharness.library.evolved import caution, data_digests

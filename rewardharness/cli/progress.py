@@ -48,7 +48,7 @@ def event_printer(quiet: bool = False) -> "Callable[[Event], None]":
 def event_line(event: "Event") -> str:
     """Put an event into a line; empty for those that need none."""
     from rewardharness.evolution import events
-    from rewardharness.evolution.stop import ended
+    from rewardharness.evolution.progress import ended
 
     match event:
         case events.Started():

@@ -154,8 +154,7 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
     """
     from rewardharness.cli.report import print_report
     from rewardharness.cli.run import print_remote
-    from rewardharness.editors.report import build_report
-    from rewardharness.editors.result import read_ratings
+    from rewardharness.editors.report import build_report, read_ratings
 
     settings = Settings.from_env()
     remote = _find_remote(run, settings)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rewardharness.data.source import Dataset
 from rewardharness.editors.config import Choice
 from rewardharness.editors.making import Edits
-from rewardharness.editors.result import ArenaAgreement
+from rewardharness.editors.report import ArenaAgreement
 from rewardharness.errors import ImageError
 from rewardharness.files import content_id, sha256
 from rewardharness.judging.ranking import RatedEditor, comparisons_of, rate_editors

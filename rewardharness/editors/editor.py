@@ -282,7 +282,7 @@ def open_editor(spec: str | Callable[..., Any], settings: Settings | None = None
         if at and name and _is_server(f"http{url}"):
             if kind == "openai":
                 return ImagesApi(name, f"http{url}", settings.api_key or "")
-            from rewardharness.editors.comfyui import ComfyUI
+            from rewardharness.editors.local import ComfyUI
 
             return ComfyUI.of(name, f"http{url}", settings.api_key or "")
     if kind == "openai" and rest:

@@ -8,9 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
-from rewardharness.evolution.progress import Meter
+from rewardharness.evolution.progress import Exhausted, Meter, check_disk
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.evolution.stop import Exhausted, check_disk
 from rewardharness.files import content_id
 from rewardharness.judging.ensemble import judges_of
 from rewardharness.judging.evaluate import Executor, evaluate, run_to_end

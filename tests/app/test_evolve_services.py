@@ -26,7 +26,7 @@ from rewardharness.data.source import split
 from rewardharness.errors import DataError, InputError, LibraryError, RunError
 from rewardharness.evolution.config import AUTO, EvolveConfig
 from rewardharness.evolution.events import Decided
-from rewardharness.evolution.regression import GroupScore, RegressionReport
+from rewardharness.evolution.plan import GroupScore, RegressionReport
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.diff import diff_libraries
 

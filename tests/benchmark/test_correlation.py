@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.benchmark.correlation import Rating, average_ranks, correlate, fisher_mean, mean_interval, spearman
-from rewardharness.benchmark.intervals import left_out_in_turn
+from rewardharness.benchmark.intervals import (
+    Rating,
+    average_ranks,
+    correlate,
+    fisher_mean,
+    left_out_in_turn,
+    mean_interval,
+    spearman,
+)
 from rewardharness.errors import InputError
 
 numbers = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=25)

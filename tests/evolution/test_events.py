@@ -25,9 +25,9 @@ from rewardharness.evolution.events import (
     read_status,
 )
 from rewardharness.evolution.held_out import Score
+from rewardharness.evolution.progress import RESERVE, check_disk
 from rewardharness.evolution.proposal import Finding, Proposal, RejectedProposal
 from rewardharness.evolution.state import Pending, State, begin
-from rewardharness.evolution.stop import RESERVE, check_disk
 from rewardharness.files import append_jsonl, write_json
 from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library

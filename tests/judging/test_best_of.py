@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.judging.best_of import CandidateSet, best, candidate_rewards, cost, examples_of
+from rewardharness.judging.ranking import CandidateSet, best, candidate_rewards, cost, examples_of
 from rewardharness.schema import Failure, ImageInput, Judgment, Scores
 
 

@@ -30,7 +30,7 @@ from app.vote.page import build_vote_tab
 from app.widgets import QUIET, Updates, Widgets, button, markup, state
 from rewardharness.errors import InputError
 from rewardharness.library.hub import split_spec
-from rewardharness.runs.stop import exit_within
+from rewardharness.runs.job import exit_within
 from rewardharness.serving.hosts import HostCheck, HostMiddleware
 from rewardharness.settings import Settings, export
 

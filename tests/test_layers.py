@@ -26,7 +26,6 @@ LAYERS = {
     "certainty": 0.05,
     "critique": 0.05,
     "garbage": 0.05,
-    "waiting": 0.05,
     "schema": 0.1,
     "leaks": 0.15,
     "files": 0.2,

@@ -13,9 +13,8 @@ from rewardharness.bulk.config import (
     RankConfig,
     ScoreConfig,
 )
-from rewardharness.bulk.copies import check_copies, copy_best
 from rewardharness.bulk.edits_job import EditsJob, all_rewards, read_edits, read_examples
-from rewardharness.bulk.filtering import count, decide_all, write_decisions
+from rewardharness.bulk.filtering import check_copies, copy_best, count, decide_all, write_decisions
 from rewardharness.bulk.preference_data import (
     build,
     check_folder,

@@ -22,8 +22,8 @@ from rewardharness.judgments import result_line
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode
+from rewardharness.runs.job import RunPaused, Stopped, StopRequest
 from rewardharness.runs.spending import NOTHING, OVER_BUDGET, UNLIMITED, SpendingLimits, Spent, usage_json
-from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.schema import Example, Failure, Judgment
 
 MODEL_FAILURES = frozenset(get_args(ErrorCode)) - {"context_too_long", "refused", "bad_request"}

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from rewardharness.codec import to_json
-from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
 from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
+from rewardharness.data.votes import corrected_labels, corrections_file, read_corrections
 from rewardharness.errors import InputError
 from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator

@@ -27,10 +27,9 @@ from rewardharness.evolution.steps import Run
 from rewardharness.files import read_jsonl, write_json, write_text
 from rewardharness.judging.evaluate import Executor
 from rewardharness.measure.table import known_measures
-from rewardharness.runs.job import Session
+from rewardharness.runs.job import RunPaused, Session, Stopped
 from rewardharness.runs.records import Recording
 from rewardharness.runs.spending import NOTHING, OVER_BUDGET, SpendingLimits, ledger_usage
-from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
 from rewardharness.schema import Example, Json
 from rewardharness.tracking.run import RunTracking, known_numbers, share_numbers, spending_numbers

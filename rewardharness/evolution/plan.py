@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 
-from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import Dataset, split
+from rewardharness.data.votes import CORRECTED
 from rewardharness.demo.dataset import VERSION, make_demo
 from rewardharness.demo.folder import in_order
 from rewardharness.errors import DataError, InputError

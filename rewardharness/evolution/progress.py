@@ -1,6 +1,6 @@
 """Progress of a run: the current phase, a count, and an estimate of the remaining time; and why it ends or pauses.
 
-Reasons that all runs have in common are in `runs.stop` and `runs.spending`.
+Reasons that all runs have in common are in `runs.job` and `runs.spending`.
 
 `progress.json` in the run folder holds the latest values; it is removed at the end.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rewardharness.errors import DataError
 from rewardharness.files import read_json, write_json
-from rewardharness.runs.stop import RunPaused
+from rewardharness.runs.job import RunPaused
 
 PROGRESS = "progress.json"
 

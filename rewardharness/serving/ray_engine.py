@@ -17,7 +17,7 @@ from rewardharness.codec import from_json
 from rewardharness.errors import InputError
 from rewardharness.judging.config import RewardConfig
 from rewardharness.judging.on_ray import connect, ray_error
-from rewardharness.judging.release_opening import open_reward
+from rewardharness.judging.opening import open_reward
 from rewardharness.serving.api import Front
 from rewardharness.serving.config import ServerConfig, usual_limits
 from rewardharness.serving.replicas import Replicas

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.bulk.copies import MANIFEST, check_copies, copy_best
+from rewardharness.bulk.filtering import MANIFEST, check_copies, copy_best
 from rewardharness.errors import DataError, InputError
 
 

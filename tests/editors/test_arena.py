@@ -16,10 +16,10 @@ from rewardharness.benchmark.leaderboard import leaderboard_section, read_leader
 from rewardharness.cli.main import main
 from rewardharness.data.opening import open_data
 from rewardharness.data.votes import append_feedback
-from rewardharness.editors.choice import Duel, next_duels, possible_duels
 from rewardharness.editors.config import ArenaConfig
 from rewardharness.editors.editor import FunctionEditor
 from rewardharness.editors.job import ArenaJob
+from rewardharness.editors.making import Duel, next_duels, possible_duels
 from rewardharness.editors.refine import Refined, refine
 from rewardharness.editors.report import read_ratings
 from rewardharness.errors import InputError

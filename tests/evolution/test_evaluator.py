@@ -15,8 +15,8 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
 from rewardharness.models.open import ScriptedModel
+from rewardharness.runs.job import RunPaused, Stopped, StopRequest
 from rewardharness.runs.spending import Budget, SpendingLimits
-from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.schema import Example, ImageInput
 
 POOL = make_dataset(4).examples

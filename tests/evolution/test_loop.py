@@ -32,9 +32,8 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.open import Script
-from rewardharness.runs.job import Session
+from rewardharness.runs.job import RunPaused, Session, Stopped
 from rewardharness.runs.spending import Budget, SpendingLimits
-from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
 
 Whole = tuple[dict[str, Any], int, Path]

@@ -13,10 +13,9 @@ from rewardharness.errors import HarnessError, InputError, ReleaseError
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.model_config import ModelJudgeConfig
-from rewardharness.judging.opening import open_judge
+from rewardharness.judging.opening import open_judge, open_release
 from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, check_installed, make_release, remarks
 from rewardharness.judging.release_file import load_release, save_release
-from rewardharness.judging.release_opening import open_release
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Usage

@@ -21,17 +21,16 @@ from app.library.chooser import BEFORE, IN_ADDRESS, addressed
 from app.library.libraries import HUB
 from app.library.page import build_library_tab
 from app.lineage.page import build_lineage_tab
-from app.page import CacheMiddleware, Page
+from app.page import CacheMiddleware, Page, make_theme
 from app.score.page import build_score_tab
 from app.score.releases import DEFAULT_PLACES, Places
 from app.services import AppServices, is_local
 from app.starting import started
-from app.theme import make_theme
 from app.vote.page import build_vote_tab
 from app.widgets import QUIET, Updates, Widgets, button, markup, state
 from rewardharness.errors import InputError
 from rewardharness.library.hub import split_spec
-from rewardharness.runs.stop import exit_within
+from rewardharness.runs.job import exit_within
 from rewardharness.serving.hosts import HostCheck, HostMiddleware
 from rewardharness.settings import Settings, export
 

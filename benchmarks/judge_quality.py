@@ -32,8 +32,7 @@ from pathlib import Path
 
 from measured_judge import draw, time_pairs, without_ocr
 
-from rewardharness.benchmark.calibrating import cross_validate, fit_calibration, measure_error
-from rewardharness.benchmark.calibration import GradedJudgment
+from rewardharness.benchmark.calibration import GradedJudgment, cross_validate, fit_calibration, measure_error
 from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset

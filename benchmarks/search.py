@@ -43,11 +43,11 @@ from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.evaluator import affected, question_key
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.population import PopulationSchedule, Strategy
+from rewardharness.evolution.progress import Exhausted
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import Exhausted
 from rewardharness.judging.chain import observation, tool
 from rewardharness.judging.criteria import applicable, make_measured_scores, make_scores
 from rewardharness.judging.instruction import read_instruction

@@ -18,7 +18,7 @@ from rewardharness import Example, ImageInput, Judgment, evaluate, open_library
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.models.base import ChatRequest, TextPart
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.settings import Settings
 
 INSTRUCTION = 'Add a "Sale" sign to the storefront'

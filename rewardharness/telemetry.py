@@ -1,12 +1,16 @@
-"""OpenTelemetry spans of judgments and of requests to models, with the semantic conventions for generative AI.
+"""OpenTelemetry spans of judgments and of requests to models, and what this process waits for.
+
+Spans have the semantic conventions for generative AI.
 
 Nothing is imported: a program that exports spans has loaded OpenTelemetry and set a tracer provider before it judges.
 Without one, no span is made. Spans contain numbers, names of models and codes of failures; no prompts, replies, images,
 instructions, ids of examples or keys.
+
+The model layer reports what is waited for, and a display shows it.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any
@@ -161,3 +165,22 @@ def _span(name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any | No
 def _fail(span: Any, code: str) -> None:
     span.set_attribute(ERROR_TYPE, code)
     span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
+
+
+_displays: list[Callable[[str], None]] = []
+
+
+def on_wait(text: str) -> None:
+    """Report what is waited for, as in "429 from URL, again in 2 s; 3 of 12 waiting"; empty once nothing is."""
+    for display in list(_displays):
+        display(text)
+
+
+@contextmanager
+def shown(display: Callable[[str], None]) -> Iterator[None]:
+    """Show what is waited for in this context. `display` may be called from any thread."""
+    _displays.append(display)
+    try:
+        yield
+    finally:
+        _displays.remove(display)

@@ -20,9 +20,8 @@ from app.run_panel.page import JobForm, RunPanel, Start
 from app.run_panel.views import sections
 from app.score.judge_form import JudgeForm
 from app.services import AppServices
-from app.table.exports import Judged
 from app.table.page import ResultTable, TablePlace
-from app.table.rows import ResultRow, verdict_of
+from app.table.rows import Judged, ResultRow, verdict_of
 from app.viewer.example_views import OpenedExample, opened
 from app.widgets import QUIET, Updates, Widgets, button, markup, section, textbox
 from rewardharness.benchmark.comparison import (

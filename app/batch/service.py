@@ -21,7 +21,7 @@ from app.run_panel.following import FollowedRun, RunFollower, keep
 from app.run_panel.new_jobs import PreparedJob
 from app.run_panel.service import Expected, RunService
 from app.score.judges import Judges
-from app.table.exports import write_pairs
+from app.table.rows import write_pairs
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.bulk.job import ScoreJob
 from rewardharness.data.folder import read_folder

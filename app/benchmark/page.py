@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.benchmark import case_views, views
+from app.benchmark import views
 from app.benchmark.form import BenchmarkForm
 from app.benchmark.leaderboard import LeaderboardPanel
 from app.benchmark.runs import BenchmarkStatus, OpenedBenchmark
@@ -20,9 +20,8 @@ from app.run_panel.page import RunPanel
 from app.run_panel.service import Listed
 from app.run_panel.views import no_runs
 from app.services import AppServices
-from app.table.exports import Judged
 from app.table.page import ResultTable, TablePlace
-from app.table.rows import ResultRow, Verdict
+from app.table.rows import Judged, ResultRow, Verdict
 from app.viewer.example_views import OpenedExample
 from app.widgets import Updates, Widgets, markup, section
 from rewardharness.benchmark.answers import QuestionAnswer
@@ -69,7 +68,7 @@ class Questions:
     def compared(self, place: TablePlace) -> str:
         """See `TableSource.compared`."""
         shown, beside = _rows(place)
-        return case_views.compared(self._benchmarks.compare(beside, shown))
+        return views.compared(self._benchmarks.compare(beside, shown))
 
     def judged(self, place: TablePlace, rows: Sequence[ResultRow]) -> Iterable[Judged]:
         """See `TableSource.judged`."""
@@ -79,8 +78,8 @@ class Questions:
     def case(self, place: TablePlace, row: ResultRow) -> OpenedExample:
         """See `TableSource.case`."""
         case = self._benchmarks.case(row.id, *reversed(_rows(place)))
-        chains = [(side.title if place.beside else "", case_views.chain(side)) for side in case.sides]
-        return OpenedExample(case_views.words(case), case.example, chains, row.verdicts[0].choice)
+        chains = [(side.title if place.beside else "", views.chain(side)) for side in case.sides]
+        return OpenedExample(views.words(case), case.example, chains, row.verdicts[0].choice)
 
     def file(self, place: TablePlace, ending: str) -> Path:
         """See `TableSource.file`."""

@@ -21,7 +21,7 @@ from app.benchmark.runs import (
 from app.run_panel.following import keep
 from app.run_panel.service import MAX_LISTED, RunService
 from app.score.judges import Judges
-from app.table.exports import Judged
+from app.table.rows import Judged
 from rewardharness.benchmark.answers import QuestionAnswer
 from rewardharness.benchmark.comparison import RunComparison, compare_runs
 from rewardharness.benchmark.config import BenchmarkConfig
@@ -34,7 +34,7 @@ from rewardharness.benchmark.run import COMMAND, read_entries
 from rewardharness.benchmark.task import Task, list_tasks
 from rewardharness.codec import from_json
 from rewardharness.data.opening import DEMO
-from rewardharness.editors.result import ArenaResult, read_ratings
+from rewardharness.editors.report import ArenaResult, read_ratings
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.files import read_json
 from rewardharness.judging.measured import NAME as MEASURED

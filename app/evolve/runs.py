@@ -10,10 +10,10 @@ from typing import Any
 from app.run_panel.following import MOVING, FollowedRun, RunFollower, keep
 from app.run_panel.jobs import Jobs
 from app.run_panel.new_jobs import RemoteStatus
-from rewardharness.data.corrections import corrected_labels, read_corrections
 from rewardharness.data.fields import FieldMap, parse_fields, read_fields
 from rewardharness.data.opening import DEMO, FEEDBACK, open_data
 from rewardharness.data.source import Dataset, split
+from rewardharness.data.votes import corrected_labels, read_corrections
 from rewardharness.errors import DataError, RunError
 from rewardharness.evolution.checkpoint import CHECKPOINT, read_change, version_folder
 from rewardharness.evolution.evaluator import question_key

@@ -11,7 +11,7 @@ from app.run_panel.new_jobs import remote_status
 from app.run_panel.service import Expected, RunService
 from app.score.judges import Judges
 from app.viewer.pictures import shrunk
-from rewardharness.data.corrections import append_correction, corrections_file, read_corrections, unreviewed
+from rewardharness.data.votes import append_correction, corrections_file, read_corrections, unreviewed
 from rewardharness.errors import InputError
 from rewardharness.evolution.checkpoint import version_folder
 from rewardharness.evolution.config import EvolveConfig

@@ -22,11 +22,10 @@ from rewardharness.errors import shell
 from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skipped, spent_by
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.plan import SHORTEST
-from rewardharness.evolution.progress import duration
+from rewardharness.evolution.progress import duration, ended
 from rewardharness.evolution.proposal import Finding
 from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.report_page import headline, report_sections
-from rewardharness.evolution.stop import ended
 from rewardharness.files import megabytes
 from rewardharness.judging.evidence import crops_words
 from rewardharness.library.store import Library

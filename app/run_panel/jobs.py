@@ -31,8 +31,8 @@ from rewardharness.errors import HarnessError, InputError, RunError, shell
 from rewardharness.files import hold, read_json, write_json, write_text
 from rewardharness.jobs import JobConfig, read_config, sent_to
 from rewardharness.remote.job import REMOTE, read_remote
+from rewardharness.runs.job import STOP_FILE
 from rewardharness.runs.records import CONFIG, MASK, RECORD, read_record
-from rewardharness.runs.stop import STOP_FILE
 from rewardharness.runs.store import MANIFEST
 from rewardharness.settings import child_environment
 

@@ -7,7 +7,7 @@ from rewardharness.errors import InputError
 from rewardharness.judging.config import MEASURED, JudgeConfig
 from rewardharness.judging.deployments import find_release
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.release_opening import open_release
+from rewardharness.judging.opening import open_release
 from rewardharness.judging.subagent import reuse
 from rewardharness.settings import Settings
 

@@ -9,19 +9,22 @@ from typing import Any, Protocol
 import gradio as gr
 
 from app.failures import explaining_at
-from app.table import views
-from app.table.exports import EXPORTS, Judged, export
 from app.table.rows import (
     AGREEMENTS,
     ANY,
+    EXPORTS,
     MARGINS,
     ORDERS,
     PAGE,
+    Judged,
     ResultRow,
+    export,
     kind_choices,
     neighbor,
     numbers,
     ordered,
+    position,
+    rows_table,
     select,
 )
 from app.viewer.example_views import ExamplePanel, OpenedExample
@@ -192,7 +195,7 @@ class ResultTable(Widgets):
             pictures.clear()
         return {
             self.page: page,
-            self.table: views.rows_table(rows, page, pictures, self._source.judges(place), selected),
+            self.table: rows_table(rows, page, pictures, self._source.judges(place), selected),
             self.pagers[0]: gr.Button(interactive=page > 0),
             self.pagers[1]: gr.Button(interactive=page < last),
         }
@@ -243,7 +246,7 @@ class ResultTable(Widgets):
         return {
             self.area: gr.Column(visible=True),
             self.opened: str(row.number),
-            self.position: views.position(at, len(rows)),
+            self.position: position(at, len(rows)),
             **self.panel.show(self._source.case(place, row)),
             **(self._drawn(place, rows, turned, selected) if turned != page else {}),
         }

@@ -1,13 +1,24 @@
-"""Rows of results, and which of them a table shows. Pure."""
+"""Rows of results, which of them a table shows and how, and their download. Pure but for files that are written.
 
+Names, instructions and labels are foreign text.
+"""
+
+import csv
 import json
+import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from app.markup import plain
+from app.failures import title_of
+from app.markup import block, count, escape, notice, paragraph, plain, table
+from rewardharness.data.export import Kind, write_lines, write_parquet
+from rewardharness.errors import InputError
 from rewardharness.judging.report import credit
-from rewardharness.schema import TIE, Example, Judgment
+from rewardharness.schema import PAIRS, TIE, Example, ImageInput, Json, Judgment
 
 PAGE = 25
 """Rows of a page."""
@@ -146,3 +157,170 @@ def numbers(text: object) -> set[int]:
     except ValueError:
         return set()
     return {number for number in found if type(number) is int} if isinstance(found, list) else set()
+
+
+NO_ROWS = notice("empty", "No rows", "Nothing is judged yet, or nothing fits the filters.")
+"""The text in place of an empty table."""
+
+
+def rows_table(
+    rows: Sequence[ResultRow],
+    page: int,
+    pictures: Mapping[int, Sequence[tuple[str, str]]],
+    judges: Sequence[str],
+    selected: set[int],
+) -> str:
+    """Return one page of results with thumbnails.
+
+    Args:
+        rows: All rows, as filtered and sorted.
+        page: Number of the page, from 0.
+        pictures: Letter or title and address of the thumbnails, by number of the row.
+        judges: Title of each shown judge.
+        selected: Numbers of the selected rows.
+    """
+    if not rows:
+        return NO_ROWS
+    shown = rows[page * PAGE : (page + 1) * PAGE]
+    cells = [
+        [
+            _name(row, row.number in selected),
+            "".join(_picture(row, *each) for each in pictures.get(row.number, ())),
+            escape(row.instruction[:200]),
+            *(_verdict(verdict) for verdict in row.verdicts),
+            escape(row.label or ""),
+            escape(", ".join(filter(None, row.kinds))),
+        ]
+        for row in shown
+    ]
+    titles = judges if len(judges) > 1 else ["Judge"]
+    head = ["Example", "Images", "Instruction", *map(escape, titles), "Label", "Kind"]
+    first = page * PAGE + 1
+    position = f"Rows {first:,} to {first + len(shown) - 1:,} of {len(rows):,}. "
+    chosen = f'<span class="selected" aria-live="polite">{count(len(selected), "row")} selected.</span>'
+    about = f'<p class="faint">{escape(position)}{chosen}</p>'
+    return block(f"{about}{table(head, cells, 'cards results')}")
+
+
+def _name(row: ResultRow, selected: bool) -> str:
+    name, checked = escape(row.id), " checked" if selected else ""
+    box = f'<input type="checkbox" data-row="{row.number}" aria-label="Select {name}"{checked}>'
+    return f'{box} <button type="button" class="open" data-open="{row.number}">{name}</button>'
+
+
+def _picture(row: ResultRow, name: str, address: str) -> str:
+    best = "best" if name == row.verdicts[0].choice else ""
+    image = f'<img src="{escape(address)}" alt="{escape(name)}" loading="lazy" data-open="{row.number}">'
+    return f'<figure class="{best}">{image}<figcaption>{escape(name)}</figcaption></figure>'
+
+
+def _verdict(verdict: Verdict) -> str:
+    if not verdict.choice:
+        return f'<span class="pill warning">not judged: {escape(str(title_of(verdict.failure)))}</span>'
+    known = [(label, reward) for label, reward in verdict.rewards.items() if reward is not None]
+    facts = [", ".join(f"{label} {reward:.2f}" for label, reward in known)]
+    facts += [f"margin {verdict.size:.2f}"] if verdict.size is not None and len(known) != 1 else []
+    style, agrees = "", ""
+    if verdict.credit is not None:
+        style, agrees = ("good", "agrees") if verdict.credit == 1 else ("warning", "disagrees")
+    words = " ".join(filter(None, (verdict.choice, agrees)))
+    numbers = f'<span class="faint"> {escape("; ".join(filter(None, facts)))}</span>'
+    return f'<span class="pill {style}">{escape(words)}</span>{numbers}'
+
+
+def position(place: int, total: int) -> str:
+    """Return the position of the opened row, and the keys."""
+    words = f"{place + 1:,} of {total:,}. Keys: J next, K previous." if total else ""
+    return block(paragraph(words, "faint position"))
+
+
+Judged = tuple[Example, Judgment]
+
+EXPORTS = {"csv": "CSV", "jsonl": "JSON Lines", "parquet": "Parquet", "zip": "Zip of the examples"}
+"""Title of each format."""
+
+
+def _rewards(example: Example, judgment: Judgment) -> list[float | None]:
+    return [judgment.scores[label].reward if label in judgment.scores else None for label in example.labels]
+
+
+_COLUMNS: Mapping[str, tuple[Kind, Callable[[Example, Judgment], Any]]] = {
+    "id": ("text", lambda example, _: example.id),
+    "instruction": ("text", lambda example, _: example.instruction),
+    "preference": ("text", lambda example, _: example.preference),
+    "judged_preference": ("text", lambda _, judgment: judgment.preference),
+    "margin": ("float", lambda _, judgment: judgment.margin),
+    "confidence": ("float", lambda _, judgment: judgment.confidence),
+    "rewards": ("floats", _rewards),
+    "reason": ("text", lambda _, judgment: judgment.reasons[0] if judgment.reasons else None),
+    "failure": ("text", lambda _, judgment: judgment.failure.code if judgment.failure else None),
+    "judge": ("text", lambda _, judgment: judgment.judge),
+    "protocol": ("text", lambda _, judgment: judgment.protocol),
+    "library_id": ("text", lambda _, judgment: judgment.library_id),
+}
+"""Kind and value of each column of a saved table; `preference` is the label."""
+
+COLUMNS: dict[str, Kind] = {name: kind for name, (kind, _) in _COLUMNS.items()}
+
+_EXAMPLE: dict[str, Kind] = dict.fromkeys(("id", "instruction", "preference", "label_kind", "category"), "text")
+_EXAMPLE |= {"source_id": "text", "source": "image", "references": "images", "candidates": "images"}
+
+
+def export(path: Path, judged: Iterable[Judged]) -> Path:
+    """Write examples with their judgments, or only the examples.
+
+    Args:
+        path: The file, whose ending is one of `EXPORTS`.
+        judged: The examples and judgments.
+
+    Raises:
+        InputError: If the format is unknown, or nothing can be written in it.
+        MissingPackageError: If a package that writes Parquet is not installed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ending = path.suffix[1:]
+    if ending not in EXPORTS:
+        raise InputError("Unknown format.", next_step=f"Choose from: {', '.join(EXPORTS)}.")
+    if ending == "zip":
+        return write_pairs(path, (example for example, _ in judged))
+    records = ({name: value(*each) for name, (_, value) in _COLUMNS.items()} for each in judged)
+    if ending == "csv":
+        _write_csv(path, records)
+    else:
+        (write_parquet if ending == "parquet" else write_lines)(path, COLUMNS, records)
+    return path
+
+
+def write_pairs(path: Path, examples: Iterable[Example]) -> Path:
+    """Write image edits with two to four candidates as a zip archive, which `open_data` reads.
+
+    Raises:
+        InputError: If there are none.
+        DataError: If an image cannot be read.
+    """
+    with TemporaryDirectory(prefix="pairs-") as scratch:
+        rows = ({name: getattr(each, name) for name in _EXAMPLE} for each in examples if _is_pair(each))
+        if not write_lines(Path(scratch) / PAIRS, _EXAMPLE, rows):
+            raise InputError("No row has two to four edited images.", next_step="Select other rows.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.make_archive(str(path.with_suffix("")), "zip", scratch))
+
+
+def _is_pair(example: Example) -> bool:
+    media = (*example.sources, *example.candidates)
+    return len(example.candidates) > 1 and bool(example.sources) and all(isinstance(each, ImageInput) for each in media)
+
+
+def _write_csv(path: Path, records: Iterator[Json]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(COLUMNS))
+        writer.writeheader()
+        for record in records:
+            writer.writerow({name: _csv_cell(value) for name, value in record.items()})
+
+
+def _csv_cell(value: object) -> object:
+    """Return a cell; a spreadsheet would run text that begins like a formula, so it gets an apostrophe."""
+    if isinstance(value, list):
+        return json.dumps(value)
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t") else value

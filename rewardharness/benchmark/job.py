@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from rewardharness.benchmark.calibrating import calibrate_benchmark
+from rewardharness.benchmark.calibration import calibrate_benchmark
 from rewardharness.benchmark.config import BenchmarkConfig
-from rewardharness.benchmark.facts import write_for_library
+from rewardharness.benchmark.figures import write_for_library
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import build_report, markdown, write_report
@@ -27,9 +27,8 @@ from rewardharness.judging.config import MEASURED, ReleaseConfig, model_options
 from rewardharness.judging.evaluate import Executor
 from rewardharness.judging.interface import check_task
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import is_model, open_judge
+from rewardharness.judging.opening import is_model, open_judge, open_release, pinned_release
 from rewardharness.judging.release import Release
-from rewardharness.judging.release_opening import open_release, pinned_release
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.report_html import render_fragment

@@ -5,13 +5,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewardharness.benchmark import metrics
-from rewardharness.benchmark.answers import QuestionAnswer, read_answer
-from rewardharness.benchmark.correlation import EditorCorrelation, correlate, mean_interval
-from rewardharness.benchmark.intervals import answers_interval, bootstrap_mean, share_interval
+from rewardharness.benchmark.answers import QuestionAnswer, TieRule, read_answer, tuned_in_hindsight, with_ties
+from rewardharness.benchmark.intervals import (
+    EditorCorrelation,
+    answers_interval,
+    bootstrap_mean,
+    correlate,
+    mean_interval,
+    share_interval,
+)
 from rewardharness.benchmark.items import RunData
 from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED, Bounds, LabeledAnswer, Share, agreement, split
 from rewardharness.benchmark.task import BOTH_BAD, TaskPart
-from rewardharness.benchmark.ties import TieRule, tuned_in_hindsight, with_ties
 from rewardharness.codec import UNSET, UnsetType
 from rewardharness.schema import TIE, Accuracy, Interval, Judgment
 

@@ -19,8 +19,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from rewardharness.benchmark.correlation import Correlation, Rating, correlate, mean_interval
-from rewardharness.benchmark.intervals import bootstrap_mean
+from rewardharness.benchmark.intervals import Correlation, Rating, bootstrap_mean, correlate, mean_interval
 from rewardharness.benchmark.metrics import Bounds, bounds
 from rewardharness.errors import DataError
 from rewardharness.files import read_text

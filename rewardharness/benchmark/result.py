@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.answers import QuestionAnswer
+from rewardharness.benchmark.answers import QuestionAnswer, TieRule
 from rewardharness.benchmark.calibration import Bin, Calibration, GradedJudgment, by_category, by_margin, calibration
 from rewardharness.benchmark.cases import NOT_JUDGED
 from rewardharness.benchmark.comparison import PairedTest, compare, compared_run
@@ -27,7 +27,6 @@ from rewardharness.benchmark.numbers import (
 from rewardharness.benchmark.published import PublishedRow, Setting, compare_published
 from rewardharness.benchmark.run import DATA_FILE, EntryRecord, read_benchmark, read_entries, read_judgments
 from rewardharness.benchmark.thresholds import read_rules
-from rewardharness.benchmark.ties import TieRule
 from rewardharness.codec import UNSET, UnsetType, from_json
 from rewardharness.data.opening import ATTACKS
 from rewardharness.files import read_json

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rewardharness.benchmark.answers import TieRule, fit_ties
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, LabeledAnswer, collapse
 from rewardharness.benchmark.numbers import make_sheet
 from rewardharness.benchmark.run import BenchmarkEntry
 from rewardharness.benchmark.task import BOTH_BAD, TaskPart
-from rewardharness.benchmark.ties import TieRule, fit_ties
 from rewardharness.codec import from_json, to_json
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import read_json, write_json

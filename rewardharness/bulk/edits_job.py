@@ -14,10 +14,10 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import write_json
 from rewardharness.judging.batches import Batch, JudgingJob
-from rewardharness.judging.best_of import CandidateReward, CandidateSet, Method, candidate_rewards, examples_of
 from rewardharness.judging.interface import check_task
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.release_opening import OpenedJudge, open_reward
+from rewardharness.judging.opening import OpenedJudge, open_reward
+from rewardharness.judging.ranking import CandidateReward, CandidateSet, Method, candidate_rewards, examples_of
 from rewardharness.judging.subagent import model_judge
 from rewardharness.judgments import judgment_from_json
 from rewardharness.runs.job import Progress

@@ -24,13 +24,12 @@ from rewardharness.judging.batches import JUDGING, NOT_YET, closing, expected_co
 from rewardharness.judging.evaluate import run_to_end, work_each
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.interface import unjudged
-from rewardharness.judging.release_opening import OpenedJudge, open_reward
+from rewardharness.judging.opening import OpenedJudge, open_reward
 from rewardharness.judging.report import BAD_ROW, add_reports, make_report
 from rewardharness.judging.revision import machine_revision
-from rewardharness.runs.job import Progress, Session
+from rewardharness.runs.job import Progress, Session, Stopped, StopRequest
 from rewardharness.runs.results import is_due
 from rewardharness.runs.spending import Account, Cost, SpendingLimits, line_usage, usage_json
-from rewardharness.runs.stop import Stopped, StopRequest
 from rewardharness.schema import Agreement, Example, Failure, Json, Judgment
 from rewardharness.settings import Settings
 

@@ -13,9 +13,8 @@ from rewardharness.bulk.config import (
     RankConfig,
     ScoreConfig,
 )
-from rewardharness.bulk.copies import check_copies, copy_best
 from rewardharness.bulk.edits_job import EditsJob, all_rewards, read_edits, read_examples
-from rewardharness.bulk.filtering import count, decide_all, write_decisions
+from rewardharness.bulk.filtering import check_copies, copy_best, count, decide_all, write_decisions
 from rewardharness.bulk.preference_data import (
     build,
     check_folder,
@@ -28,7 +27,7 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_text
 from rewardharness.garbage import collection_paused
-from rewardharness.judging.best_of import CandidateReward, Method, best
+from rewardharness.judging.ranking import CandidateReward, Method, best
 from rewardharness.judging.report import make_report, report_json
 from rewardharness.judgments import judgment_from_json
 from rewardharness.library.evolved import caution, data_digests

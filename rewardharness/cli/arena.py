@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rewardharness.editors.job import ArenaJob
     from rewardharness.editors.refine import Refined
     from rewardharness.editors.refine_job import RefineJob
-    from rewardharness.editors.result import ArenaResult
+    from rewardharness.editors.report import ArenaResult
 
 app = make_app(
     "arena",

@@ -118,7 +118,7 @@ def report(
         for_library: Write the results into this Library folder.
         json: Print one JSON object.
     """
-    from rewardharness.benchmark.facts import write_for_library
+    from rewardharness.benchmark.figures import write_for_library
     from rewardharness.benchmark.report import FORMATS, write_report
     from rewardharness.benchmark.result import read_result
 
@@ -198,7 +198,7 @@ def publish(
         dry_run: Print the rows, and publish nothing.
         json: Print one JSON object.
     """
-    from rewardharness.benchmark.facts import PREFIX, eval_results, publish_eval_results, yaml_of
+    from rewardharness.benchmark.figures import PREFIX, eval_results, publish_eval_results, yaml_of
     from rewardharness.benchmark.leaderboard import leaderboard_section, publish, rows_of
     from rewardharness.benchmark.result import read_result
     from rewardharness.library.hub import usual_access

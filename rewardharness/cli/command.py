@@ -1,4 +1,7 @@
-"""Commands that are built with cyclopts: finding, parsing and running them."""
+"""Commands that are built with cyclopts: finding, parsing and running them, also with files for `--config`.
+
+Configuration files of TIGER-AI-Lab/RewardHarness are read too.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -32,7 +35,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "score": Command("score", "Judge", "judge one edit or a dataset"),
-    "judges": Command("judges", "Judge", "list and fetch profiles of published reward models"),
+    "judges": Command("release", "Judge", "list and fetch profiles of published reward models"),
     "serve": Command("serve", "Judge", "serve rewards over HTTP; serve a model with vLLM"),
     "evolve": Command("evolve", "Evolve", "evolve a Library from preferences"),
     "library": Command("library", "Evolve", "create, show, check and compare Libraries"),
@@ -299,7 +302,6 @@ def _checked(options: dict[str, Any], job: str, file: str, given: Collection[str
 
 def _read_config(file: str, job: str) -> tuple[dict[str, Any], bool]:
     """Read options from a YAML or JSON file. Returns them, and whether the file is the configuration of a run."""
-    from rewardharness.cli.upstream import is_upstream, read_upstream
     from rewardharness.library.yamlsafe import read_yaml
 
     try:
@@ -323,3 +325,87 @@ def _read_config(file: str, job: str) -> tuple[dict[str, Any], bool]:
         raise InputError(f"{file} is the configuration of {shell('rh {}', words)}.", next_step=step)
     used = {name: value for name, value in options.items() if value is not None and value is not False and value != []}
     return used, of_run
+
+
+SECTIONS = ("schema_version", "model", "gemini", "evolution", "benchmark")
+KEYS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "evolve": {
+        "gemini": {"model": "orchestrator"},
+        "evolution": {
+            "train_dataset": "data",
+            "max_iterations": "iterations",
+            "batch_concurrent": "concurrency",
+            "seed": "seed",
+        },
+    },
+    "benchmark": {"gemini": {"model": "router"}, "benchmark": {"dataset": "task", "max_workers": "concurrency"}},
+}
+"""Option by section and key, by job."""
+FIXED: Mapping[str, Any] = {
+    "train_n": 60,
+    "val_n": 40,
+    "explore_margin": 0.075,
+    "augment_swap": True,
+    "prune_every_n": 50,
+}
+"""Values of the section evolution that `--schedule paper` has built in, of 100 examples."""
+TASKS = {"TIGER-Lab/EditReward-Bench": "editreward-bench"}
+"""Our task by the dataset of a benchmark."""
+
+
+def is_upstream(document: Mapping[str, Any]) -> bool:
+    """Return whether a document is such a configuration: it has one of its sections, and no options of ours."""
+    return any(isinstance(document.get(name), Mapping) for name in SECTIONS) and "job" not in document
+
+
+def read_upstream(document: Mapping[str, Any], job: str, file: str) -> tuple[dict[str, Any], list[str]]:
+    """Translate a configuration.
+
+    Args:
+        document: The parsed file.
+        job: `evolve` or `benchmark`.
+        file: Its name, for messages.
+
+    Returns:
+        Options of the job, and remarks on keys without an effect.
+
+    Raises:
+        InputError: If the job has no such configuration, a key is unknown, or a value has the wrong type.
+    """
+    if job not in KEYS:
+        step = "Use it with rh evolve or rh benchmark."
+        raise InputError(f"{file} is a configuration of TIGER-AI-Lab/RewardHarness.", next_step=step)
+    unknown = [name for name in document if name not in SECTIONS]
+    options: dict[str, Any] = {"schedule": "paper"} if job == "evolve" else {}
+    remarks = []
+    for section, keys in KEYS[job].items():
+        values = document.get(section) or {}
+        if not isinstance(values, Mapping):
+            raise InputError(f"{file}: {section} is not a mapping.", next_step=f"Write {section}: and its keys below.")
+        known = {*keys, *(FIXED if section == "evolution" else ())}
+        unknown += [f"{section}.{name}" for name in values if name not in known]
+        options |= {option: values[name] for name, option in keys.items() if values.get(name) is not None}
+        if section == "evolution":
+            remarks += [
+                f"{section}.{name}: {values[name]} has no effect; --schedule paper uses {fixed}."
+                for name, fixed in FIXED.items()
+                if name in values and values[name] != fixed
+            ]
+    if unknown:
+        raise InputError(f"{file} has unknown keys: {', '.join(unknown)}.", next_step="Correct or remove them.")
+    return _converted(options, file), remarks
+
+
+def _converted(options: dict[str, Any], file: str) -> dict[str, Any]:
+    """Convert values to those of our options."""
+    for name in ("iterations", "concurrency", "seed"):
+        if name in options and (not isinstance(options[name], int) or isinstance(options[name], bool)):
+            raise InputError(f"{file}: {options[name]!r} is not a whole number.", next_step=f"Correct the {name}.")
+    if "iterations" in options:
+        options["iterations"] = max(1, options["iterations"] - 1)  # theirs counts the first judgment of all examples
+    for name in ("orchestrator", "router"):
+        if name in options:
+            options[name] = f"gemini:{options[name]}"
+    if "task" in options:
+        options["task"] = TASKS.get(options["task"], options["task"])
+    return options

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
-from rewardharness.cli.progress import counter
+from rewardharness.cli.report import counter
 from rewardharness.cli.run import RunOptions, View, executor_of, open_job, run_job
 from rewardharness.codec import to_json
 from rewardharness.data.config import DataConfig

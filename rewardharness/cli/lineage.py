@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
-from rewardharness.cli import lineage_inputs as inputs
+from rewardharness.cli import lineage_show as inputs
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
 from rewardharness.cli.lineage_show import Common, check, compare, show

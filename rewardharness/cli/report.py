@@ -1,10 +1,16 @@
-"""Prints the report of a job as text."""
+"""Reports, events and progress of jobs as lines for people."""
 
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
 from rewardharness.judging.report import consulted_words
 from rewardharness.report import Report, Section, Table, Text, cell_text
+
+if TYPE_CHECKING:
+    from rewardharness.evolution.events import Decided, Event, Judged
+    from rewardharness.evolution.progress import RunProgress
 
 
 def print_report(report: Report) -> None:
@@ -58,3 +64,95 @@ def print_agreement(report: dict[str, Any]) -> None:
         output.say(f"{examples} excluded from accuracy: tie was not an allowed answer. To allow it, add --ties.")
     if report["failures"]:
         output.say("Not judged: " + ", ".join(f"{code} {count}" for code, count in report["failures"].items()))
+
+
+WIDTH = 110
+"""Width of a statement, in characters."""
+
+
+def progress_line(progress: "RunProgress") -> str:
+    """Put the progress of a run into a line: the phase, its count and the remaining time."""
+    return "; ".join(filter(None, (progress.words, progress.rest)))
+
+
+def counter(quiet: bool = False) -> "Callable[[RunProgress | None], None]":
+    """Return a function that prints progress on standard error, at most once in `output.SILENT_SECONDS`."""
+    printed = time.monotonic()
+
+    def show(progress: "RunProgress | None") -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if quiet or progress is None or now - printed < output.SILENT_SECONDS:
+            return
+        printed = now
+        output.note(progress_line(progress))
+
+    return show
+
+
+def event_printer(quiet: bool = False) -> "Callable[[Event], None]":
+    """Return a function that prints events on standard error; the command prints itself why a run is paused."""
+
+    def show(event: "Event") -> None:
+        line = "" if quiet or type(event).__name__ == "Paused" else event_line(event)
+        if line:
+            output.note(line)
+
+    return show
+
+
+def event_line(event: "Event") -> str:
+    """Put an event into a line; empty for those that need none."""
+    from rewardharness.evolution import events
+    from rewardharness.evolution.progress import ended
+
+    match event:
+        case events.Started():
+            return f"Started: {event.pool} training examples, {event.audit} held out, seed {event.seed}."
+        case events.Resumed():
+            return f"Resumed at step {event.step}."
+        case events.Judged():
+            failed = f", {event.failed} without a judgment" if event.failed else ""
+            return f"The starting Library agrees with {_of_judged(event)} judged training examples{failed}."
+        case events.Found():
+            first = event.findings[0].statement if event.findings else ""
+            return f"Found: {output.shorten(first, WIDTH)}" if first else ""
+        case events.Rehearsed():
+            how = "usable" if event.usable else "unusable"
+            when = "called again" if event.repaired else "called"
+            return f"  the Tool {event.tool} was {when} on {len(event.observations)} examples: its replies are {how}."
+        case events.Decided():
+            return _decision(event)
+        case events.PhaseBegan():
+            return f"Phase: {event.phase}."
+        case events.OrchestratorFailed():
+            return f"The Orchestrator gave no answer ({event.code}): {output.shorten(event.message, WIDTH)}"
+        case events.Skipped():
+            return f"  skipped: {output.shorten(event.reason, WIDTH)}"
+        case events.Paused():
+            return f"{event.kind}: {event.reason} {event.next_step}".strip()
+        case events.Concluding():
+            return f"{ended(event.reason)} Judging the held-out examples."
+        case events.Finished():
+            return f"Finished. {event.headline or f'Held-out accuracy {output.share(event.audit_accuracy)}.'}"
+    return ""
+
+
+def _of_judged(event: "Judged") -> str:
+    from rewardharness.judging.report import wilson
+
+    if event.accuracy is None:
+        return f"- of {event.judged}"
+    span = wilson(event.accuracy * event.judged, event.judged)
+    return f"{output.share(event.accuracy, [span.low, span.high] if span else None)} of {event.judged}"
+
+
+def _decision(event: "Decided") -> str:
+    evidence = event.evidence
+    word = "accepted" if event.accepted else "rejected"
+    what = f"{event.operator} {', '.join(event.names)}"
+    return (
+        f"  {word}: {output.shorten(what, 60)}: {evidence.reason}; {evidence.affected} examples affected, "
+        f"{evidence.calls} judged; training accuracy {output.share(event.accuracy)}, "
+        f"{event.spent.judgments} judgments in total"
+    )

@@ -17,7 +17,7 @@ from rewardharness.errors import InputError, shell
 from rewardharness.garbage import collection_paused
 from rewardharness.remote.config import ON_THIS_COMPUTER, RAY, ClusterConfig, RemoteConfig
 from rewardharness.settings import Settings
-from rewardharness.waiting import shown
+from rewardharness.telemetry import shown
 
 if TYPE_CHECKING:
     from rewardharness.bulk.edits_job import EditsJob
@@ -177,9 +177,8 @@ def run_job(
     """Open a job, print its cost, ask, run it, and print its result. Returns the exit status."""
     if isinstance(where, RemoteConfig) and where.is_remote:
         return _run_remotely(config, options, where, settings, view)
-    from rewardharness.cli.progress import counter, event_printer
-    from rewardharness.runs.job import Session
-    from rewardharness.runs.stop import Stopped, StopRequest
+    from rewardharness.cli.report import counter, event_printer
+    from rewardharness.runs.job import Session, Stopped, StopRequest
 
     job, again = open_job(config, options, settings, view), options.restart
     if not again and (done := job.finished()) is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app, within
-from rewardharness.cli.progress import counter, event_line, progress_line
+from rewardharness.cli.report import counter, event_line, progress_line
 from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, RunError, shell
 from rewardharness.files import is_run
@@ -154,8 +154,7 @@ def show(run: str, /, *, failed: bool = False, json: bool = False) -> int:
     """
     from rewardharness.cli.report import print_report
     from rewardharness.cli.run import print_remote
-    from rewardharness.editors.report import build_report
-    from rewardharness.editors.result import read_ratings
+    from rewardharness.editors.report import build_report, read_ratings
 
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
@@ -322,7 +321,7 @@ def stop(run: str, /) -> None:
     """
     from rewardharness.cli.run import stop_job
     from rewardharness.files import is_held, is_output, write_text
-    from rewardharness.runs.stop import STOP_FILE
+    from rewardharness.runs.job import STOP_FILE
     from rewardharness.runs.store import is_running
 
     settings = Settings.from_env()

@@ -20,8 +20,8 @@ from rewardharness.remote.config import LOCAL, ON_THIS_COMPUTER, RAY, RemoteConf
 from rewardharness.runs.spending import BudgetConfig, Cost, Spent
 from rewardharness.schema import LABELS, SOURCES
 from rewardharness.settings import Settings
+from rewardharness.telemetry import shown
 from rewardharness.views import dimensions_of
-from rewardharness.waiting import shown
 
 T = TypeVar("T", bound=ScoreConfig)
 
@@ -102,7 +102,7 @@ for _name, _help in (
     ("merge", "Write the rows of an output folder to one file."),
     ("verify", "Check that an output folder has every row once."),
 ):
-    app.command(f"rewardharness.cli.shards:{_name}", name=_name, help=_help)
+    app.command(f"rewardharness.cli.bulk:{_name}", name=_name, help=_help)
 
 
 _NOTHING = ScoreArguments()
@@ -134,7 +134,7 @@ def score(
         step = f"Leave out --output{ray}" if config.data else "Name a dataset"
         raise UsageError(f"--on {where.on} is for a dataset in a run folder.", next_step=f"{step}, or leave out --on.")
     if config.output is not None:
-        from rewardharness.cli.shards import run_shards
+        from rewardharness.cli.bulk import run_shards
 
         return run_shards(config.for_dataset(ShardsConfig), options, settings)
     if not config.data:
@@ -145,7 +145,7 @@ def score(
 def _score_edit(arguments: ScoreArguments, options: RunOptions, settings: Settings) -> int:
     """Judge one edit and print the judgment. Returns the exit status."""
     from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.release_opening import open_reward
+    from rewardharness.judging.opening import open_reward
     from rewardharness.schema import Example, ImageInput, Usage
 
     assert arguments.source is not None and arguments.instruction is not None

@@ -16,7 +16,7 @@ from rewardharness.cli.output import INTERRUPTED, WRONG_USE
 from rewardharness.errors import InputError, MissingPackageError, describe, shell
 from rewardharness.judging.config import DEFAULT_JUDGE, JudgeConfig, RewardConfig
 from rewardharness.ranges import PORTS, Range, check_ranges
-from rewardharness.runs.stop import exit_within
+from rewardharness.runs.job import exit_within
 from rewardharness.serving.replicas import Replicas
 from rewardharness.settings import Settings
 
@@ -128,7 +128,7 @@ def serve(
         if find_spec(package) is None:
             raise MissingPackageError(package, extra, "the reward server")
 
-    from rewardharness.judging.release_opening import open_reward
+    from rewardharness.judging.opening import open_reward
     from rewardharness.serving import ray_engine, server
     from rewardharness.serving.config import ServerConfig, usual_limits
     from rewardharness.serving.hosts import is_loopback

@@ -287,7 +287,7 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
 
 def _open_generated(spec: str, settings: Settings, progress: Progress | None) -> Dataset:
     if spec == DEMO_TEXTS:
-        from rewardharness.demo.texts import VERSION, make_texts
+        from rewardharness.demo.folder import VERSION, make_texts
 
         file = settings.home / "data" / f"demo-text-{DEMO_PROMPTS}-v{VERSION}.json"
         if not file.is_file():

@@ -7,8 +7,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, LOCAL, OF_COLOR, SHAPE_CHANGES, meddle
-from rewardharness.demo.filters import OPPOSITE, STYLES, TONES, Picture, fade, half, style, tone
+from rewardharness.demo.filters import (
+    ANYWHERE,
+    COLOR_CHANGES,
+    LOCAL,
+    OF_COLOR,
+    OPPOSITE,
+    SHAPE_CHANGES,
+    STYLES,
+    TONES,
+    Picture,
+    fade,
+    half,
+    meddle,
+    style,
+    tone,
+)
 
 Draw = Callable[[], Picture]
 """Renders an image on demand."""

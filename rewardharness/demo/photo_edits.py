@@ -9,13 +9,12 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from rewardharness.demo.canvas import Thing
-from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
 from rewardharness.demo.edits import Base, Draw, KnownEdit, Named, Rng, meddle_later, misspelt, pick
-from rewardharness.demo.filters import Picture, fade, half
+from rewardharness.demo.filters import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES, Picture, fade, half
 from rewardharness.demo.paint import Image, gradient, to_bytes
 from rewardharness.demo.photos import SIDE, photo
 from rewardharness.demo.scenes import place_thing
+from rewardharness.demo.things import Thing
 
 _HUES = {"red": 0, "orange": 26, "yellow": 52, "green": 125, "blue": 222, "purple": 275, "pink": 325}
 """Hues of the target colors, in degrees."""

@@ -4,14 +4,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from rewardharness.demo import wording
-from rewardharness.demo.canvas import KINDS, Thing
-from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
 from rewardharness.demo.edits import Base, Draw, KnownEdit, Named, Rng, meddle_later, misspelt, pick
-from rewardharness.demo.filters import Picture, fade, half
+from rewardharness.demo.filters import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES, Picture, fade, half
 from rewardharness.demo.paint import MATERIALS
-from rewardharness.demo.scenes import WORDS, Scene, draw, stand
-from rewardharness.demo.wording import article, noun
+from rewardharness.demo.scenes import (
+    FLOOR_WORDS,
+    LOOKS_LIKE,
+    MATERIAL_WORDS,
+    NUMBERS,
+    PAINTS,
+    TURN_WORDS,
+    WALL_WORDS,
+    WORDS,
+    Scene,
+    article,
+    draw,
+    noun,
+    stand,
+)
+from rewardharness.demo.things import KINDS, Thing
 
 _Scenes = Sequence[tuple[str, Scene]]
 _Touched = tuple[int | str, ...]
@@ -28,7 +39,7 @@ def _drawn(scenes: _Scenes) -> Named:
 
 
 def _paint(thing: Thing, rng: Rng, *, other_than: str = "") -> str:
-    return pick([name for name in wording.PAINTS if name not in (thing.color, other_than)], rng)
+    return pick([name for name in PAINTS if name not in (thing.color, other_than)], rng)
 
 
 def _new_kind(scene: Scene, rng: Rng, *, other_than: str = "") -> str:
@@ -178,20 +189,20 @@ def remake(scene: Scene, rng: Rng) -> KnownEdit | None:
         floor = pick(floors, rng)
         after = replace(scene, floor=floor)
         bad = next(each for each in floors if each != floor)
-        words = pick(wording.FLOOR_WORDS[floor], rng).format("floor" if scene.place == "room" else "table")
+        words = pick(FLOOR_WORDS[floor], rng).format("floor" if scene.place == "room" else "table")
         wrong, part = [(f"made {bad}", replace(scene, floor=bad))], partial(_halved, scene, after, 1, 0.5)
         return _case("material", words, scene, after, wrong, ("floor",), rng, part)
     things = [thing for thing in scene.standing if "material" in KINDS[thing.kind].edits]
     if not things:
         return None
     thing = pick(things, rng)
-    name = pick([each for each in MATERIALS if wording.LOOKS_LIKE.get(each) != thing.color], rng)
+    name = pick([each for each in MATERIALS if LOOKS_LIKE.get(each) != thing.color], rng)
     bad = pick([each for each in MATERIALS if each != name], rng)
     after = scene.altered(thing, material=name)
     wrong = [(f"made of {bad}", scene.altered(thing, material=bad))]
     for other in [each for each in things if each != thing][:1]:
         wrong.append((f"{noun(other)} changed instead", scene.altered(other, material=name)))
-    words = pick(wording.MATERIAL_WORDS[name], rng).format(noun(thing))
+    words = pick(MATERIAL_WORDS[name], rng).format(noun(thing))
     return _case("material", words, scene, after, wrong, (thing.slot,), rng, _upper(scene, after, thing))
 
 
@@ -202,7 +213,7 @@ def change_background(scene: Scene, rng: Rng) -> KnownEdit | None:
     name = pick([each for each in names if each != there], rng)
     bad = pick([each for each in names if each not in (there, name)], rng)
     after, other = (replace(scene, **{"floor" if ground else "wall": each}) for each in (name, bad))  # type: ignore[arg-type]
-    words = pick((wording.FLOOR_WORDS if ground else wording.WALL_WORDS)[name], rng)
+    words = pick((FLOOR_WORDS if ground else WALL_WORDS)[name], rng)
     part = partial(_halved, scene, after, 1, float(rng.uniform(0.38, 0.58)))
     touched = ("floor" if ground else "wall",)
     return _case("background", words, scene, after, [(f"made {bad}", other)], touched, rng, part)
@@ -243,7 +254,7 @@ def count(scene: Scene, rng: Rng) -> KnownEdit | None:
 
     after = of(wanted)
     wrong = [
-        (f"made {wording.NUMBERS[each]}", replace(after, things=after.things[:each]) if each < wanted else of(each))
+        (f"made {NUMBERS[each]}", replace(after, things=after.things[:each]) if each < wanted else of(each))
         for each in range(1, slots + 1)
         if each not in (number, wanted)
     ]
@@ -253,7 +264,7 @@ def count(scene: Scene, rng: Rng) -> KnownEdit | None:
     else:
         words = "Make it {1} {0}.|There should be {1} {0}.|Change the number of {0} to {1}."
         what += "es" if what.endswith("ch") else "s"
-    instruction = pick(words, rng).format(what, wording.NUMBERS[wanted], wording.NUMBERS[number])
+    instruction = pick(words, rng).format(what, NUMBERS[wanted], NUMBERS[number])
     return _case("count", instruction, scene, after, wrong, tuple(range(slots)), rng)
 
 
@@ -313,7 +324,7 @@ def turn(scene: Scene, rng: Rng) -> KnownEdit | None:
     after = scene.changed(thing, turned[way][1])
     wrong = [(turned[bad][0], scene.changed(thing, turned[bad][1]))]
     tilted = None if way == "mirror" else partial(draw, scene.altered(thing, angle=25.0))
-    words = pick(wording.TURN_WORDS[way], rng).format(noun(thing))
+    words = pick(TURN_WORDS[way], rng).format(noun(thing))
     return _case("pose", words, scene, after, wrong, (thing.slot,), rng, tilted)
 
 

@@ -181,7 +181,7 @@ class InferenceProvider:
 
     async def edit(self, task: EditTask) -> bytes:
         """Ask for one edit."""
-        from rewardharness.hub.inference import edit_image
+        from rewardharness.hub.jobs import edit_image
 
         data = (await asyncio.to_thread(encode_for_model, task.image)).data
         return await asyncio.to_thread(
@@ -239,7 +239,7 @@ class DemoEditor:
 
     async def edit(self, task: EditTask) -> bytes:
         """Paint."""
-        from rewardharness.demo.painter import paint
+        from rewardharness.demo.dataset import paint
 
         seed = int(content_id([self.name, task.seed])[:8], 16)
         pixels = await asyncio.to_thread(lambda: load_picture(task.image).pixels)
@@ -282,7 +282,7 @@ def open_editor(spec: str | Callable[..., Any], settings: Settings | None = None
         if at and name and _is_server(f"http{url}"):
             if kind == "openai":
                 return ImagesApi(name, f"http{url}", settings.api_key or "")
-            from rewardharness.editors.comfyui import ComfyUI
+            from rewardharness.editors.local import ComfyUI
 
             return ComfyUI.of(name, f"http{url}", settings.api_key or "")
     if kind == "openai" and rest:

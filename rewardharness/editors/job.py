@@ -13,21 +13,32 @@ from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import original_bytes, store_image
 from rewardharness.editors.benchmark import EditorBenchmark, differences, find_benchmark, grade
-from rewardharness.editors.choice import ROUND, Duel, agreement_with, next_duels, possible_duels, read_votes
 from rewardharness.editors.config import ArenaConfig
 from rewardharness.editors.editor import EditorProtocol, EditTask, open_editor
-from rewardharness.editors.making import FOLDER, Edits, MadeEdit, cached_edits, make_edits, read_edits
-from rewardharness.editors.report import PAGE, build_report
-from rewardharness.editors.result import REPORT, ArenaAgreement, ArenaResult, EditCounts
+from rewardharness.editors.making import (
+    FOLDER,
+    ROUND,
+    Duel,
+    Edits,
+    MadeEdit,
+    agreement_with,
+    cached_edits,
+    make_edits,
+    next_duels,
+    possible_duels,
+    read_edits,
+    read_votes,
+)
+from rewardharness.editors.report import PAGE, REPORT, ArenaAgreement, ArenaResult, EditCounts, build_report
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_json, write_text
 from rewardharness.judging.batches import Batch, JudgeBatches, JudgingJob, expected_cost
 from rewardharness.judging.interface import check_task
+from rewardharness.judging.opening import OpenedJudge, open_reward
 from rewardharness.judging.profile_judge import ProfileJudge
 from rewardharness.judging.ranking import Comparison, RatedEditor, rate_editors
-from rewardharness.judging.release_opening import OpenedJudge, open_reward
+from rewardharness.library.card_parts import render_markdown
 from rewardharness.report_html import render_html
-from rewardharness.report_markdown import render_markdown
 from rewardharness.runs.job import Progress, Session
 from rewardharness.runs.results import Results
 from rewardharness.runs.spending import Cost

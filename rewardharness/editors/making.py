@@ -1,19 +1,34 @@
-"""Making the edits of many tasks: at the same time, kept by content, resumed."""
+"""The edits of an arena: made at the same time, kept by content and resumed; and which are compared next.
+
+`active` compares editors whose order is least certain: a pair gets comparisons in proportion to the probability that
+the better one of the two ratings belongs to the worse editor, under the normal approximation of the ratings. Intervals
+of actively chosen comparisons are those of `judging.ranking`, which assume that the choice does not depend on results;
+they are therefore approximate.
+"""
 
 import asyncio
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 from rewardharness.codec import from_json, to_json
+from rewardharness.data.source import Dataset
+from rewardharness.editors.config import Choice
 from rewardharness.editors.editor import EditorProtocol, EditTask
-from rewardharness.errors import HarnessError
+from rewardharness.editors.report import ArenaAgreement
+from rewardharness.errors import HarnessError, ImageError
 from rewardharness.files import append_jsonl, content_id, read_jsonl, sha256, write_bytes
 from rewardharness.judging.evaluate import run_to_end
+from rewardharness.judging.ranking import RatedEditor, comparisons_of, rate_editors
+from rewardharness.judging.report import Z95
 from rewardharness.measure.images import load_picture, read_bytes
-from rewardharness.runs.stop import Stopped, StopRequest
-from rewardharness.schema import ImageInput
+from rewardharness.runs.job import Stopped, StopRequest
+from rewardharness.schema import LABELS, TIE, Candidate, ImageInput, Usage
 from rewardharness.settings import Settings
 
 EDITS = "edits.jsonl"
@@ -148,3 +163,142 @@ async def kept_edit(editor: EditorProtocol, task: EditTask, cache: Path) -> tupl
     await asyncio.to_thread(load_picture, ImageInput(f"the edit of {editor.name}", data=data))
     await asyncio.to_thread(write_bytes, file, data)
     return data, True
+
+
+ROUND = 20
+"""Comparisons after which an active choice looks at the ratings again."""
+
+
+class Duel(NamedTuple):
+    """A comparison of two edits of one task; the first one is candidate A. Without a second, one edit alone."""
+
+    task: str
+    first: str
+    second: str
+
+    @property
+    def editors(self) -> tuple[str, ...]:
+        """Its editors, in the order of the candidates."""
+        return tuple(filter(None, (self.first, self.second)))
+
+    @property
+    def id(self) -> str:
+        """Id of its result."""
+        return content_id([self.task, *sorted((self.first, self.second))])[:24]
+
+
+def possible_duels(made: Mapping[str, Sequence[str]], seed: int) -> list[Duel]:
+    """Return all comparisons in a random order, each with its presentation order at random.
+
+    Args:
+        made: Editors that made an edit, by task.
+        seed: Seed of the order.
+    """
+    pairs = [(task, *pair) for task, editors in made.items() for pair in combinations(sorted(editors), 2)]
+    keyed = sorted((content_id([seed, *pair]), pair) for pair in pairs)
+    return [Duel(task, *((one, other) if int(key[0], 16) % 2 else (other, one))) for key, (task, one, other) in keyed]
+
+
+def next_duels(left: Sequence[Duel], ratings: Sequence[RatedEditor], count: int, choice: Choice) -> list[Duel]:
+    """Return the comparisons of the next round.
+
+    Args:
+        left: Those that are not chosen yet, in random order.
+        ratings: The ratings so far.
+        count: Maximum number.
+        choice: How they are chosen.
+    """
+    if choice == "random" or not ratings:
+        return list(left[:count])
+    known = {each.name: each for each in ratings}
+    doubts = {pair: _doubt(known, *pair) for pair in {_editors(duel) for duel in left}}
+    shares = Counter[tuple[str, str]]()
+    chosen: list[Duel] = []
+    waiting = {pair: [duel for duel in left if _editors(duel) == pair] for pair in sorted(doubts)}
+    while len(chosen) < count and any(waiting.values()):
+        open_pairs = [pair for pair, duels in waiting.items() if duels]
+        pair = max(open_pairs, key=lambda each: doubts[each] / (1 + shares[each]))  # largest quotients
+        shares[pair] += 1
+        chosen.append(waiting[pair].pop(0))
+    return chosen
+
+
+def _editors(duel: Duel) -> tuple[str, str]:
+    first, second = sorted((duel.first, duel.second))
+    return first, second
+
+
+def _doubt(known: Mapping[str, RatedEditor], one: str, other: str) -> float:
+    """Return the probability that the order of two ratings is wrong; 1/2 for an editor without one."""
+    if one not in known or other not in known:
+        return 0.5
+    errors = [(each.interval.high - each.interval.low) / 2 / Z95 for each in (known[one], known[other])]
+    distance = abs(known[one].rating - known[other].rating)
+    return 0.5 * math.erfc(distance / (math.hypot(*errors) or 1.0) / math.sqrt(2))
+
+
+SWAPPED: Mapping[str, str] = {LABELS[0]: LABELS[1], LABELS[1]: LABELS[0], TIE: TIE}
+"""Answer about a comparison with its edits in the other order."""
+
+
+def agreement_with(
+    who: str, answers: Sequence[tuple[str, str]], editors: Sequence[RatedEditor], usage: Usage = Usage()
+) -> ArenaAgreement:
+    """Count agreement.
+
+    Args:
+        who: Who gave the second answers.
+        answers: Two answers for each comparison that both have answered.
+        editors: Ratings by the second answers.
+        usage: What these cost.
+    """
+    decided = [pair for pair in answers if TIE not in pair]
+    same, alike = (sum(one == other for one, other in pairs) for pairs in (answers, decided))
+    return ArenaAgreement(who, len(answers), same, len(decided), alike, tuple(editors), usage)
+
+
+def read_votes(
+    votes: Dataset,
+    tasks: Mapping[str, str],
+    duels: Iterable[Duel],
+    edits: Edits,
+    run: Path,
+) -> tuple[dict[str, str], tuple[RatedEditor, ...]]:
+    """Find votes on comparisons of an arena: of pairs with its instruction, editors and pixels.
+
+    Args:
+        votes: Labeled examples.
+        tasks: The instructions of the arena by task.
+        duels: Its comparisons.
+        edits: Its edits.
+        run: Its run folder.
+
+    Returns:
+        The answers of people by id of the comparison, and ratings by all votes on these editors.
+    """
+    names, asked, hashes = {name for name, _ in edits}, set(tasks.values()), dict[tuple[str, str], str]()
+    voted: dict[tuple[str, ...], str] = {}
+    for example in votes.examples:
+        if len(example.candidates) == 2 and example.instruction in asked:
+            one, other = map(_pixels, example.candidates)
+            for first, second, answer in comparisons_of([example]) if one and other else ():
+                voted[example.instruction, first, one, second, other] = answer
+                voted[example.instruction, second, other, first, one] = SWAPPED[answer]
+    found, known = {}, {key[0] for key in voted}
+    for duel in duels:
+        if tasks[duel.task] in known:
+            for key in ((duel.first, duel.task), (duel.second, duel.task)):
+                hashes[key] = hashes.get(key) or _pixels(edits[key].image(run))
+            shown = [(name, hashes[name, duel.task]) for name in duel.editors]
+            if answer := voted.get((tasks[duel.task], *shown[0], *shown[1]), ""):
+                found[duel.id] = answer
+    return found, rate_editors(each for each in comparisons_of(votes.examples) if {*each[:2]} <= names)
+
+
+def _pixels(image: Candidate) -> str:
+    """Return a hash of the pixels of an image; empty for what is none or cannot be read."""
+    try:
+        pixels = load_picture(image).pixels if isinstance(image, ImageInput) else None
+    except ImageError:
+        return ""
+    return "" if pixels is None else f"{pixels.shape} {sha256(pixels.tobytes())}"

@@ -21,8 +21,8 @@ from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import count_requests
 from rewardharness.library.store import Library
+from rewardharness.runs.job import Stopped
 from rewardharness.runs.spending import UNLIMITED, Account, SpendingLimits
-from rewardharness.runs.stop import Stopped
 from rewardharness.schema import LABELS, TIE, Example, ImageInput, Judgment
 from rewardharness.settings import Settings
 

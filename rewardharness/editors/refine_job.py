@@ -15,12 +15,11 @@ from rewardharness.files import content_id, sha256, write_bytes, write_json
 from rewardharness.judging.batches import Batch, JudgeBatches, JudgingJob, expected_cost
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.release_opening import OpenedJudge, open_reward
+from rewardharness.judging.opening import OpenedJudge, open_reward
 from rewardharness.judgments import judgment_from_json, result_line
-from rewardharness.runs.job import Progress, Session
+from rewardharness.runs.job import Progress, Session, Stopped
 from rewardharness.runs.results import Results, is_due
 from rewardharness.runs.spending import Cost
-from rewardharness.runs.stop import Stopped
 from rewardharness.runs.store import RunFolder, results_of
 from rewardharness.schema import LABELS, Example, ImageInput, Json, Judgment
 from rewardharness.settings import Settings

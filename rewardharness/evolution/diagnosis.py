@@ -14,12 +14,11 @@ from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.joint.proposing import LEAST_CASES
 from rewardharness.evolution.joint.step import POLICY, cross_validate, fit_data, fits, part_of
 from rewardharness.evolution.plan import EvolutionPlan
-from rewardharness.evolution.progress import Meter, RunProgress
+from rewardharness.evolution.progress import NO_PROPOSALS, Meter, RunProgress, ended
 from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.state import State, begin, seed_of
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import NO_PROPOSALS, ended
 from rewardharness.judging.evaluate import Executor
 from rewardharness.measure.table import known_measures
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
-from rewardharness.evolution.progress import Meter
+from rewardharness.evolution.progress import Exhausted, Meter, check_disk
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.evolution.stop import Exhausted, check_disk
 from rewardharness.files import content_id
 from rewardharness.judging.ensemble import judges_of
 from rewardharness.judging.evaluate import Executor, evaluate, run_to_end
@@ -23,8 +22,8 @@ from rewardharness.judgments import result_line
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode
+from rewardharness.runs.job import RunPaused, Stopped, StopRequest
 from rewardharness.runs.spending import NOTHING, OVER_BUDGET, UNLIMITED, SpendingLimits, Spent, usage_json
-from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.schema import Example, Failure, Judgment
 
 MODEL_FAILURES = frozenset(get_args(ErrorCode)) - {"context_too_long", "refused", "bad_request"}

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from rewardharness.codec import to_json
-from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
 from rewardharness.data.opening import open_data
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
+from rewardharness.data.votes import corrected_labels, corrections_file, read_corrections
 from rewardharness.errors import InputError
 from rewardharness.evolution.builtin.forecast import observer
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
@@ -21,9 +21,8 @@ from rewardharness.evolution.events import Event
 from rewardharness.evolution.llm_orchestrator import FOLDER, LLM, LLMOrchestrator, write_library
 from rewardharness.evolution.loop import evolution_numbers, finished_report, tracked
 from rewardharness.evolution.loop import evolve as run_plan
-from rewardharness.evolution.plan import REQUEST_SECONDS, EvolutionPlan
+from rewardharness.evolution.plan import REQUEST_SECONDS, EvolutionPlan, RegressionSet, regression_set
 from rewardharness.evolution.proposal import Orchestrator, Replies
-from rewardharness.evolution.regression import RegressionSet, regression_set
 from rewardharness.evolution.report import EvolutionReport
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.files import content_id

@@ -16,23 +16,20 @@ from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Chec
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Judged, read_events
 from rewardharness.evolution.held_out import Score, evaluate_held_out
-from rewardharness.evolution.plan import EvolutionPlan
-from rewardharness.evolution.progress import PROGRESS, Meter, RunProgress, progress_writer
+from rewardharness.evolution.plan import EvolutionPlan, evaluate_regression_set
+from rewardharness.evolution.progress import PROGRESS, Exhausted, Meter, RunProgress, progress_writer
 from rewardharness.evolution.proposal import Replies
-from rewardharness.evolution.regression import evaluate_regression_set
 from rewardharness.evolution.report import REPORT, EvolutionReport, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, headline, report_page
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.state import COVERAGE, State, begin, credit_of
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import Exhausted
 from rewardharness.files import read_jsonl, write_json, write_text
 from rewardharness.judging.evaluate import Executor
 from rewardharness.measure.table import known_measures
-from rewardharness.runs.job import Session
+from rewardharness.runs.job import RunPaused, Session, Stopped
 from rewardharness.runs.records import Recording
 from rewardharness.runs.spending import NOTHING, OVER_BUDGET, SpendingLimits, ledger_usage
-from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
 from rewardharness.schema import Example, Json
 from rewardharness.tracking.run import RunTracking, known_numbers, share_numbers, spending_numbers

@@ -1,8 +1,11 @@
-"""Progress of a run: the current phase, a count, and an estimate of the remaining time.
+"""Progress of a run: the current phase, a count, and an estimate of the remaining time; and why it ends or pauses.
+
+Reasons that all runs have in common are in `runs.job` and `runs.spending`.
 
 `progress.json` in the run folder holds the latest values; it is removed at the end.
 """
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +15,7 @@ from pathlib import Path
 
 from rewardharness.errors import DataError
 from rewardharness.files import read_json, write_json
+from rewardharness.runs.job import RunPaused
 
 PROGRESS = "progress.json"
 
@@ -172,3 +176,45 @@ def duration(seconds: float) -> str:
     if whole < 120:
         return f"{whole} s"
     return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
+
+
+RESERVE = 32 * 1024 * 1024
+"""Free bytes on the disk below which nothing is judged, so that results can still be saved."""
+
+NO_PROPOSALS = "the Orchestrator proposed nothing more that could be tested"
+"""Why a search ended that no limit ended."""
+
+
+def ended(reason: str) -> str:
+    """Say in a sentence why a search ended."""
+    nothing = "No further idea could be tested on these examples."
+    return nothing if reason == NO_PROPOSALS else f"The search ended because {reason}."
+
+
+class Exhausted(Exception):
+    """The budget is spent. Not an error: the run concludes with what it has."""
+
+
+def free_bytes(path: Path) -> int:
+    """Return the free bytes of the disk of a path."""
+    return shutil.disk_usage(path).free
+
+
+def check_disk(folders: tuple[Path, ...], free: Callable[[Path], int] = free_bytes) -> None:
+    """Check that judgments can be saved.
+
+    Args:
+        folders: Folders that results are saved in.
+        free: Returns the free bytes at a path.
+
+    Raises:
+        RunPaused: If a disk is nearly full.
+    """
+    for folder in folders:
+        left = free(folder)
+        if left < RESERVE:
+            raise RunPaused(
+                f"Only {left / 2**20:.0f} MiB are free at {folder}, too little to save more judgments.",
+                next_step=f"Free at least {RESERVE // 2**20} MiB, then give the same command again.",
+                kind="disk",
+            )

@@ -11,9 +11,8 @@ from rewardharness.data.source import CONTRADICTING, VoterAgreement
 from rewardharness.errors import DataError, RunError, shell
 from rewardharness.evolution.events import Decided, EvidenceReport, Judged, Proposed, Skipped, read_events
 from rewardharness.evolution.held_out import HeldOutReport, Score
-from rewardharness.evolution.plan import EvolutionPlan
+from rewardharness.evolution.plan import EvolutionPlan, GroupScore, RegressionReport, group_scores
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.evolution.regression import GroupScore, RegressionReport, group_scores
 from rewardharness.evolution.state import State
 from rewardharness.files import read_json, read_jsonl
 from rewardharness.library.store import Library

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from rewardharness.data.source import describe_skipped
 from rewardharness.evolution.diagnosis import cause_lines, diagnose
 from rewardharness.evolution.held_out import HeldOutComparison, Score
-from rewardharness.evolution.regression import GroupScore
+from rewardharness.evolution.plan import GroupScore
+from rewardharness.evolution.progress import ended
 from rewardharness.evolution.report import NOTE, CurvePoint, EditReport, EvolutionReport, Puzzle
-from rewardharness.evolution.stop import ended
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.report import wilson
 from rewardharness.report import Block, Mark, Report, Section, Steps, Table, Text

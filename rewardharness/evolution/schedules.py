@@ -13,11 +13,11 @@ from rewardharness.evolution import steps
 from rewardharness.evolution.events import PhaseBegan
 from rewardharness.evolution.gate import ALPHA, EXACT, MarginGate, SignTest, level
 from rewardharness.evolution.joint.step import fit_next, fits
+from rewardharness.evolution.progress import NO_PROPOSALS
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal
 from rewardharness.evolution.screening import promising, rehearse, screen, unrehearsed, unscreened
 from rewardharness.evolution.state import GateSettings, Pending, State, Trial, try_edit
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import NO_PROPOSALS
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.schema import TIE, Example
 

@@ -9,7 +9,7 @@ from rewardharness.evolution.gate import AnswerHistory, Evidence, GateDecision, 
 from rewardharness.evolution.proposal import Finding, Outcome, Phase, Proposal, RejectedProposal
 from rewardharness.files import content_id
 from rewardharness.library.store import Library
-from rewardharness.runs.stop import RunPaused
+from rewardharness.runs.job import RunPaused
 from rewardharness.schema import Example
 
 COVERAGE = 0.5

@@ -27,7 +27,7 @@ from rewardharness.library.diff import diff_json, diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.models.base import ModelError
-from rewardharness.runs.stop import RunPaused
+from rewardharness.runs.job import RunPaused
 from rewardharness.schema import Example
 
 EVIDENCE_SHARE = 0.6

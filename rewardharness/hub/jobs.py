@@ -1,16 +1,18 @@
-"""Hugging Face Jobs: start, follow and cancel commands on rented hardware, and the prices of the hardware."""
+"""What an account on the Hub pays for: Jobs on rented hardware, with its prices, and edits by Inference Providers."""
 
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rewardharness.errors import shown
+from rewardharness.errors import DataError, shown
 from rewardharness.hub.errors import Context, HubError, client, require_client, translated
 from rewardharness.hub.repository import Access, saved_token
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
+
 
 PAGE = "https://huggingface.co/settings"
 ENDED = frozenset({"COMPLETED", "CANCELED", "ERROR", "DELETED"})
@@ -172,3 +174,34 @@ def _hardware(listed: Any) -> Hardware:
         size, _, unit = str(listed.accelerator.vram).partition(" ")
         memory = int(float(size) * (1 << 30) / max(1, count)) if unit == "GB" else 0
     return Hardware(shown(str(listed.name)), shown(str(listed.pretty_name)), price, count, memory)
+
+
+def edit_image(model: str, image: bytes, prompt: str, *, provider: str, token: str, seconds: float) -> bytes:
+    """Edit an image.
+
+    Args:
+        model: Name of the model, or the address of an Inference Endpoint.
+        image: The encoded image.
+        prompt: The instruction.
+        provider: Name of the provider; `auto` for the first one of the account's settings.
+        token: Token of the account that pays.
+        seconds: Timeout.
+
+    Returns:
+        The edited image as PNG.
+
+    Raises:
+        DataError: If there is none.
+    """
+    from huggingface_hub import InferenceClient
+
+    try:
+        client = InferenceClient(provider=provider, token=token, timeout=seconds)  # type: ignore[arg-type]
+        made = client.image_to_image(image, prompt=prompt, model=model)
+    except Exception as error:  # the providers' clients raise nearly every exception
+        reason = f"{type(error).__name__}: {' '.join(str(error).replace(token, '…').split())[:200]}"
+        step = "Check the model, its providers, and the credit of the account."
+        raise DataError(f"{model} gave no edit ({reason}).", next_step=step) from None
+    file = io.BytesIO()
+    made.save(file, "PNG")
+    return file.getvalue()

@@ -17,11 +17,10 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judgments import result_line
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
-from rewardharness.runs.job import Progress, Session, default_folder
+from rewardharness.runs.job import Progress, RunPaused, Session, Stopped, StopRequest, default_folder
 from rewardharness.runs.records import record_run
 from rewardharness.runs.results import Results, is_due
 from rewardharness.runs.spending import UNLIMITED, Account, Cost, SpendingLimits, ledger_usage
-from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.runs.store import RunFolder, results_of
 from rewardharness.schema import Example, Failure, Json, Judgment, Usage
 from rewardharness.settings import Settings

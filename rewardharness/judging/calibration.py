@@ -5,7 +5,7 @@ A curve turns the margin of a preference between two candidates into a probabili
     p(agreement) = sigmoid(intercept + slope * sqrt(margin)),   slope >= 0
 
 It grows with the margin and changes no preference. It applies to the judge, protocol and Library that it was fitted on;
-`benchmark.calibrating` fits it. Ties, single candidates, and groups of three or four are not calibrated.
+`benchmark.calibration` fits it. Ties, single candidates, and groups of three or four are not calibrated.
 """
 
 import math

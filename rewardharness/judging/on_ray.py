@@ -9,14 +9,17 @@ pays for none twice; nodes keep what they measured or asked in memory.
 """
 
 import asyncio
+import logging
 import pickle
+import secrets
+import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
-from rewardharness.errors import HarnessError, InputError, RunError
+from rewardharness.errors import HarnessError, InputError, MissingPackageError, RunError
 from rewardharness.files import content_id, sha256, sha256_file
 from rewardharness.judging.evaluate import LocalExecutor
 from rewardharness.judging.interface import JudgeProtocol
@@ -24,9 +27,62 @@ from rewardharness.judging.revision import machine_revision
 from rewardharness.judging.subagent import SubAgent, count_requests
 from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.store import Library
-from rewardharness.ray_cluster import RayError, connect, ray_error
 from rewardharness.schema import Example, ImageInput, Judgment, TextInput, Usage, images_of
+from rewardharness.settings import Settings, export
 from rewardharness.task import task_of
+
+_REACH_SECONDS = 10
+"""Seconds in which the address of a cluster must answer."""
+
+
+class RayError(HarnessError):
+    """Ray did not start, or stopped."""
+
+    title = "Ray failed"
+
+
+def connect(address: str | None, purpose: str, *, cpus: int | None = None) -> None:
+    """Connect to a cluster. `ray.shutdown()` ends the connection, and what was started here.
+
+    Args:
+        address: Its address, or `auto`; None for `RAY_ADDRESS`, and without it to start Ray on this machine.
+        purpose: What Ray is for, in the message if it is not installed.
+        cpus: CPUs of a Ray that is started here; None for all.
+
+    Raises:
+        MissingPackageError: If Ray is not installed.
+        RayError: If the cluster cannot be reached, or Ray does not start.
+    """
+    address = address or Settings.from_env().ray_address
+    export("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None:  # Ray listens on all interfaces; without this token others could run code here
+        export("RAY_AUTH_MODE", "token")
+        export("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    try:
+        import ray
+    except ImportError:
+        raise MissingPackageError("ray", "ray", purpose) from None
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    host, _, port = (address or "").rpartition(":")
+    if port.isdecimal() and "/" not in host:  # Ray would try for minutes
+        try:
+            socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
+        except (OSError, OverflowError):
+            raise RayError(
+                f"No Ray cluster answers at {address}.", next_step="Check --address or RAY_ADDRESS."
+            ) from None
+    new = {"include_dashboard": False, "num_cpus": cpus} if address is None else {}
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **new)
+    except Exception as error:  # Ray raises errors of many types, and plain ones
+        raise ray_error(error) from None
+
+
+def ray_error(error: Exception) -> RayError:
+    """Return an error of Ray in one sentence."""
+    problem = (str(error).strip() or type(error).__name__).splitlines()[-1]
+    return RayError(problem, next_step="Check the address, and Ray's logs in /tmp/ray/session_latest/logs.")
+
 
 T = TypeVar("T")
 

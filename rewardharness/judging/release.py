@@ -43,8 +43,7 @@ from rewardharness.library.entry import entry_files
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 from rewardharness.measure.text import ocr_available
-from rewardharness.models.open import SERVICES
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import SERVICES, ScriptedModel
 from rewardharness.schema import Json
 
 log = logging.getLogger(__name__)

@@ -22,8 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from rewardharness.models.base import ChatRequest, ErrorCode, Model, ModelError, Reply, Waiting
 from rewardharness.models.limits import AdaptiveLimit, ByteBudget, EndpointSettings
-from rewardharness.telemetry import chat_span, record_reply
-from rewardharness.waiting import on_wait
+from rewardharness.telemetry import chat_span, on_wait, record_reply
 
 T = TypeVar("T")
 

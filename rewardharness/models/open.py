@@ -1,4 +1,4 @@
-"""Open a model from its specification.
+"""Open a model from its specification; among them one with scripted replies, for tests and demonstrations.
 
 vllm:Qwen/Qwen2.5-VL-7B-Instruct@http://host:8000/v1,http://other:8000/v1
 openai:gpt-4.1                                   at OpenAI, with OPENAI_API_KEY
@@ -11,13 +11,17 @@ scripted:replies.jsonl
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from rewardharness.errors import InputError
-from rewardharness.models.base import Model
+import orjson
+
+from rewardharness.errors import DataError, InputError
+from rewardharness.files import read_text
+from rewardharness.models.base import ChatRequest, ErrorCode, Model, ModelError, Reply
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.settings import SERVICE_KEYS, Settings
 
@@ -61,8 +65,6 @@ def open_model(
     if not colon or kind not in {"vllm", "gemini", "scripted", *SERVICES} or not rest.strip():
         raise InputError(f"Unknown model {_shown(spec)}.", next_step=_SPELLINGS)
     if kind == "scripted":
-        from rewardharness.models.scripted import read_script
-
         return read_script(Path(rest))
     reopen = partial(_reopen, spec, replace(endpoint, api_key=None))
     if kind == "gemini":
@@ -155,3 +157,83 @@ def _parse(spec: str) -> tuple[str, list[str], bool]:
 def _shown(spec: str) -> str:
     """Return a specification for messages, without its addresses, which may contain a key."""
     return repr(re.split(r"@?https?://", spec)[0][:100])
+
+
+Script = str | Reply | Exception
+"""A scripted result: a text, a complete reply, or an error to raise."""
+
+
+class ScriptedModel:
+    """A model with predefined or computed replies.
+
+    Args:
+        replies: Replies in the order of requests, or a function of the request.
+        id: Id of the model.
+    """
+
+    def __init__(self, replies: Sequence[Script] | Callable[[ChatRequest], Script], id: str = "scripted") -> None:
+        self._replies = replies
+        self._id = id
+        self.requests: list[ChatRequest] = []
+        """All requests, in order."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Replies in an order cannot be given by several processes."""
+        if not callable(self._replies):
+            raise TypeError("its replies have an order")
+        return ScriptedModel, (self._replies, self._id)
+
+    @property
+    def id(self) -> str:
+        """Id of the model."""
+        return self._id
+
+    async def ask(self, request: ChatRequest) -> Reply:
+        """Return the next reply.
+
+        Raises:
+            ModelError: If no reply is left.
+        """
+        number = len(self.requests)
+        self.requests.append(request)
+        if callable(self._replies):
+            reply = self._replies(request)
+        elif number < len(self._replies):
+            reply = self._replies[number]
+        else:
+            message = f"The script of {self._id} has only {len(self._replies)} replies."
+            raise ModelError("bad_response", message, next_step="Add more replies.")
+        if isinstance(reply, Exception):
+            raise reply
+        return Reply(reply, model=self._id, endpoint="script") if isinstance(reply, str) else reply
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def read_script(path: Path) -> ScriptedModel:
+    """Read a script: JSON lines, each `{"text": ...}` or `{"error": code}`, optionally with `finish_reason`.
+
+    Raises:
+        DataError: If the file or a line of it cannot be read.
+    """
+    replies: list[Script] = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if line.strip():
+            replies.append(_read_line(path, number, line))
+    return ScriptedModel(replies, id=f"scripted:{path.name}")
+
+
+def _read_line(path: Path, number: int, line: str) -> Script:
+    step = 'Write {"text": "..."} or {"error": "timeout"} on each line.'
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        raise DataError(f"{path}, line {number}: invalid JSON.", next_step=step) from None
+    if isinstance(record, dict):
+        if set(record) == {"error"} and record["error"] in get_args(ErrorCode):
+            return ModelError(record["error"], f"Scripted error from {path.name}.")
+        text, finish = record.get("text"), record.get("finish_reason", "stop")
+        if set(record) <= {"text", "finish_reason"} and isinstance(text, str) and isinstance(finish, str):
+            return Reply(text, finish, model="scripted", endpoint="script")
+    raise DataError(f"{path}, line {number}: not a valid reply.", next_step=step)

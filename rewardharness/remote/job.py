@@ -29,8 +29,8 @@ from rewardharness.library.hub import usual_access
 from rewardharness.models.serving import Gpu, plan_servers
 from rewardharness.remote.config import RemoteConfig
 from rewardharness.remote.inputs import keys_of, pack, read_inputs, served_model
+from rewardharness.runs.job import STOP_FILE
 from rewardharness.runs.records import CONFIG
-from rewardharness.runs.stop import STOP_FILE
 from rewardharness.runs.store import LOCK, MANIFEST
 from rewardharness.settings import Settings
 

@@ -12,9 +12,9 @@ from json import loads
 from pathlib import Path
 from typing import Any, Literal
 
+from rewardharness.runs.job import STOP_FILE
 from rewardharness.runs.records import RECORD, read_record
 from rewardharness.runs.results import Results
-from rewardharness.runs.stop import STOP_FILE
 from rewardharness.runs.store import RESULTS, is_running, read_manifest
 from rewardharness.schema import Json
 

@@ -183,7 +183,7 @@ def _is_valid(record: Mapping[str, Any]) -> bool:
 
 
 def condition_of(error: BaseException | None) -> Condition:
-    """Return how a session ended. An error can name its condition; see `evolution.stop`."""
+    """Return how a session ended. An error can name its condition; see `evolution.progress`."""
     if error is None:
         return "done"
     condition = getattr(error, "condition", None)

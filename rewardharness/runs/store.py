@@ -33,9 +33,9 @@ from rewardharness.files import (
 )
 
 if TYPE_CHECKING:
+    from rewardharness.runs.job import StopRequest
     from rewardharness.runs.records import Recording
     from rewardharness.runs.results import Results
-    from rewardharness.runs.stop import StopRequest
 
 MANIFEST = RUN_MANIFEST
 RESULTS = "results.jsonl"

@@ -15,8 +15,17 @@ from pydantic.json_schema import models_json_schema
 
 from rewardharness import __version__
 from rewardharness.schema import Json
-from rewardharness.serving.body import NAME, REQUEST_PART, ClientGoneError, Receive, parse_body
-from rewardharness.serving.dialects import DIALECTS, HEALTH_PATHS, UNIRL_REWARD, Dialect
+from rewardharness.serving.body import (
+    DIALECTS,
+    HEALTH_PATHS,
+    NAME,
+    REQUEST_PART,
+    UNIRL_REWARD,
+    ClientGoneError,
+    Dialect,
+    Receive,
+    parse_body,
+)
 from rewardharness.serving.faults import DEFECT, ErrorReply, Fault, FieldProblem, RefusedError
 from rewardharness.serving.monitoring import CONTENT_TYPE
 from rewardharness.serving.results import RewardReply

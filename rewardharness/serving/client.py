@@ -18,8 +18,8 @@ from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from rewardharness.errors import InputError
-from rewardharness.judging.best_of import Method
 from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.judging.ranking import Method
 from rewardharness.serving.client_http import USUAL, ClientSettings, ServerConnection, TooLargeError, UnavailableError
 from rewardharness.serving.client_wire import (
     Album,

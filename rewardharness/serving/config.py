@@ -6,8 +6,8 @@ from pathlib import Path
 from rewardharness.errors import InputError
 from rewardharness.judging.config import RewardConfig
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.opening import open_reward_judge
 from rewardharness.judging.release import Release
-from rewardharness.judging.release_opening import open_reward_judge
 from rewardharness.library.store import Library
 from rewardharness.serving.api import Front, make_app
 from rewardharness.serving.limits import Limits

@@ -16,8 +16,8 @@ from typing import Any
 from rewardharness.codec import from_json
 from rewardharness.errors import InputError
 from rewardharness.judging.config import RewardConfig
-from rewardharness.judging.release_opening import open_reward
-from rewardharness.ray_cluster import connect, ray_error
+from rewardharness.judging.on_ray import connect, ray_error
+from rewardharness.judging.opening import open_reward
 from rewardharness.serving.api import Front
 from rewardharness.serving.config import ServerConfig, usual_limits
 from rewardharness.serving.replicas import Replicas

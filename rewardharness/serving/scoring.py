@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from rewardharness.judging.best_of import CandidateSet, Method, candidate_rewards
 from rewardharness.judging.evaluate import judge_calibrated
 from rewardharness.judging.interface import unjudged, with_ungradable
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.ranking import CandidateSet, Method, candidate_rewards
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Failure, Judgment, Scores
 from rewardharness.serving.faults import DEADLINE, DEFECT, SHUTTING_DOWN, Fault, failure_for, fault_of

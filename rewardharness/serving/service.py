@@ -8,9 +8,9 @@ from typing import Any
 
 from rewardharness import __version__
 from rewardharness.files import content_id
-from rewardharness.judging.best_of import cost
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.ranking import cost
 from rewardharness.judging.subagent import model_judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Json

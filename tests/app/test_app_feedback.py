@@ -14,7 +14,7 @@ from hub_server import HubServer
 from PIL import Image
 from served import TOKEN, Server
 
-from app.vote import views as vote_views
+from app.vote import page as vote_page
 from app.vote.feedback import HOURLY, LONGEST_SIDE, Feedback, Stored
 from app.vote.service import Ballot, Cast, Voting
 from rewardharness.benchmark.metrics import UNDECIDED
@@ -148,7 +148,7 @@ def test_the_summary_counts_labels_and_has_an_interval_from_five_answers() -> No
         ballots = [Ballot(replace(example, source_id=f"{number}"), 1, 9, frozenset()) for number in range(votes)]
         casts = tuple(Cast(ballot, (("A",), ("B",)), Stored("here"), judged) for ballot in ballots)
         labeled = [replace(example, **({} if number else changes)) for number in range(votes)]
-        return vote_views.summary(replace(ballots[0], cast=casts), labeled)
+        return vote_page.summary(replace(ballots[0], cast=casts), labeled)
 
     assert "5 of 8 labels" in text(5, None) and "judge" not in text(5, None)
     assert "the judge on 0 of 4 (0%)." in text(4, "B") and "95% interval" not in text(4, "B")

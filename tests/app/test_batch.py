@@ -22,10 +22,8 @@ from app.run_panel.following import MOVING
 from app.run_panel.new_jobs import NewJob
 from app.run_panel.views import run_title
 from app.score.judges import Judges
-from app.table import views
-from app.table.exports import export
 from app.table.page import TablePlace
-from app.table.rows import ORDERS, ResultRow, Verdict, neighbor, ordered, select
+from app.table.rows import ORDERS, ResultRow, Verdict, export, neighbor, ordered, rows_table, select
 from app.table.rows import numbers as selection
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.errors import HarnessError, InputError
@@ -206,7 +204,7 @@ def test_an_upload_stays_for_as_long_as_its_run(tmp_path: Path) -> None:
 
 def test_foreign_text_stays_text_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     evil = ResultRow(0, HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (Verdict(HOSTILE, 0.0, 0.1, {HOSTILE: 0.5}),) * 2)
-    markup = views.rows_table([evil], 0, {0: [(HOSTILE, "result/x/0-120.webp")]}, [HOSTILE] * 2, {0})
+    markup = rows_table([evil], 0, {0: [(HOSTILE, "result/x/0-120.webp")]}, [HOSTILE] * 2, {0})
     reader = Reader(markup.replace("<input ", "<br ").replace("<img ", "<br "))
     assert set(reader.tags) <= OWN_TAGS | {"figure", "figcaption", "button"} and reader.open == []
     assert not {name for name in reader.attributes if name.startswith("on")}

@@ -9,20 +9,19 @@ from app_parts import follow
 from benchmark_parts import MISLABELLED, PAIRS, REMOVALS, app_services, judged, make_labelled, make_timid, on
 from hostile import read_own
 
-from app.benchmark import case_views
+from app.benchmark import views
 from app.benchmark.page import Questions
 from app.benchmark.runs import short_name
 from app.benchmark.service import BenchmarkServices
 from app.run_panel.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
 from app.score.judges import ENDPOINT, JudgeChoice
-from app.table.exports import export
 from app.table.page import TablePlace
-from app.table.rows import select
+from app.table.rows import export, select
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
 from rewardharness.codec import to_json
 from rewardharness.data.opening import open_data
-from rewardharness.editors.result import ArenaResult, EditCounts
+from rewardharness.editors.report import ArenaResult, EditCounts
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.files import read_json, write_json, write_text
 from rewardharness.jobs import read_config
@@ -104,7 +103,7 @@ def test_questions_are_rows_and_shown_with_pictures_scores_and_chain(world: Worl
     again = open_data(str(export(tmp_path / "wrong.zip", judged)), Settings.from_env({"RH_HOME": str(tmp_path)}))
     assert [each.preference for each in again.examples] == [row.label for row in wrong]
     coin = services.case(f"drawn/{MISLABELLED}", (name, world.key(name, "baseline"))).sides[0]
-    assert "No reasoning" in read_own(case_views.chain(coin)).text
+    assert "No reasoning" in read_own(views.chain(coin)).text
     with pytest.raises(RunError, match="no such row"):
         source.rows(TablePlace(name, "nobody"))
     with pytest.raises(DataError, match="no such question"):

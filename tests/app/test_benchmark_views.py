@@ -6,7 +6,6 @@ import pytest
 from benchmark_parts import MISLABELLED, PAIRS, app_services, judged, make_labelled, make_timid, on
 from hostile import HOSTILE, read_own
 
-from app.benchmark import case_views as benchmark_case_views
 from app.benchmark import views as benchmark_views
 from app.benchmark.runs import BenchmarkStatus
 from app.benchmark.service import BenchmarkServices
@@ -99,19 +98,19 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
     keys = {name: services.open(name).result.rows[0].key for name in (builtin, timid)}
     question = f"drawn/{MISLABELLED}"
     case = services.case(question, (builtin, keys[builtin]))
-    words = text_of(benchmark_case_views.words(case))
+    words = text_of(benchmark_views.words(case))
     assert EVIL in words and "against the label" in words
     assert "Reward" in words and "margin 0." in words and "confidence 0." in words
-    assert "tool by tool" in text_of(benchmark_case_views.chain(case.sides[0]))
+    assert "tool by tool" in text_of(benchmark_views.chain(case.sides[0]))
     both = services.case(question, (timid, keys[timid]), (builtin, keys[builtin]))
-    shown = text_of(benchmark_case_views.words(both))
+    shown = text_of(benchmark_views.words(both))
     assert "measured (no VLM), <img src=x>" in shown and "measured (no VLM), builtin" in shown
     texts = replace(case, sources=(), candidates=(TextInput("a", EVIL), TextInput("b", "the second text")))
-    assert "the second text" in text_of(benchmark_case_views.words(texts)) and texts.example.images == ()
-    changed = text_of(benchmark_case_views.words(replace(case, changed=True)))
+    assert "the second text" in text_of(benchmark_views.words(texts)) and texts.example.images == ()
+    changed = text_of(benchmark_views.words(replace(case, changed=True)))
     assert "The data have changed" in changed
     found = services.compare((timid, keys[timid]), (builtin, keys[builtin]))
-    said = text_of(benchmark_case_views.compared(found))
+    said = text_of(benchmark_views.compared(found))
     assert "Fixed / broken" in said and "better" in said and "<img src=x>" in said
 
 
@@ -127,8 +126,8 @@ def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
     assert f"This Library has no criteria for this instruction: {PAIRS}" in text_of(section(found, "judging"))
     assert benchmark_views.reliability(found, bare) == ""
     case = services.case(f"drawn/{MISLABELLED}", (builtin, bare))
-    assert "No judgment: This Library has no criteria for this instruction" in text_of(benchmark_case_views.words(case))
-    assert "never counted as a tie" in text_of(benchmark_case_views.chain(case.sides[0]))
+    assert "No judgment: This Library has no criteria for this instruction" in text_of(benchmark_views.words(case))
+    assert "never counted as a tie" in text_of(benchmark_views.chain(case.sides[0]))
 
 
 def _published() -> PublishedNumber:

@@ -20,13 +20,13 @@ from app.evolve.service import EvolveServices
 from app.run_panel.new_jobs import NewJob, PreparedJob
 from app.run_panel.service import Expected
 from app.viewer import example_views
-from rewardharness.data.corrections import read_corrections
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import split
+from rewardharness.data.votes import read_corrections
 from rewardharness.errors import DataError, InputError, LibraryError, RunError
 from rewardharness.evolution.config import AUTO, EvolveConfig
 from rewardharness.evolution.events import Decided
-from rewardharness.evolution.regression import GroupScore, RegressionReport
+from rewardharness.evolution.plan import GroupScore, RegressionReport
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.diff import diff_libraries
 

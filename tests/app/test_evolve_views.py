@@ -30,9 +30,8 @@ from rewardharness.evolution.events import (
 )
 from rewardharness.evolution.gate import Evidence
 from rewardharness.evolution.held_out import Score
-from rewardharness.evolution.progress import RunProgress
+from rewardharness.evolution.progress import NO_PROPOSALS, RunProgress
 from rewardharness.evolution.proposal import Finding
-from rewardharness.evolution.stop import NO_PROPOSALS
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry

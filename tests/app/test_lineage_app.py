@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lineage_parts import ATTACK, Scene
 
-from app.lineage import views
+from app.lineage import page
 from app.lineage.services import LineageServices, LineageView
 from rewardharness.errors import InputError
 from rewardharness.library.opening import open_library
@@ -45,9 +45,9 @@ def read(markup: str) -> str:
 
 def shown(view: LineageView) -> str:
     """Return all text of a view."""
-    fence, *lines, end = views.diagram(view).split("\n")
+    fence, *lines, end = page.diagram(view).split("\n")
     assert (fence, end) == ("```mermaid", "```") and all(LINE.fullmatch(line) for line in lines)
-    return read(views.as_table(view.graph)) + (read(views.details(view.chosen)) if view.chosen else "")
+    return read(page.as_table(view.graph)) + (read(page.details(view.chosen)) if view.chosen else "")
 
 
 def kinds(view: LineageView) -> list[str]:
@@ -114,7 +114,7 @@ def test_the_nearest_of_many_nodes_are_drawn() -> None:
     view = services(Path("unused")).of_library(library, f"library:{ids[0]}")
     assert len(view.graph.nodes) == MAX_NODES and view.hidden > 0
     assert {f"library:{ids[number]}" for number in range(MAX_NODES // 2)} <= {node.id for node in view.graph.nodes}
-    assert f"{view.hidden} more are not drawn" in read(views.hidden(view))
+    assert f"{view.hidden} more are not drawn" in read(page.hidden(view))
 
 
 json_values = st.recursive(
@@ -130,6 +130,6 @@ def test_untrusted_lines_stay_text(name: str, fields: dict[str, Any]) -> None:
     line = {"parent": "a", "library": "b", "operator": name, "entries": [name], **fields}
     graph = lineage_graph([], libraries={"b": [line]})
     assert all(LINE.fullmatch(text) for text in mermaid(graph).split("\n"))
-    read(views.as_table(graph))
+    read(page.as_table(graph))
     for node in graph.nodes:
-        read(views.details(node))
+        read(page.details(node))

@@ -19,12 +19,12 @@ from app.score import model_views, views
 from app.score.comparisons import ModelRun, OrderProgress, recorded_orders
 from app.score.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, AnswerCost
 from app.viewer import chain_views
-from app.vote import views as vote_views
+from app.vote import page as vote_page
 from app.vote.feedback import Stored
 from app.vote.service import Ballot, Cast
 from rewardharness.certainty import CalibratedBy
 from rewardharness.critique import Critique
-from rewardharness.editors.result import ArenaAgreement, ArenaResult, EditCounts
+from rewardharness.editors.report import ArenaAgreement, ArenaResult, EditCounts
 from rewardharness.errors import Description
 from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
 from rewardharness.judging.presentation import PresentationOrder
@@ -289,10 +289,10 @@ EVIL_LIBRARY = Library((EVIL_ENTRY,))
         lambda: views.feedback_hint(HOSTILE, repo=None, lasting=True),
         lambda: views.feedback_hint("", repo=HOSTILE, lasting=True),
         lambda: hub_views.gallery([], HOSTILE),
-        lambda: vote_views.about(HOSTILE, HOSTILE, lasting=True),
-        lambda: vote_views.revealed(HOSTILE_CAST, None, lasting=True),
-        lambda: vote_views.question(HOSTILE_CAST.ballot),
-        lambda: vote_views.leaderboard([RatedEditor(HOSTILE, 1000.0, Interval(900, 1100), 1.0, 2, 1)]),
+        lambda: vote_page.about(HOSTILE, HOSTILE, lasting=True),
+        lambda: vote_page.revealed(HOSTILE_CAST, None, lasting=True),
+        lambda: vote_page.question(HOSTILE_CAST.ballot),
+        lambda: vote_page.leaderboard([RatedEditor(HOSTILE, 1000.0, Interval(900, 1100), 1.0, 2, 1)]),
         lambda: benchmark_views.arenas([(Path("/runs"), EVIL_ARENA)]),
         lambda: library_views.summary(EVIL_LIBRARY, HOSTILE),
         lambda: library_views.entry_head(EVIL_ENTRY),

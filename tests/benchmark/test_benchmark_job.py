@@ -6,9 +6,8 @@ from bench_parts import made, settings
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.files import read_json
 from rewardharness.jobs import open_job
-from rewardharness.runs.job import Session
+from rewardharness.runs.job import Session, Stopped, StopRequest
 from rewardharness.runs.records import read_record
-from rewardharness.runs.stop import Stopped, StopRequest
 
 
 def test_a_configuration_runs_stops_and_resumes(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from markdown_it import MarkdownIt
 from synthetic import Pixels, editreward_bench, editreward_rows
 
 from rewardharness.benchmark.comparison import compare_runs
-from rewardharness.benchmark.facts import make_facts, write_for_library
-from rewardharness.benchmark.figures import figure, headline
+from rewardharness.benchmark.figures import figure, headline, make_facts, write_for_library
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.numbers import NumberFacts
 from rewardharness.benchmark.report import markdown, report_page, write_report

@@ -10,8 +10,7 @@ import pytest
 from bench_parts import baseline, entry, made, settings
 from drawn_pairs import draw_pairs
 
-from rewardharness.benchmark.facts import make_facts
-from rewardharness.benchmark.figures import cautions
+from rewardharness.benchmark.figures import cautions, make_facts
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, report_page, write_report

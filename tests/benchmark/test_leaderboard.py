@@ -10,7 +10,7 @@ from hub_parts import Hub
 from huggingface_hub import parse_eval_result_entries
 
 from rewardharness import benchmark
-from rewardharness.benchmark.facts import eval_results
+from rewardharness.benchmark.figures import eval_results
 from rewardharness.benchmark.leaderboard import FOLDER, publish, read_leaderboard, rows_of
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewardharness.benchmark.answers import TieRule, fit_ties, tuned_in_hindsight, with_ties
 from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, TWO_WAY, LabeledAnswer
 from rewardharness.benchmark.task import BOTH_BAD
-from rewardharness.benchmark.ties import TieRule, fit_ties, tuned_in_hindsight, with_ties
 from rewardharness.codec import from_json, to_json
 from rewardharness.errors import InputError
 from rewardharness.schema import TIE, Accuracy

@@ -1,10 +1,13 @@
+"""What the filter decides, and copies of the best candidates, which never cost files of others."""
+
+import json
 from pathlib import Path
 
 import pytest
 
 from rewardharness.bulk.config import FilterConfig
-from rewardharness.bulk.filtering import count, decide, decide_all
-from rewardharness.errors import InputError
+from rewardharness.bulk.filtering import MANIFEST, check_copies, copy_best, count, decide, decide_all
+from rewardharness.errors import DataError, InputError
 from rewardharness.schema import Example, Failure, ImageInput, Judgment, Scores
 
 IMAGE = ImageInput("x", data=b"x")
@@ -89,3 +92,67 @@ def test_a_share_keeps_the_best_of_all_edits(rules, kept):
 def test_decisions_are_counted():
     codes = [judgment(A=0.9), judgment(A=0.1), judgment(A=0.2)]
     assert count(decide(example(1), each, rules_of(reward=0.5)) for each in codes) == {"kept": 1, "low_reward": 2}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> dict[str, Path]:
+    found = {}
+    for name in "abc":
+        found[f"{name}.png"] = tmp_path / f"{name}.png"
+        found[f"{name}.png"].write_bytes(name.encode())
+    return found
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != MANIFEST}
+
+
+def test_a_folder_holds_the_copies_of_the_last_run_alone(tmp_path: Path, images: dict[str, Path]) -> None:
+    folder = tmp_path / "best"
+    copy_best({"one.png": images["a.png"], "two.png": images["b.png"]}, folder)
+    copy_best({"two.png": images["c.png"], "three.png": images["b.png"]}, folder)
+    assert held(folder) == {"two.png": b"c", "three.png": b"b"}
+    assert sorted(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]) == ["three.png", "two.png"]
+    copy_best({}, folder)
+    assert held(folder) == {}
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path, images: dict[str, Path]) -> None:
+    folder = tmp_path / "best"
+    folder.mkdir()
+    (folder / "mine.png").write_bytes(b"mine")
+    with pytest.raises(InputError, match="holds files that --copy-best did not put there"):
+        check_copies(folder)
+    (folder / "mine.png").unlink()
+    copy_best({"one.png": images["a.png"], "two.png": images["b.png"]}, folder)
+    (folder / "mine.png").write_bytes(b"mine")
+    (folder / "one.png").write_bytes(b"changed")
+    before = held(folder)
+    for name in ("mine.png", "one.png"):
+        with pytest.raises(InputError, match=f"did not put there: {name}; nothing was copied"):
+            copy_best({name: images["c.png"]}, folder)
+        assert held(folder) == before
+    copy_best({"three.png": images["c.png"]}, folder)
+    assert held(folder) == {"mine.png": b"mine", "one.png": b"changed", "three.png": b"c"}
+
+
+def test_copies_that_were_broken_off_are_completed(tmp_path: Path, images: dict[str, Path]) -> None:
+    folder = tmp_path / "best"
+    copy_best({"one.png": images["a.png"], "two.png": images["b.png"]}, folder)
+    chosen = {"one.png": images["c.png"], "three.png": images["a.png"]}
+    images["a.png"].unlink()
+    with pytest.raises(DataError, match="cannot be copied"):
+        copy_best(chosen, folder)
+    assert held(folder) == {"one.png": b"a", "two.png": b"b"}, "nothing was begun"
+    stated = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    stated["files"]["three.png"] = ["0" * 64]  # as a killed run leaves it: named, and not copied yet
+    (folder / MANIFEST).write_text(json.dumps(stated), encoding="utf-8")
+    copy_best({"one.png": images["c.png"]}, folder)
+    assert held(folder) == {"one.png": b"c"}
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"made_by": "rh data rank --copy-best", "files": {"../x": []}}'])
+def test_a_list_that_is_not_ours_is_refused(tmp_path: Path, images: dict[str, Path], text: str) -> None:
+    (tmp_path / MANIFEST).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="is not a manifest of --copy-best"):
+        copy_best({"one.png": images["a.png"]}, tmp_path)

@@ -17,8 +17,7 @@ from rewardharness.cli.main import main
 from rewardharness.errors import DataError, InputError, RunError
 from rewardharness.files import sha256_file
 from rewardharness.judging import batches
-from rewardharness.runs.job import Session
-from rewardharness.runs.stop import RunPaused
+from rewardharness.runs.job import RunPaused, Session
 from rewardharness.settings import Settings
 
 ANSWER = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 2} for label in "AB"}})

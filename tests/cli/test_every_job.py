@@ -14,7 +14,7 @@ from drawn_pairs import TIMID, draw_pairs
 from halting import Halt
 from model_server import Call, Fault, ModelServer
 
-from rewardharness import waiting
+from rewardharness import telemetry
 from rewardharness.cli import output
 from rewardharness.cli.main import main
 from rewardharness.files import write_text
@@ -394,7 +394,7 @@ def test_what_a_run_waits_for_is_shown(
 
     def reply(call: Call) -> Any:
         if INSTRUCTION in call.text:
-            waiting.on_wait("429 from here, again in 2 s; 1 of 6 waiting")
+            telemetry.on_wait("429 from here, again in 2 s; 1 of 6 waiting")
             assert shown.wait(50)
         return answer(call)
 

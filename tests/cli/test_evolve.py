@@ -18,9 +18,9 @@ from halting import Halt
 from model_server import Call, ModelServer
 
 from rewardharness.cli.main import main
-from rewardharness.data.corrections import append_correction, corrections_file
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import split
+from rewardharness.data.votes import append_correction, corrections_file
 from rewardharness.files import write_text
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RunFolder

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.data.corrections import append_correction as append
-from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections, unreviewed
 from rewardharness.data.source import Dataset
+from rewardharness.data.votes import append_correction as append
+from rewardharness.data.votes import corrected_labels, corrections_file, read_corrections, unreviewed
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import append_jsonl
 from rewardharness.schema import Example, ImageInput

@@ -7,15 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.demo import edits, filters, photo_edits, scene_edits
-from rewardharness.demo.canvas import KINDS
 from rewardharness.demo.dataset import _CONTENTS, _PHOTO_EDITS, _SCENE_EDITS
-from rewardharness.demo.defects import ANYWHERE, LOCAL, spoil
 from rewardharness.demo.edits import misspelt
-from rewardharness.demo.filters import STYLES, TONES, Picture, style, tone
+from rewardharness.demo.filters import ANYWHERE, LOCAL, STYLES, TONES, Picture, spoil, style, tone
 from rewardharness.demo.paint import COLORS, MATERIALS
 from rewardharness.demo.photos import PHOTOS, SIDE, photo
 from rewardharness.demo.scenes import PLACES, draw, furnish
-from rewardharness.demo.things import picture
+from rewardharness.demo.things import KINDS, picture
 
 SCENE = furnish("table", 3)
 

@@ -16,12 +16,12 @@ from rewardharness.benchmark.leaderboard import leaderboard_section, read_leader
 from rewardharness.cli.main import main
 from rewardharness.data.opening import open_data
 from rewardharness.data.votes import append_feedback
-from rewardharness.editors.choice import Duel, next_duels, possible_duels
 from rewardharness.editors.config import ArenaConfig
 from rewardharness.editors.editor import FunctionEditor
 from rewardharness.editors.job import ArenaJob
+from rewardharness.editors.making import Duel, next_duels, possible_duels
 from rewardharness.editors.refine import Refined, refine
-from rewardharness.editors.result import read_ratings
+from rewardharness.editors.report import read_ratings
 from rewardharness.errors import InputError
 from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.opening import open_judge
@@ -29,7 +29,7 @@ from rewardharness.judging.ranking import rate_editors
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.measure.images import load_picture
 from rewardharness.models.base import ChatRequest, TextPart
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.report import Table, Value
 from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.schema import ImageInput

@@ -14,7 +14,7 @@ from profile_parts import marker, stand_in
 from rewardharness.cli.arena import arena_rows
 from rewardharness.cli.main import main
 from rewardharness.editors.benchmark import OVERALL, find_benchmark, list_benchmarks
-from rewardharness.editors.result import read_ratings
+from rewardharness.editors.report import read_ratings
 from rewardharness.files import write_bytes
 from rewardharness.judging.profile_opening import load_profile
 from rewardharness.measure.images import encode_png

@@ -145,7 +145,7 @@ WORKFLOW = {
 def test_a_workflow_of_comfyui_gets_image_instruction_and_seed(
     status: str, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rewardharness.editors.comfyui.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("rewardharness.editors.local.POLL_SECONDS", 0.01)
     (tmp_path / "red.json").write_text(json.dumps(WORKFLOW))
     image = {"filename": "out 1.png", "subfolder": "", "type": "output"}
     done = {"status": {"status_str": "error" if status == "error" else "success", "completed": status != "error"},

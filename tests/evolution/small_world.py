@@ -31,7 +31,7 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.runs.job import Session
 from rewardharness.runs.spending import UNLIMITED, SpendingLimits
 from rewardharness.schema import Example, ImageInput, Usage

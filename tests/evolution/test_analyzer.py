@@ -12,7 +12,7 @@ from rewardharness.evolution.proposal import MAX_CITED, Outcome, Proposal, Rejec
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import RemoveEntry
 from rewardharness.models.base import ChatRequest
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.schema import ChainStep, Failure, Judgment, RoutedEntry, Scores
 
 RULES = library(

@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 from small_world import BRIGHTER, make_dataset, make_plan, skill
 
 from rewardharness.evolution.evaluator import DOWN_AFTER, Evaluator, affected
-from rewardharness.evolution.progress import Meter, RunProgress
-from rewardharness.evolution.stop import Exhausted
+from rewardharness.evolution.progress import Exhausted, Meter, RunProgress
 from rewardharness.judging.router import route
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
+from rewardharness.runs.job import RunPaused, Stopped, StopRequest
 from rewardharness.runs.spending import Budget, SpendingLimits
-from rewardharness.runs.stop import RunPaused, Stopped, StopRequest
 from rewardharness.schema import Example, ImageInput
 
 POOL = make_dataset(4).examples

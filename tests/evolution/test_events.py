@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_world import BRIGHTER, GOOD, IDLE, add, make_dataset, make_plan, skill
 
-from rewardharness.cli.progress import event_line
+from rewardharness.cli.report import event_line
 from rewardharness.codec import from_json, to_json
 from rewardharness.errors import RunError
 from rewardharness.evolution import events
@@ -25,16 +25,16 @@ from rewardharness.evolution.events import (
     read_status,
 )
 from rewardharness.evolution.held_out import Score
+from rewardharness.evolution.progress import RESERVE, check_disk
 from rewardharness.evolution.proposal import Finding, Proposal, RejectedProposal
 from rewardharness.evolution.state import Pending, State, begin
-from rewardharness.evolution.stop import RESERVE, check_disk
 from rewardharness.files import append_jsonl, write_json
 from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
+from rewardharness.runs.job import STOP_FILE, RunPaused, Stopped, StopRequest
 from rewardharness.runs.spending import Budget, Price, SpendingLimits, Spent
-from rewardharness.runs.stop import STOP_FILE, RunPaused, Stopped, StopRequest
 from rewardharness.schema import Usage
 
 STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})

@@ -24,7 +24,7 @@ from rewardharness.evolution.gate import (
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import GateSettings, Trial, begin, credit_of, try_edit
 from rewardharness.library.store import EMPTY
-from rewardharness.runs.stop import RunPaused
+from rewardharness.runs.job import RunPaused
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
 COUNTS = st.integers(0, 60)

@@ -17,7 +17,7 @@ from rewardharness.library.evolved import data_digests
 from rewardharness.library.opening import THIN, UNCOUNTED, check_library, open_library
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.settings import Settings
 
 EXAMPLES = make_dataset(3).examples

@@ -24,8 +24,8 @@ from rewardharness.evolution.proposal import (
 )
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.limits import EndpointSettings
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
-from rewardharness.models.scripted import Script, ScriptedModel
 from rewardharness.schema import ImageInput
 
 QUICK = EndpointSettings(

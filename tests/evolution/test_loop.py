@@ -23,18 +23,17 @@ from rewardharness.evolution.events import (
 )
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.loop import evolve, finished_report
+from rewardharness.evolution.plan import RegressionSet
 from rewardharness.evolution.progress import RunProgress, read_progress
-from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.report import EvolutionReport, read_report
 from rewardharness.evolution.report_page import headline
 from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
-from rewardharness.models.scripted import Script
-from rewardharness.runs.job import Session
+from rewardharness.models.open import Script
+from rewardharness.runs.job import RunPaused, Session, Stopped
 from rewardharness.runs.spending import Budget, SpendingLimits
-from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
 
 Whole = tuple[dict[str, Any], int, Path]

@@ -32,7 +32,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import EMPTY, AddEntry, Change, Library, RemoveEntry, ReplaceEntry
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.prompts import sections
 from rewardharness.runs.spending import Spent
 from rewardharness.schema import Example, Failure, Judgment, Scores

@@ -20,8 +20,8 @@ from rewardharness.library.evolved import read_steps
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
+from rewardharness.runs.job import RunPaused
 from rewardharness.runs.spending import Budget, SpendingLimits
-from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import TIE
 
 QUICK = DefaultSchedule(per_round=2, prune_share=0.0, screen=False)

@@ -40,10 +40,9 @@ from rewardharness.files import read_jsonl
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library, ReplaceEntry
 from rewardharness.models.base import ChatRequest, ModelError
-from rewardharness.models.scripted import Script
-from rewardharness.runs.job import Session
+from rewardharness.models.open import Script
+from rewardharness.runs.job import RunPaused, Session
 from rewardharness.runs.spending import UNLIMITED, Budget, SpendingLimits
-from rewardharness.runs.stop import RunPaused
 from rewardharness.schema import Example, Judgment, Usage
 
 POOL = make_dataset(22).examples

@@ -46,7 +46,7 @@ from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.opening import open_judge
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.schema import TIE, Example
 

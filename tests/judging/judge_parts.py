@@ -15,7 +15,7 @@ from rewardharness.judging.model_config import ModelJudgeConfig
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ImagePart, Message, TextPart
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.schema import Example, ImageInput, Judgment
 
 GRADES = {"instruction": 3, "quality": 3}

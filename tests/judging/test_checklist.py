@@ -9,7 +9,7 @@ from rewardharness.errors import InputError
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.checklist import checklist_of, lines_of, read_principles
 from rewardharness.models.base import ChatRequest
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 
 PRINCIPLES = [
     {"text": "The box is red.", "about": "instruction", "weight": 3},

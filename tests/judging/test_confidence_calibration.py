@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_parts import judge_one
 
-from rewardharness.benchmark.calibrating import cross_validate, fit_calibration, fit_curves, measure_error
-from rewardharness.benchmark.calibration import GradedJudgment
+from rewardharness.benchmark.calibration import (
+    GradedJudgment,
+    cross_validate,
+    fit_calibration,
+    fit_curves,
+    measure_error,
+)
 from rewardharness.errors import DataError, InputError
 from rewardharness.judging.calibration import (
     ALL_KINDS,

@@ -24,7 +24,7 @@ from rewardharness.library.rubric import Criterion
 from rewardharness.measure.planes import Reading
 from rewardharness.measure.table import MEASURES
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.schema import Example, ImageInput, Judgment, TextInput
 from rewardharness.settings import Settings
 

@@ -23,8 +23,8 @@ from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ErrorCode, Reply
 from rewardharness.models.endpoints import EndpointPool
 from rewardharness.models.limits import ByteBudget, EndpointSettings
+from rewardharness.models.open import ScriptedModel
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
-from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import Example, ImageInput, Judgment
 
 NUMBER = 1000

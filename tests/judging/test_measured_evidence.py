@@ -18,10 +18,9 @@ from rewardharness.judging import evidence
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.config import JudgeConfig, ReleaseConfig
 from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
-from rewardharness.judging.opening import open_judge
+from rewardharness.judging.opening import open_judge, pinned_release
 from rewardharness.judging.release import make_release
 from rewardharness.judging.release_file import load_release, save_release
-from rewardharness.judging.release_opening import pinned_release
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY

@@ -16,8 +16,8 @@ from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, Message, Reply
+from rewardharness.models.open import ScriptedModel
 from rewardharness.models.probe import Probe
-from rewardharness.models.scripted import ScriptedModel
 from rewardharness.models.wire import Capabilities
 from rewardharness.schema import Example
 from rewardharness.settings import Settings

@@ -21,7 +21,7 @@ from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import open_judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import EMPTY, Library
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
 ANSWER = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 2} for label in "AB"}})

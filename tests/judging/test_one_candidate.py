@@ -20,7 +20,7 @@ from rewardharness.judgments import judgment_from_json, judgment_json, result_li
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, Reply
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.schema import Failure, Judgment, Scores
 
 GOOD = '{"instruction": 3, "quality": 4}'

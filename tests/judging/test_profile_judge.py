@@ -20,7 +20,7 @@ from rewardharness.judging.profile_judge import ProfileJudge, settings_of
 from rewardharness.judging.profile_opening import read_profile
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ImagePart, Reply
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.schema import Judgment
 
 SINGLE = """

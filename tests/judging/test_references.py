@@ -8,16 +8,16 @@ import pytest
 from judge_parts import PREFERS_A, agent, ask, flat, message, observations, shown, text_of
 
 from rewardharness.errors import ImageError
-from rewardharness.judging.best_of import CandidateSet, Method, examples_of
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.measured_example import UNREAD
 from rewardharness.judging.model_config import Protocol
+from rewardharness.judging.ranking import CandidateSet, Method, examples_of
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, Reply
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.schema import Example, Judgment
 
 LEVELS = {"source": 100, "second": 60, "third": 20, "left": 140, "right": 180}

@@ -20,7 +20,7 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library, ReplaceEntry
 from rewardharness.models.base import ChatRequest
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.prompts import in_language
 
 

@@ -24,7 +24,7 @@ from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply
-from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.models.open import Script, ScriptedModel
 from rewardharness.prompts import LANGUAGES
 from rewardharness.schema import ChainStep, Judgment
 

@@ -18,7 +18,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, Reply
-from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.open import ScriptedModel
 from rewardharness.schema import Example, FramesInput, Judgment, TextInput
 from rewardharness.task import IMAGE_EDIT, TEXT, VIDEO_EDIT, common_task, task_of
 

@@ -19,9 +19,9 @@ from rewardharness.hub.repository import is_commit
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.opening import open_release
 from rewardharness.judging.readings import Loaded, measure
 from rewardharness.judging.release import make_release
-from rewardharness.judging.release_opening import open_release
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.store import Library
 from rewardharness.measure import encoders

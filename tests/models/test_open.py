@@ -7,9 +7,8 @@ from rewardharness.errors import DataError, InputError
 from rewardharness.models.base import ChatRequest, Message, ModelError
 from rewardharness.models.faults import read_error
 from rewardharness.models.limits import EndpointSettings
-from rewardharness.models.open import model_name, model_urls, open_model
+from rewardharness.models.open import model_name, model_urls, open_model, read_script
 from rewardharness.models.raw import RawReply
-from rewardharness.models.scripted import read_script
 from rewardharness.settings import Settings
 
 

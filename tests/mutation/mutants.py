@@ -31,13 +31,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "rewardharness"
 LIST = Path(__file__).with_name("mutants.json")
 CORE = (
-    "benchmark/answers.py benchmark/correlation.py benchmark/intervals.py benchmark/metrics.py "
-    "benchmark/ties.py bulk/preference_data.py certainty.py data/cells.py data/source.py evolution/gate.py "
-    "evolution/joint/fit.py evolution/joint/reweighting.py evolution/joint/step.py evolution/stop.py "
-    "judging/best_of.py judging/calibration.py judging/criteria.py judging/presentation.py "
-    "judging/report.py library/diff.py library/rubric.py library/triggers.py library/yamlsafe.py "
-    "measure/bounds.py measure/color.py measure/fidelity.py models/limits.py runs/store.py schema.py "
-    "serving/limits.py serving/results.py "
+    "benchmark/answers.py benchmark/intervals.py benchmark/metrics.py bulk/preference_data.py certainty.py "
+    "data/cells.py data/source.py evolution/gate.py evolution/joint/fit.py evolution/joint/reweighting.py "
+    "evolution/joint/step.py evolution/progress.py judging/calibration.py judging/criteria.py "
+    "judging/presentation.py judging/ranking.py judging/report.py library/diff.py library/rubric.py "
+    "library/triggers.py library/yamlsafe.py measure/bounds.py measure/color.py measure/fidelity.py "
+    "models/limits.py runs/store.py schema.py serving/limits.py serving/results.py "
 ).split()
 N, PER_MODULE, SEED, WORKERS, SECONDS, MODULES = 200, 8, 20261125, 2, 60, 3
 SWAPS: dict[type, str] = {

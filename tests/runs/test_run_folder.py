@@ -9,10 +9,10 @@ import pytest
 from rewardharness.errors import RunError
 from rewardharness.files import hold, write_text
 from rewardharness.models.base import ErrorCode
+from rewardharness.runs.job import RunPaused, Stopped
 from rewardharness.runs.reader import RunReader
 from rewardharness.runs.records import RECORD, Recording, record_run
 from rewardharness.runs.results import is_due, read_results
-from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder, find_runs, is_running, read_manifest, read_result
 from rewardharness.settings import Settings
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from rewardharness.errors import RunError
 from rewardharness.runs import records
+from rewardharness.runs.job import RunPaused, Stopped
 from rewardharness.runs.records import (
     MASK,
     condition_of,
@@ -24,7 +25,6 @@ from rewardharness.runs.records import (
     record_run,
     sources_id,
 )
-from rewardharness.runs.stop import RunPaused, Stopped
 from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
 

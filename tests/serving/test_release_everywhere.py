@@ -25,9 +25,9 @@ from rewardharness.cli.main import main
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.judging.model_config import ModelJudgeConfig, Protocol
+from rewardharness.judging.opening import open_release
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_file import load_release, save_release
-from rewardharness.judging.release_opening import open_release
 from rewardharness.library.store import Library
 from rewardharness.schema import Failure
 from rewardharness.settings import Settings

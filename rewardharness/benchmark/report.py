@@ -43,7 +43,12 @@ _ATTACK_COLUMNS = {
 _MOST_PARTS = 4
 """Parts whose accuracy fits into one table of judges."""
 
-_USED = {"calls": "Requests", "input_tokens": "Tokens in", "output_tokens": "Tokens out", "seconds": "Seconds"}
+_USED = {
+    "calls": "Requests per 1,000",
+    "input_tokens": "Tokens in per 1,000",
+    "output_tokens": "Tokens out per 1,000",
+    "seconds": "Seconds per 1,000",
+}
 """What is shown per 1,000 judgments."""
 
 _SCORES = "The labels of this task are scores, so no answer is right or wrong."
@@ -136,7 +141,7 @@ def _judges(result: BenchmarkResult) -> Section:
         cells.append((row.label, *values, *exploits, *(f"{number:,.0f}" for number in used), *money))
     names = [name for part in parts for name in (f"{part}, % [95% CI]" if not result.scores else part, "Judged")]
     names += ["Exploit preferred, % [95% CI]", "Judged"] if attacked else []
-    head = ("Entry", *names, *_USED.values(), *(["Money"] if result.price else []))
+    head = ("Entry", *names, *_USED.values(), *(["Money per 1,000"] if result.price else []))
     table = Table(head, tuple(cells), kind="judges")
     tests = [
         (test.first.name, test.second.name, test.part, *_paired_cells(test), _same(test)) for test in result.between

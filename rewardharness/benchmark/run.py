@@ -206,7 +206,7 @@ def read_benchmark(folder: Path) -> RunData:
     """
     file = folder / DATA_FILE
     if not file.is_file():
-        raise RunError(f"{folder} holds no benchmark.", next_step="Name a run folder of `rh benchmark`.")
+        raise RunError(f"{folder} holds no benchmark.", next_step="Name a run of `rh benchmark`: rh runs list")
     try:
         return from_json(RunData, read_json(file))
     except ValidationError as error:

@@ -83,7 +83,7 @@ def demo(
 
         def step(done: int, of: int) -> None:
             nonlocal drawn
-            drawn += 1
+            drawn = max(drawn, done)  # parts are drawn in several processes
             bars.show("generating", drawn, of)
 
         workers = Settings.from_env().workers

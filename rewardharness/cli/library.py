@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from rewardharness.cli import output
-from rewardharness.cli.command import make_app
+from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.hub import measured_facts
 from rewardharness.errors import InputError, shell
 from rewardharness.settings import Settings
@@ -213,6 +213,8 @@ def new(
 
     kind: Literal["skill", "tool"] = "tool" if tool else "skill"
     added = tool or skill
+    if thin and (added or not copy):
+        raise UsageError("--thin belongs to --copy.", next_step="Name the Library to copy, such as --copy builtin.")
     if not added:
         start = open_library(copy) if copy else EMPTY
         start = without_half_of_the_criteria(start) if thin else start

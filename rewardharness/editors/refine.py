@@ -184,7 +184,7 @@ def _rounds(
                 return before, f"Round {number} brought no attempt that leads by {margin:g}."
     except Stopped as over:
         return best, str(over)
-    return best, f"{rounds} rounds were made."
+    return best, "Every round was made."
 
 
 def _tell(progress: Callable[[str, int, int], None], activity: str, earlier: int, total: int, made: int) -> None:

@@ -64,7 +64,7 @@ def diagnose(report: EvolutionReport) -> list[Cause]:
     if report.ending != NO_PROPOSALS:
         causes.append(Cause("The search was short", ended(report.ending), "Raise the limit, and resume or run again."))
     if report.puzzles:
-        text = f"{len(report.puzzles)} training examples were judged wrong with every Library."
+        text = f"Training examples that were judged wrong with every Library: {len(report.puzzles)}."
         causes.append(Cause("Some labels may be wrong", text, "Check them: the report and the app list them."))
     return causes
 

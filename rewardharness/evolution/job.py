@@ -204,9 +204,9 @@ class EvolutionJob(EvolutionPlan):
         sample = self.parts[0][:TIMED]
         evaluate(self.judge, self.library, sample[:1])  # loads what judging needs
         sample = sample[1:] or sample
-        begun = time.process_time()  # what else the machine does now may be over soon
-        evaluate(self.judge, self.library, sample)
-        return work * (time.process_time() - begun) / len(sample) / self.concurrency
+        measure = observer(None)  # a judgment may take no time because its measurements are cached
+        ways = (lambda: evaluate(self.judge, self.library, sample), lambda: [measure(example) for example in sample])
+        return work * max(map(_cpu_seconds, ways)) / len(sample) / self.concurrency
 
     def finished(self) -> EvolutionResult | None:
         """Return the result of a finished run; None if there is something left to do.
@@ -410,3 +410,10 @@ def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
     parts: list[Any] = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
     parts += [config.initializer_model, config.prompt_language, config.limit, config.audit_share, config.ensemble]
     return content_id([*parts, config.schedule, config.seed, search])[:12]
+
+
+def _cpu_seconds(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of a call: what else the machine does now may be over soon."""
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun

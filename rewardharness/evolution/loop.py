@@ -183,7 +183,12 @@ class _Work:
         self.session.on_progress(progress)
 
     def observe(self, example: Example) -> Mapping[str, Mapping[str, float]]:
-        """Return the grades of the measures; counted as progress, because measuring is slow."""
+        """Return the grades of the measures; counted as progress, because measuring is slow.
+
+        Raises:
+            Stopped: If a stop was requested.
+        """
+        self.session.stop.check()
         grades = self.plan.observe(example)
         self.meter.step(phase="proposals")
         return grades

@@ -80,7 +80,7 @@ def headline(report: EvolutionReport) -> str:
 def _summary(report: EvolutionReport) -> tuple[Text, ...]:
     run = report.run
     identity = JudgeIdentity(run.judge, run.judge_revision, run.protocol, report.library.final_id)
-    skipped = f", {report.passed_over} proposals skipped" if report.passed_over else ""
+    skipped = f"; proposals skipped: {report.passed_over}" if report.passed_over else ""
     about = (
         f"{identity}. Orchestrator {run.orchestrator}. Schedule {run.schedule['name']}, seed {run.seed}. "
         f"{report.accepted} of {len(report.edits)} tested edits accepted{skipped}. "

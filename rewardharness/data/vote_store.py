@@ -30,8 +30,6 @@ from rewardharness.errors import HarnessError, InputError
 from rewardharness.hub.errors import HubError, MissingRepoError, UnreachableError
 from rewardharness.hub.repository import MAIN, Repo
 
-__all__ = ["Forgotten", "VoteStore", "VotesNotStoredError", "forget_votes"]
-
 CARD = "README.md"
 _CONFLICTS = frozenset({409, 412, 423})
 

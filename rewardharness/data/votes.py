@@ -147,8 +147,6 @@ def check_preference(example: Example, preference: str) -> str:
     return instruction
 
 
-__all__ = ["PreferenceVote", "is_vote_table", "make_vote", "merge_votes", "voter_id"]
-
 _OURS = frozenset({"vote", "voter", "id", "preference"})
 
 

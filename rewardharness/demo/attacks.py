@@ -21,9 +21,9 @@ from PIL import ImageDraw, ImageFont
 from rewardharness import files
 from rewardharness.demo import folder as demo_folder
 from rewardharness.demo.dataset import CATEGORIES, Progress, encode, find_case, generate
-from rewardharness.demo.edits import KnownEdit, Rng
+from rewardharness.demo.edits import KnownEdit
 from rewardharness.demo.exploits import FRAMINGS, IMITATIONS, VARIED, imitate, is_held_out
-from rewardharness.demo.filters import SHAPE_CHANGES, Picture, meddle, spoil, tone, zoomed
+from rewardharness.demo.filters import SHAPE_CHANGES, Picture, Rng, meddle, spoil, tone, zoomed
 from rewardharness.demo.photos import SIDE
 from rewardharness.errors import InputError
 from rewardharness.schema import PAIRS

@@ -27,8 +27,8 @@ import numpy.typing as npt
 from rewardharness import files
 from rewardharness.demo import edits, photo_edits, scene_edits
 from rewardharness.demo import folder as demo_folder
-from rewardharness.demo.edits import Base, KnownEdit, Rng, pick
-from rewardharness.demo.filters import Picture, spoil
+from rewardharness.demo.edits import Base, KnownEdit, pick
+from rewardharness.demo.filters import Picture, Rng, spoil
 from rewardharness.demo.folder import in_order
 from rewardharness.demo.photos import PHOTOS, SIDE, photo
 from rewardharness.demo.scenes import PLACES, Contents, Scene, furnish

@@ -17,6 +17,7 @@ from rewardharness.demo.filters import (
     STYLES,
     TONES,
     Picture,
+    Rng,
     fade,
     half,
     meddle,
@@ -30,7 +31,6 @@ Draw = Callable[[], Picture]
 Named = tuple[tuple[str, Draw], ...]
 """Images with a description of each."""
 
-Rng = np.random.Generator
 T = TypeVar("T")
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from rewardharness.demo.edits import Base, Draw, KnownEdit, Named, Rng, meddle_later, misspelt, pick
-from rewardharness.demo.filters import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES, Picture, fade, half
+from rewardharness.demo.edits import Base, Draw, KnownEdit, Named, meddle_later, misspelt, pick
+from rewardharness.demo.filters import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES, Picture, Rng, fade, half
 from rewardharness.demo.paint import Image, gradient, to_bytes
 from rewardharness.demo.photos import SIDE, photo
 from rewardharness.demo.scenes import place_thing

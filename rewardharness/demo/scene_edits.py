@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from rewardharness.demo.edits import Base, Draw, KnownEdit, Named, Rng, meddle_later, misspelt, pick
-from rewardharness.demo.filters import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES, Picture, fade, half
+from rewardharness.demo.edits import Base, Draw, KnownEdit, Named, meddle_later, misspelt, pick
+from rewardharness.demo.filters import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES, Picture, Rng, fade, half
 from rewardharness.demo.paint import MATERIALS
 from rewardharness.demo.scenes import (
     FLOOR_WORDS,

@@ -22,8 +22,6 @@ from rewardharness.library.reader import (
 from rewardharness.library.registry import REGISTRY_FILE
 from rewardharness.library.store import Library
 
-__all__ = ["MAX_LISTED", "Problem", "check_folder", "check_texts"]
-
 MAX_LISTED = 20_000
 """Maximum number of files that are checked."""
 

@@ -109,9 +109,9 @@ def in_browser(text: str) -> str:
     """Return a message with what to do in the page instead of on the command line."""
 
     def instead(match: re.Match[str]) -> str:
-        words = "try again" if match[1] else "choose a model under Judge"
-        words = f"or {words}" if (match[2] or "").lower() == "or" else words
-        return words if match[0][0].islower() else words.capitalize().replace("under judge", "under Judge")
+        phrase = "try again" if match[1] else "choose a model under Judge"
+        phrase = f"or {phrase}" if (match[2] or "").lower() == "or" else phrase
+        return phrase if match[0][0].islower() else phrase.capitalize().replace("under judge", "under Judge")
 
     return re.sub(r" \(--[a-z][^;)]*\)", "", _COMMAND.sub(instead, text))
 

@@ -44,12 +44,12 @@ def network_of(peer: str, forwarded: str = "") -> str:
     hops = [hop.strip() for hop in forwarded.split(",")]
     address = next((hop for hop in reversed(hops) if is_public(hop)), peer)
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        host = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped is None:
+        return str(ipaddress.ip_network((host, 64), strict=False))
+    return str(getattr(host, "ipv4_mapped", None) or host)
 
 
 def address_of(request: Any, *, proxied: bool) -> str:

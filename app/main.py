@@ -102,7 +102,7 @@ class PageAddress(Widgets):
 
         def arrive(asked: bool, request: gr.Request) -> Updates:
             tab = str(dict(request.query_params).get("tab", ""))[:80]
-            known = [each.id for each in tabs.children if each.visible]
+            known = [child.id for child in tabs.children if child.visible]
             choices = (addressed(request, name, local=services.local) for name in (IN_ADDRESS, BEFORE))
             specs = [choice.spec for choice in choices if choice is not None and choice.kind == HUB]
             wrong = [f"There is no tab {tab!r}."] if tab and tab not in known else []

@@ -29,7 +29,7 @@ def plain(text: str) -> str:
     The joiners that scripts such as Persian or Hindi are written with stay.
     """
     text = _BLANK.sub(" ", text)
-    return "".join(each for each in text if each in _JOINERS or unicodedata.category(each) not in _HIDDEN)
+    return "".join(char for char in text if char in _JOINERS or unicodedata.category(char) not in _HIDDEN)
 
 
 def escape(text: str) -> str:
@@ -177,9 +177,9 @@ def document(text: str) -> str:
     HTML in it is shown as text. Pictures become their description, links become their text and their address in
     plain letters: nothing can be fetched and nothing can be clicked.
     """
-    shown, rest = text[:MAX_DOCUMENT], len(text) - MAX_DOCUMENT
+    excerpt, rest = text[:MAX_DOCUMENT], len(text) - MAX_DOCUMENT
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 40}).enable("table")
-    markup = "".join(_render(reader.parse(shown)))
+    markup = "".join(_render(reader.parse(excerpt)))
     more = paragraph(f"{rest} more characters are not shown.", "faint") if rest > 0 else ""
     return block(markup + more, "document")
 

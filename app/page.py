@@ -94,8 +94,10 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
             for key in (*UNREAD, *described, *unselected, *(() if named else ("name",))):
                 widget.pop(key, None)
                 widget["props"].pop(key, None)
-            if given := widget["props"].get("html_attributes"):
-                widget["props"]["html_attributes"] = {key: value for key, value in given.items() if value is not None}
+            if attributes := widget["props"].get("html_attributes"):
+                widget["props"]["html_attributes"] = {
+                    key: value for key, value in attributes.items() if value is not None
+                }
         for event in config["dependencies"]:
             # The page searches all widgets for that of an event, also for None, of what follows on another event.
             event["targets"] = [(config["layout"]["id"] if name is None else name, on) for name, on in event["targets"]]
@@ -115,11 +117,11 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
         """
         if not isinstance(predictions, dict) or not predictions.keys() <= set(block_fn.outputs):
             return list(await super().postprocess_data(block_fn, predictions, state))
-        given = copy(block_fn)
-        given.outputs = [widget for widget in block_fn.outputs if widget in predictions]
-        values = [predictions[widget] for widget in given.outputs]
-        made = await super().postprocess_data(given, values[0] if len(values) == 1 else values, state)
-        updates = dict(zip(given.outputs, made, strict=True))
+        function = copy(block_fn)
+        function.outputs = [widget for widget in block_fn.outputs if widget in predictions]
+        values = [predictions[widget] for widget in function.outputs]
+        made = await super().postprocess_data(function, values[0] if len(values) == 1 else values, state)
+        updates = dict(zip(function.outputs, made, strict=True))
         return [updates.get(widget, None if widget.stateful else gr.skip()) for widget in block_fn.outputs]
 
 

@@ -340,18 +340,18 @@ def _example(draft: Draft) -> Example:
     source, candidates, references = draft.source, draft.candidates, draft.references
     if source is None:
         raise MissingInputError("The source image is missing.", next_step="Add the image before the edit.")
-    given = [path for path in candidates if path is not None]
+    paths = [path for path in candidates if path is not None]
     further = [path for path in references if path is not None]
     if None in references[: len(further)]:
         number = 2 + references.index(None)
         raise MissingInputError(f"Image {number} is missing.", next_step=f"Add it, or move image {number + 1} there.")
     for label, path in zip(LABELS, candidates, strict=False):
-        if path is None and (label == LABELS[0] or given[LABELS.index(label) :]):
+        if path is None and (label == LABELS[0] or paths[LABELS.index(label) :]):
             remedy = f"Add an edited image as candidate {label}."
             raise MissingInputError(f"Candidate {label} is missing.", next_step=remedy)
     if not draft.instruction.strip():
         raise MissingInputError("The instruction is missing.", next_step="Describe the requested edit.")
-    edits = tuple(ImageInput(f"Candidate {label}", Path(path)) for label, path in zip(LABELS, given, strict=False))
+    edits = tuple(ImageInput(f"Candidate {label}", Path(path)) for label, path in zip(LABELS, paths, strict=False))
     others = tuple(ImageInput(f"Image {number}", Path(path)) for number, path in enumerate(further, 2))
     source_image = ImageInput("The source", Path(source))
     return Example("app", draft.instruction.strip(), source_image, edits, references=others)

@@ -30,7 +30,7 @@ def pictures(images: Any, what: str) -> list[bytes]:
     shape = getattr(images, "shape", None)
     if shape is not None and len(shape) != 4:
         raise ImageError(f"{what} have the shape {tuple(shape)}; a batch has four dimensions.")
-    return [picture(each, f"{what}, number {number}") for number, each in enumerate(images, 1)]
+    return [picture(image, f"{what}, number {number}") for number, image in enumerate(images, 1)]
 
 
 def picture(image: Any, what: str) -> bytes:

@@ -63,17 +63,17 @@ def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
         ValidationError: If the value does not fit, or the dataclass rejects it.
     """
     try:
-        found = msgspec.convert(value, kind, strict=not coerce, dec_hook=_decode)
+        result = msgspec.convert(value, kind, strict=not coerce, dec_hook=_decode)
     except (msgspec.ValidationError, RecursionError) as error:
         message = str(error).replace(", got `str`", "") if coerce else str(error)
         raise ValidationError(_plain_message(message)) from None
-    if unknown := _complete(value, found):
+    if unknown := _complete(value, result):
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in unknown)
         place = "".join(steps).removeprefix(".")
         raise ValidationError(
             f"unknown key {place if place.isprintable() and len(place) <= 200 else ascii(place[:200])}"
         )
-    return found
+    return result
 
 
 def named(kind: Any, use: Mapping[str, str]) -> list[str]:
@@ -124,25 +124,25 @@ def finite(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _complete(given: Any, found: Any) -> tuple[Any, ...]:
+def _complete(source: Any, result: Any) -> tuple[Any, ...]:
     """Set omitted fields in instances of dataclasses, and return the place of a key that was given and is not known.
 
     `msgspec` leaves defaults to the class, and then omits them; and it skips unknown keys of dataclasses.
     """
-    if found is given:
+    if result is source:
         return ()
-    kind: Any = type(found)
+    kind: Any = type(result)
     names = _field_names(kind)
-    known: Any = vars(found) if names else found
+    known: Any = vars(result) if names else result
     if len(known) < len(names):
-        known |= {name: getattr(found, name) for name in names if name not in known}
+        known |= {name: getattr(result, name) for name in names if name not in known}
     parts: Iterable[tuple[Any, Any]] = ()
-    if isinstance(given, _ARRAYS) and isinstance(known, _ARRAYS):
-        parts = enumerate(given)
-    elif isinstance(given, _OBJECTS) and isinstance(known, _OBJECTS):
-        if not given.keys() <= known.keys():
-            return (next(str(key) for key in given if key not in known),)
-        parts = given.items()
+    if isinstance(source, _ARRAYS) and isinstance(known, _ARRAYS):
+        parts = enumerate(source)
+    elif isinstance(source, _OBJECTS) and isinstance(known, _OBJECTS):
+        if not source.keys() <= known.keys():
+            return (next(str(key) for key in source if key not in known),)
+        parts = source.items()
     for key, value in parts:
         if type(value) not in _LEAVES and (unknown := _complete(value, known[key])):
             return (key, *unknown)

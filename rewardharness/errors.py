@@ -27,8 +27,8 @@ def shell(text: str, *values: object) -> str:
         text: The command; each `{}` stands for a value.
         values: The values, which are quoted; a list or tuple is several words.
     """
-    words = (value if isinstance(value, list | tuple) else [value] for value in values)
-    return text.format(*(shlex.join(map(str, each)) for each in words))
+    groups = (value if isinstance(value, list | tuple) else [value] for value in values)
+    return text.format(*(shlex.join(map(str, group)) for group in groups))
 
 
 class HarnessError(Exception):

@@ -214,15 +214,15 @@ def remove_stale(folder: Path, *, age: float = _STALE, name: str | None = None) 
         name: Only those that were to become a file or folder of this name.
     """
     latest = time.time() - age
-    for each in folder.glob(".*.tmp"):
-        found = _TEMPORARY.fullmatch(each.name)
+    for path in folder.glob(".*.tmp"):
+        match = _TEMPORARY.fullmatch(path.name)
         with suppress(OSError):  # removed by another process, or not ours to remove
-            if found is None or name not in (None, found[1]) or each.lstat().st_mtime > latest:
+            if match is None or name not in (None, match[1]) or path.lstat().st_mtime > latest:
                 continue
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
             else:
-                each.unlink()
+                path.unlink()
 
 
 @lru_cache(maxsize=1024)
@@ -272,11 +272,11 @@ def _exchange(one: Path, other: Path) -> bool:
     return _rename(one, other, _EXCHANGE)
 
 
-def _rename(one: Path, other: Path, how: int) -> bool:
+def _rename(one: Path, other: Path, flags: int) -> bool:
     """Rename as only a Linux call can; False where it fails, or where the system has no such call."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     at_cwd = -100  # AT_FDCWD
-    return call is not None and call(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), how) == 0
+    return call is not None and call(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), flags) == 0
 
 
 def _sync_folder(path: Path) -> None:

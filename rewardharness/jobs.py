@@ -82,13 +82,13 @@ def sent_to(config: JobConfig | type[JobConfig], values: Mapping[str, Any], own:
     from rewardharness.judging.opening import FILE
     from rewardharness.models.open import model_urls
 
-    given = [values.get(name) or () for name in named(config, SENDS)]
-    listed = [spec for value in given for spec in split_judges([value] if isinstance(value, str) else map(str, value))]
-    plain = [split_options(each)[0] for each in listed]
-    specs = [split_options(spec)[0] for each in plain for spec in members_of(each) or [each]]
+    fields = [values.get(name) or () for name in named(config, SENDS)]
+    listed = [spec for value in fields for spec in split_judges([value] if isinstance(value, str) else map(str, value))]
+    plain = [split_options(spec)[0] for spec in listed]
+    specs = [split_options(spec)[0] for judge in plain for spec in members_of(judge) or [judge]]
     here = {*own, "", MEASURED, BUILTIN, *BASELINES}
-    found = [spec for spec in specs if not spec.startswith((FILE, "scripted:", *ON_THIS_MACHINE))]
-    return sorted({place for spec in found if spec not in here for place in model_urls(spec) or [spec]})
+    remote_specs = [spec for spec in specs if not spec.startswith((FILE, "scripted:", *ON_THIS_MACHINE))]
+    return sorted({place for spec in remote_specs if spec not in here for place in model_urls(spec) or [spec]})
 
 
 def read_config(folder: Path) -> tuple[str, JobConfig]:
@@ -109,12 +109,12 @@ def read_config(folder: Path) -> tuple[str, JobConfig]:
             f"{folder} has no {CONFIG}.",
             next_step="The run did not start, or an earlier version made it. Run the command again.",
         )
-    found: Any = read_json(path)
-    row = JOBS.get(str(found.get("job"))) if isinstance(found, dict) else None
+    document: Any = read_json(path)
+    row = JOBS.get(str(document.get("job"))) if isinstance(document, dict) else None
     if row is None:
         raise RunError(f"{path} is not the configuration of a job.", next_step=f"Job types: {', '.join(JOBS)}.")
     try:
-        return found.pop("job"), from_json(row.config, found)
+        return document.pop("job"), from_json(row.config, document)
     except InputError as error:
         raise RunError(
             f"This version cannot read {path}: {error.message}.",

@@ -16,7 +16,7 @@ MAX_BYTES = 16 << 20
 MAX_STEPS = 10_000
 """Maximum number of steps of one judgment."""
 _StepRow = tuple[StepKind, str, str, tuple[str, ...], int]
-_FIELDS = frozenset(each.name for each in fields(Judgment)) - {"example_id"}
+_FIELDS = frozenset(field.name for field in fields(Judgment)) - {"example_id"}
 _EXPLAINING = frozenset({"entries", "reasons", "notes", "parts", "critiques"})
 BRIEF = _FIELDS - _EXPLAINING - {"steps"} | {"id", "inconsistent"}
 """Keys that are read without steps and reasons."""
@@ -46,7 +46,7 @@ def judgment_json(judgment: Judgment) -> Json:
 def judgment_row(example: Example, judgment: Judgment) -> Json:
     """Return a judgment as one flat row of a table, with a column per candidate for rewards and scores."""
     names, failure = ("reward", *dimensions_of(judgment.scores.values())), judgment.failure
-    scores = {f"{name}_{label}": getattr(each, name) for name in names for label, each in judgment.scores.items()}
+    scores = {f"{name}_{label}": getattr(score, name) for name in names for label, score in judgment.scores.items()}
     own = {name: getattr(judgment, name) for name in ("margin", "confidence", "reward", "judged")}
     preference = None if judgment.inconsistent else judgment.preference
     about = {"id": judgment.example_id, "instruction": example.instruction, "label": example.preference}
@@ -77,11 +77,11 @@ def judgment_from_json(record: Mapping[str, Any], *, steps: bool = True, reasons
     Raises:
         ValidationError: If a value has the wrong type.
     """
-    found = {name: record[name] for name in (_FIELDS if reasons else _FIELDS - _EXPLAINING) & record.keys()}
-    chain = found.pop("steps", [])
+    facts = {name: record[name] for name in (_FIELDS if reasons else _FIELDS - _EXPLAINING) & record.keys()}
+    chain = facts.pop("steps", [])
     packed = isinstance(chain, str)
-    found |= {"steps": chain} if steps and not packed else {}
-    judgment = from_json(Judgment, {"judge": "", "protocol": "", "library_id": "", **found, "example_id": record["id"]})
+    facts |= {"steps": chain} if steps and not packed else {}
+    judgment = from_json(Judgment, {"judge": "", "protocol": "", "library_id": "", **facts, "example_id": record["id"]})
     judgment = replace(judgment, steps=_unpack(chain)) if steps and packed else judgment
     return replace(judgment, preference=TIE) if record.get("inconsistent") else judgment
 

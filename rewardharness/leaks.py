@@ -40,8 +40,8 @@ def find_leaks(text: str, secret: str | None = None) -> Iterator[Leak]:
         secret: A secret that is known, such as the token in use; it is found however it looks.
     """
     for kind, pattern in _KINDS:
-        for found in pattern.finditer(text):
-            yield Leak(kind, text.count("\n", 0, found.start()) + 1)
+        for match in pattern.finditer(text):
+            yield Leak(kind, text.count("\n", 0, match.start()) + 1)
     if secret and secret in text:
         yield Leak("the token in use", text.count("\n", 0, text.index(secret)) + 1)
 
@@ -78,17 +78,17 @@ def secret_places(value: Any, place: str = "") -> Iterator[str]:
         Places as in `trainer.config.hub_token`, never a secret itself.
     """
     if isinstance(value, dict):
-        for key, each in value.items():
+        for key, child in value.items():
             where = f"{place}.{key}" if place else str(key)
             if any(find_leaks(str(key))):
                 yield f"{place or 'the top'} (a key)"
-            elif names_secret(str(key)) and _gives_away(each):
+            elif names_secret(str(key)) and _gives_away(child):
                 yield where
             else:
-                yield from secret_places(each, where)
+                yield from secret_places(child, where)
     elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield from secret_places(each, f"{place}[{number}]")
+        for number, child in enumerate(value):
+            yield from secret_places(child, f"{place}[{number}]")
     elif isinstance(value, str) and any(find_leaks(value)):
         yield place
 
@@ -101,7 +101,7 @@ def names_secret(key: str) -> bool:
 
 def _gives_away(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(_gives_away(each) for each in value)
+        return any(_gives_away(child) for child in value)
     if isinstance(value, str):
         return _STANDS_FOR_IT.fullmatch(value.strip()) is None
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -65,15 +65,15 @@ class ImageInput:
     def __post_init__(self) -> None:
         if isinstance(self.path, Path) and self.data is None:
             return
-        given: Any = self.data if self.path is None else self.path
-        if given is None or (self.data is not None and self.path is not None):
+        image: Any = self.data if self.path is None else self.path
+        if image is None or (self.data is not None and self.path is not None):
             step = 'Give one path, bytes, Pillow image or array: ImageInput("source", image).'
             raise ImageError(f"{self.name!r} is the name of an image, without the image itself.", next_step=step)
-        if isinstance(given, str) and given:
-            given = Path(given)
-        on_disk = isinstance(given, Path)
-        object.__setattr__(self, "path", given if on_disk else None)
-        object.__setattr__(self, "data", None if on_disk else picture(given, self.name or "The image"))
+        if isinstance(image, str) and image:
+            image = Path(image)
+        on_disk = isinstance(image, Path)
+        object.__setattr__(self, "path", image if on_disk else None)
+        object.__setattr__(self, "data", None if on_disk else picture(image, self.name or "The image"))
 
     @classmethod
     def of(cls, image: Any, name: str = "") -> "ImageInput":
@@ -189,7 +189,7 @@ class Example:
         Raises:
             InputError: If a candidate is no image.
         """
-        return tuple(_image(each, "candidate") for each in self.candidates)
+        return tuple(_image(candidate, "candidate") for candidate in self.candidates)
 
     @property
     def sources(self) -> tuple[ImageInput | FramesInput, ...]:
@@ -205,12 +205,12 @@ class Example:
     def titles(self) -> tuple[str, ...]:
         """Captions of all images, in the order of `images`."""
         titles = image_titles(len(self.sources), self.labels)
-        found: list[str] = []
+        captions: list[str] = []
         for title, media in zip(titles, (*self.sources, *self.candidates), strict=True):
             count = len(images_of(media))
             frames = [f"{title}, frame {number} of {count}" for number in range(1, count + 1)]
-            found += frames if isinstance(media, FramesInput) else [title] * count
-        return tuple(found)
+            captions += frames if isinstance(media, FramesInput) else [title] * count
+        return tuple(captions)
 
     @property
     def labels(self) -> tuple[str, ...]:

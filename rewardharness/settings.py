@@ -183,7 +183,7 @@ class Settings:
             SettingsError: If a variable has a value that cannot be used.
         """
         env = os.environ if environ is None else environ
-        return cls(**{each.name: each.metadata["read"](env) for each in fields(cls)})
+        return cls(**{setting.name: setting.metadata["read"](env) for setting in fields(cls)})
 
 
 def _number(env: Mapping[str, str], name: str, usual: int, between: tuple[int, int]) -> int:

@@ -63,7 +63,9 @@ def task_of(example: Example) -> Task:
         InputError: If its source and candidates belong to no task.
     """
     source = () if example.source is None else (_MEDIA[type(example.source)],)
-    media = {_MEDIA[type(each)] for each in example.candidates} or {"text" if example.source is None else "image"}
+    media = {_MEDIA[type(candidate)] for candidate in example.candidates} or {
+        "text" if example.source is None else "image"
+    }
     for task in TASKS.values():
         if media == {task.candidate} and (set(source) <= task.source) and bool(source) == bool(task.source):
             return task
@@ -85,8 +87,8 @@ def common_task(examples: Iterable[Example]) -> Task:
     Raises:
         InputError: If the examples have several tasks.
     """
-    found = list(dict.fromkeys(map(task_of, examples)))
-    if len(found) > 1:
-        names = " and ".join(task.words for task in found)
+    tasks = list(dict.fromkeys(map(task_of, examples)))
+    if len(tasks) > 1:
+        names = " and ".join(task.words for task in tasks)
         raise InputError(f"The data contain {names}.", next_step="Use one dataset per task.")
-    return found[0] if found else IMAGE_EDIT
+    return tasks[0] if tasks else IMAGE_EDIT

@@ -17,7 +17,7 @@ DIMENSIONS = ("instruction", "quality", "consistency")
 
 def dimensions_of(scores: Iterable[Any]) -> tuple[str, ...]:
     """Return the names of the scores to show: without the optional one if no candidate has it."""
-    return DIMENSIONS if any(each.consistency is not None for each in scores) else DIMENSIONS[:2]
+    return DIMENSIONS if any(score.consistency is not None for score in scores) else DIMENSIONS[:2]
 
 
 class JudgmentViews:
@@ -28,7 +28,7 @@ class JudgmentViews:
     @property
     def rewards(self) -> dict[str, float | None]:
         """The rewards by letter; empty if there are no scores."""
-        return {label: each.reward for label, each in self.scores.items()}
+        return {label: score.reward for label, score in self.scores.items()}
 
     @property
     def reward(self) -> float | None:
@@ -51,11 +51,11 @@ class JudgmentViews:
 
     def __repr__(self) -> str:
         own: Any = self
-        words = [repr(shown(own.example_id))]
-        words += [f"preference={own.preference!r}, margin={number(own.margin)}"] if own.preference else []
-        words += [f"{label}: {number(reward)}" for label, reward in self.rewards.items()]
-        words += [f"failure={shown(f'{own.failure.code}: {own.failure.message}')!r}"] if own.failure else []
-        return f"Judgment({', '.join(words)}, judge={shown(own.judge)!r})"
+        parts = [repr(shown(own.example_id))]
+        parts += [f"preference={own.preference!r}, margin={number(own.margin)}"] if own.preference else []
+        parts += [f"{label}: {number(reward)}" for label, reward in self.rewards.items()]
+        parts += [f"failure={shown(f'{own.failure.code}: {own.failure.message}')!r}"] if own.failure else []
+        return f"Judgment({', '.join(parts)}, judge={shown(own.judge)!r})"
 
     def _repr_html_(self) -> str:
         from rewardharness.report import Table, Text
@@ -64,7 +64,8 @@ class JudgmentViews:
         own: Any = self
         names = dimensions_of(own.scores.values())
         rows = [
-            (label, *(number(getattr(each, name)) for name in (*names, "reward"))) for label, each in own.scores.items()
+            (label, *(number(getattr(score, name)) for name in (*names, "reward")))
+            for label, score in own.scores.items()
         ]
         table = Table(("candidate", *(f"{name} 1-4" for name in names), "reward 0-1"), tuple(rows))
         return render_fragment(repr(self), table, Text((*own.reasons, *own.notes), "list"))
@@ -80,7 +81,7 @@ class ReportViews:
         own: Any = self
         groups = {"groups: best found": own.groups} if own.groups else {}
         kinds = {**own.by_label_kind, **groups}.items()
-        rows = tuple((kind, str(each.n), str(each.judged), number(each.value)) for kind, each in kinds)
+        rows = tuple((kind, str(part.n), str(part.judged), number(part.value)) for kind, part in kinds)
         failures = Text(tuple(f"{code}: {count}" for code, count in own.failures.items()), "list")
         title = f"{own.judged} of {own.n} judged"
         return render_fragment(title, Table(("label kind", "n", "judged", "accuracy"), rows), failures)

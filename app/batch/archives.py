@@ -59,12 +59,12 @@ class Archives:
                 with zipfile.ZipFile(path) as archive:
                     size = self._check(path, [member for member in archive.infolist() if not member.is_dir()])
                 self._make_room(owner, size, jobs)
-                found = unpack(path, self._folder, f"{owner}-" if owner else "")
+                folder = unpack(path, self._folder, f"{owner}-" if owner else "")
             except (OSError, ValueError, zipfile.BadZipFile) as error:
                 step = "Pack the images and the table that names them as zip."
                 raise InputError("This is no zip archive that can be unpacked.", next_step=step) from error
-            self.touch(found)
-        return found
+            self.touch(folder)
+        return folder
 
     def _make_room(self, owner: str, size: int, jobs: Jobs) -> None:
         """Remove archives for another one: of the address within its limits, else of the address with most of them.
@@ -80,11 +80,11 @@ class Archives:
                 return
             used = self._used(jobs, alive=full)
             count[owner] += 1
-            free = [each for each in held if each not in used and (not full or _owner(each) == owner)]
+            free = [path for path in held if path not in used and (not full or _owner(path) == owner)]
             if not free:
                 step = "Try again when a batch has ended, or install the app on your own computer."
                 raise InputError("There is no room for another archive.", next_step=step)
-            shutil.rmtree(max(free, key=lambda each: count[_owner(each)]))  # of equals the first, which is the oldest
+            shutil.rmtree(max(free, key=lambda path: count[_owner(path)]))  # of equals the first, which is the oldest
 
     def _check(self, path: Path, members: list[zipfile.ZipInfo]) -> int:
         """Check size and members of an archive, and return its size unpacked."""

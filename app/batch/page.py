@@ -76,8 +76,8 @@ class BatchResults:
     def compared(self, place: TablePlace) -> str:
         """See `TableSource.compared`."""
         names = (place.beside, place.run)
-        before, after = ({each.example.id: each for each in self._batches.judged(name)} for name in names)
-        pairs = [(before[name], each) for name, each in after.items() if name in before and each.example.preference]
+        before, after = ({entry.example.id: entry for entry in self._batches.judged(name)} for name in names)
+        pairs = [(before[name], entry) for name, entry in after.items() if name in before and entry.example.preference]
         parts = []
         for kind, some in split(pairs, lambda pair: pair[1].example.label_kind or "labels").items():
             sides = zip(*some, strict=True)
@@ -90,14 +90,14 @@ class BatchResults:
             parts.append(PartComparison(**{**vars(test), "part": kind}, flips=flips))
         blank: dict[str, Any] = dict.fromkeys(("library", "protocol", "revision", "library_id"), "")
         judges = {name: self._batches.judge(name) for name in names}
-        first, second = (EntryRecord(key=name, role="baseline", name=each, **blank) for name, each in judges.items())
+        first, second = (EntryRecord(key=name, role="baseline", name=judge, **blank) for name, judge in judges.items())
         return sections(comparison_section(RunComparison("", "", first, second, True, tuple(parts))))
 
     def judged(self, place: TablePlace, rows: Sequence[ResultRow]) -> Iterable[Judged]:
         """See `TableSource.judged`."""
-        known = {each.number: each.example for each in self._batches.judged(place.run)}
+        known = {entry.number: entry.example for entry in self._batches.judged(place.run)}
         examples = [known[row.number] for row in rows]
-        return zip(examples, self._batches.judgments(place.run, (each.id for each in examples)), strict=True)
+        return zip(examples, self._batches.judgments(place.run, (example.id for example in examples)), strict=True)
 
     def case(self, place: TablePlace, row: ResultRow) -> OpenedExample:
         """See `TableSource.case`."""
@@ -115,20 +115,20 @@ class BatchResults:
 
 def _make_rows(judged: Sequence[JudgedExample], others: Sequence[JudgedExample]) -> list[ResultRow]:
     """Return a row for each example; with other judgments, for those that both have."""
-    beside = {each.example.id: each for each in others}
+    beside = {counterpart.example.id: counterpart for counterpart in others}
     rows = []
-    for each in judged:
-        example, other = each.example, beside.get(each.example.id)
+    for entry in judged:
+        example, other = entry.example, beside.get(entry.example.id)
         if other is not None or not others:
-            sides = (each, *((other,) if other is not None else ()))
+            sides = (entry, *((other,) if other is not None else ()))
             verdicts = tuple(verdict_of(side.example, side.judgment) for side in sides)
             kinds = tuple(filter(None, (example.category, example.label_kind)))
-            rows.append(ResultRow(each.number, example.id, example.instruction, kinds, example.preference, verdicts))
+            rows.append(ResultRow(entry.number, example.id, example.instruction, kinds, example.preference, verdicts))
     return rows
 
 
-def _outcome(each: JudgedExample) -> ComparedExample:
-    example, judgment = each.example, each.judgment
+def _outcome(entry: JudgedExample) -> ComparedExample:
+    example, judgment = entry.example, entry.judgment
     agrees = credit(example, judgment) if judgment.judged else None
     return ComparedExample(example.id, str(example.preference), agrees, example.source_id)
 

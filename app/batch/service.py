@@ -59,7 +59,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
 def _pixels(example: Example) -> int:
     """Return the pixels of the images of an example, by their headers. An image that cannot be read has none."""
     pixels = 0
-    for image in (each for each in example.images if isinstance(each, ImageInput)):
+    for image in (media for media in example.images if isinstance(media, ImageInput)):
         with suppress(Exception), Image.open(image.path or BytesIO(image.data or b""), formats=FORMATS) as opened:
             pixels += opened.width * opened.height
     return pixels
@@ -90,7 +90,11 @@ class JudgedExample:
 @collection_paused()
 def _judged(examples: Iterable[Example], results: Results) -> list[JudgedExample]:
     numbered = enumerate(examples)
-    return [JudgedExample(number, each, results.judgment(each.id)) for number, each in numbered if each.id in results]
+    return [
+        JudgedExample(number, example, results.judgment(example.id))
+        for number, example in numbered
+        if example.id in results
+    ]
 
 
 class BatchServices(RunService[FollowedRun, BatchFollower]):
@@ -158,7 +162,7 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         return {
             "data": (archive.name if archive.is_file() else job.dataset.name) if self.local else "your archive",
             "examples": len(examples),
-            "labeled": sum(each.preference is not None for each in examples),
+            "labeled": sum(example.preference is not None for example in examples),
             "skipped": len(job.dataset.skipped),
             "judge": job.judge.name,
             "model": job.judge.traits.uses_model,
@@ -199,15 +203,15 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
         return name
 
     def _opened(self, name: str) -> tuple[Example, ...]:
-        found = self._examples.get(name)
-        if found is None:
+        examples = self._examples.get(name)
+        if examples is None:
             config = self._jobs.config(name)[1]
             if not isinstance(config, ScoreConfig):
                 raise InputError(f"{name} judges no dataset.", next_step="Choose another run.")
             dataset, _ = ScoreJob.read(config, self._settings, None)
-            found = dataset.examples if isinstance(dataset.examples, tuple) else tuple(dataset.examples)
-        keep(self._examples, name, found, MAX_OPENED)
-        return found
+            examples = dataset.examples if isinstance(dataset.examples, tuple) else tuple(dataset.examples)
+        keep(self._examples, name, examples, MAX_OPENED)
+        return examples
 
     def judged(self, name: str) -> Sequence[JudgedExample]:
         """Return the judged examples of a run, in the order of the data.
@@ -264,7 +268,7 @@ class BatchServices(RunService[FollowedRun, BatchFollower]):
 
     def report(self, name: str) -> Json:
         """Return the agreement of the judgments so far with the labels, as `rh score --json` does."""
-        return report_json(make_report((each.example, each.judgment) for each in self.judged(name)))
+        return report_json(make_report((entry.example, entry.judgment) for entry in self.judged(name)))
 
     def file(self, name: str, ending: str) -> Path:
         """Return where an export is written."""

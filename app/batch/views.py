@@ -74,7 +74,7 @@ def summary(report: Mapping[str, Any], command: str) -> str:
             interval = f" [{low:.1%}, {high:.1%}]" if part["judged"] >= LEAST else ""
             kinds.append(f"{kind}: {accuracy:.1%}{interval}, n {part['judged']}")
     facts = [f"{report['judged']:,} of {report['n']:,} judged"]
-    facts += [f"Agreement with labels, {each}" for each in kinds] or ["No labels to compare with."]
+    facts += [f"Agreement with labels, {agreement}" for agreement in kinds] or ["No labels to compare with."]
     facts += [f"{code}: {count:,}" for code, count in report["failures"].items()]
     lines = [*map(escape, facts), *([f"On the command line: {code(command)}"] if command else [])]
     return block(bullets(lines))

@@ -131,8 +131,8 @@ class BenchmarkForm(JobForm):
         quick: dict[str, Any] = {"queue": False, **QUIET}
         task, by = self.fields["task"], self.fields["by"]
         if self.judge is not None:
-            shown = [self.about, *(self.fields[name] for name in ("place", "source", "task_protocol"))]
-            task.input(self.choose_task, task, shown, **quick)
+            outputs = [self.about, *(self.fields[name] for name in ("place", "source", "task_protocol"))]
+            task.input(self.choose_task, task, outputs, **quick)
             by.input(self.choose_who, by, [self.chosen, self.fixed, self.judge.section], **quick)
 
     def choose_task(self, name: str) -> Updates:

@@ -67,7 +67,7 @@ class LeaderboardPanel(Widgets):
         asked = gr.on([load.click, self.repo.submit], **loading)
         outputs, inputs = [self.loaded, self.choice, self.table, self.shown], [self.repo, self.order]
         asked.then(asking_hub(services, self.load, self._failed), inputs, outputs, **HUB_EVENTS)
-        events = [each.input for each in connected]
+        events = [widget.input for widget in connected]
         gr.on(events, self.show, [self.loaded, *connected], self.shown, queue=False, **QUIET)
         if not hub.may_publish:
             return

@@ -62,8 +62,8 @@ class Questions:
 
     def others(self, place: TablePlace) -> list[tuple[str, str]]:
         """See `TableSource.others`."""
-        found = self._benchmarks.other_rows(place.run, place.column)
-        return [(plain(title), "/".join(row)) for title, row in found]
+        rows = self._benchmarks.other_rows(place.run, place.column)
+        return [(plain(title), "/".join(row)) for title, row in rows]
 
     def compared(self, place: TablePlace) -> str:
         """See `TableSource.compared`."""
@@ -177,12 +177,12 @@ class BenchmarkEvents(RunEvents[BenchmarkStatus, BenchmarkPanel]):
         self, status: BenchmarkStatus, known: Known | None, held: Sequence[str], *values: Any
     ) -> tuple[Updates, Any]:
         """See `RunEvents.show_details`. The value is the step of the shown table."""
-        shown = -1 if known is None else int(known[1])
+        table_step = -1 if known is None else int(known[1])
         step = STEPS * status.judged // status.wanted if status.wanted else 0
         changed = known is None or known[0][1] != status.state
-        if not status.judged or not (changed or step != shown):
-            return {}, shown
-        return self._results(status, new=shown < 0 or status.state not in MOVING), step
+        if not status.judged or not (changed or step != table_step):
+            return {}, table_step
+        return self._results(status, new=table_step < 0 or status.state not in MOVING), step
 
     def _results(self, status: BenchmarkStatus, *, new: bool) -> Updates:
         """Show the results. `new`: also those that a user may be looking at."""

@@ -209,7 +209,10 @@ class QuestionCase:
     @property
     def example(self) -> Example:
         """The question as an example, with the label."""
-        question, references = self.question, tuple(each for each in self.sources[1:] if isinstance(each, ImageInput))
+        question, references = (
+            self.question,
+            tuple(image for image in self.sources[1:] if isinstance(image, ImageInput)),
+        )
         label = str(question.truth) if question.truth in {*LABELS[: len(self.candidates)], TIE} else None
         source = self.sources[0] if self.sources else None
         facts: dict[str, Any] = {"category": question.category, "source_id": question.cluster, "references": references}

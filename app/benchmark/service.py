@@ -102,12 +102,12 @@ class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
 
     def arenas(self) -> list[tuple[Path, ArenaResult]]:
         """Return folder and result of the latest finished arenas; none for visitors, who see no runs of others."""
-        found: list[tuple[Path, ArenaResult]] = []
+        arenas: list[tuple[Path, ArenaResult]] = []
         for folder in find_runs(self._jobs.runs) if self.local else ():
             with suppress(HarnessError, OSError):
-                if len(found) < MAX_ARENAS and read_manifest(folder).get("command") == ARENA:
-                    found.append((folder, read_ratings(folder)))
-        return found
+                if len(arenas) < MAX_ARENAS and read_manifest(folder).get("command") == ARENA:
+                    arenas.append((folder, read_ratings(folder)))
+        return arenas
 
     def report_file(self, name: str) -> Path:
         """Write the report of a benchmark as a page for download."""
@@ -136,10 +136,10 @@ class BenchmarkServices(RunService[BenchmarkStatus, BenchmarkFollower]):
         Raises:
             HarnessError: If the data cannot be read.
         """
-        found = self._find_row(name, row)
-        judgments = found.opened.judgments.get(row, {})
+        match = self._find_row(name, row)
+        judgments = match.opened.judgments.get(row, {})
         return [
-            (self._cases.example(reply.question, found), _judgment(found.entry, reply, judgments)) for reply in replies
+            (self._cases.example(reply.question, match), _judgment(match.entry, reply, judgments)) for reply in replies
         ]
 
     def case(self, question: str, *rows: tuple[str, str]) -> QuestionCase:

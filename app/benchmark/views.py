@@ -137,7 +137,7 @@ def expected(preview: Mapping[str, Any]) -> str:
     Args:
         preview: As `rh benchmark --dry-run --json` says it.
     """
-    who = "; ".join(f"{each['name']}, {each['library']}" for each in preview["contenders"])
+    who = "; ".join(f"{entry['name']}, {entry['library']}" for entry in preview["contenders"])
     drawn = preview["sampled"]
     sample = f", a stratified sample of {drawn[0]:,} of {drawn[1]:,}" if drawn else ""
     counting = ", ".join(f"{part} {n:,}" for part, n in preview["counting"].items())
@@ -155,7 +155,7 @@ def expected(preview: Mapping[str, Any]) -> str:
         lines += [crops_words(preview["crops"])] if preview.get("crops") else []
     else:
         lines.append("No model is asked: it costs time alone.")
-    remarks = [f"{each['code']}: {each['message']} ({each['n']:,})" for each in preview["problems"]]
+    remarks = [f"{problem['code']}: {problem['message']} ({problem['n']:,})" for problem in preview["problems"]]
     title = f"{count(len(remarks), 'remark')} on the data"
     problems = folded(title, bullets(map(escape, remarks)))
     title = "What to expect" if left else "This is judged already: Start only counts it again"
@@ -182,11 +182,11 @@ def run_choices(listed: Sequence[Listed[BenchmarkStatus]]) -> list[tuple[str, st
 
 def _numbers(row: Mapping[str, Any]) -> str:
     """The first number of every part that a report has."""
-    found: dict[str, str] = {}
+    parts: dict[str, str] = {}
     for number in row.get("numbers", ()):
         if number.value is not None:
-            found.setdefault(number.part, f"{number.part} {figure(number)}")
-    return "; ".join(found.values())
+            parts.setdefault(number.part, f"{number.part} {figure(number)}")
+    return "; ".join(parts.values())
 
 
 def summary(result: BenchmarkResult) -> str:
@@ -222,9 +222,9 @@ def rows_table(result: BenchmarkResult) -> str:
     """Return a table per number, with a row per entry, and the thresholds of ties."""
     report = _report(result)
     numbers = report.section("numbers")  # their titles begin with a value of the data, such as a kind of label
-    blocks = (replace(each, title=f"Part {each.title}") if isinstance(each, Table) else each for each in numbers.blocks)
-    shown = replace(numbers, blocks=tuple(blocks))
-    return sections(shown) + sections(report.section("judges"), report.section("thresholds"), titles=True)
+    blocks = (replace(part, title=f"Part {part.title}") if isinstance(part, Table) else part for part in numbers.blocks)
+    tables = replace(numbers, blocks=tuple(blocks))
+    return sections(tables) + sections(report.section("judges"), report.section("thresholds"), titles=True)
 
 
 def section(result: BenchmarkResult, name: str, key: str = "") -> str:
@@ -247,18 +247,18 @@ def about_data(result: BenchmarkResult) -> str:
 
 def reliability(result: BenchmarkResult, key: str) -> str:
     """Return the reliability curve of a row; empty if the judge reports no confidence."""
-    charts = [each for each in _report(result, key).section("confidence").blocks if isinstance(each, Chart)]
+    charts = [part for part in _report(result, key).section("confidence").blocks if isinstance(part, Chart)]
     return "".join(f'<div class="rh">{draw_chart(chart)}</div>' for chart in charts)
 
 
-def arenas(found: Sequence[tuple[Path, ArenaResult]]) -> str:
+def arenas(results: Sequence[tuple[Path, ArenaResult]]) -> str:
     """Format finished arenas, each behind its title, with ratings, wins, cost and where its comparisons are."""
     parts = []
-    for folder, result in found:
+    for folder, result in results:
         report = build_arena_report(result)
         place = paragraph(f"Report and comparisons: {folder}. To vote on them, name comparisons.jsonl in the tab Vote.")
-        shown = sections(*(part for part in report.sections if part.blocks), titles=True)
-        parts.append(folded(escape(f"{report.title} · {result.judged} of {result.n} judged"), shown + place))
+        body = sections(*(part for part in report.sections if part.blocks), titles=True)
+        parts.append(folded(escape(f"{report.title} · {result.judged} of {result.n} judged"), body + place))
     return block(f"<h4>Arenas and benchmarks of editors</h4>{''.join(parts)}")
 
 

@@ -225,8 +225,8 @@ def _draw_budget(services: AppServices) -> dict[str, Any]:
     local, settings = services.local, services.settings
 
     def limit(label: str, info: str, name: str, value: float = 0, **options: Any) -> gr.Number:
-        shown = {"precision": 0, "minimum": 0, "min_width": 150, **options}
-        return gr.Number(value, label=label, info=info, elem_id=f"evolve-{name}", **shown)
+        arguments = {"precision": 0, "minimum": 0, "min_width": 150, **options}
+        return gr.Number(value, label=label, info=info, elem_id=f"evolve-{name}", **arguments)
 
     with section("Search and budget", elem_id="evolve-budget"):
         with gr.Row():

@@ -71,15 +71,15 @@ class Story(Widgets):
             report: Its report; None before the end.
             pictures: Whether the examples may have changed.
         """
-        words: Updates = {self.words: proposal_views.story(status, report)}
+        updates: Updates = {self.words: proposal_views.story(status, report)}
         if not pictures:
-            return words
+            return updates
         try:
-            shown = self._evolve.thumbnails(status.name)
+            thumbnails = self._evolve.thumbnails(status.name)
         except HarnessError:  # the data were removed, for example
-            shown = []
-        tiles = [(image, proposal_views.caption(instruction, right)) for image, instruction, right in shown]
-        return words | {self.pictures: gr.Gallery(tiles, visible=bool(tiles), selected_index=None)}
+            thumbnails = []
+        tiles = [(image, proposal_views.caption(instruction, right)) for image, instruction, right in thumbnails]
+        return updates | {self.pictures: gr.Gallery(tiles, visible=bool(tiles), selected_index=None)}
 
 
 class Gain(Widgets):
@@ -103,7 +103,7 @@ class Gain(Widgets):
         gained = report is not None and report.library.final_id != report.library.start_id
         updates: Updates = {self.part: gr.Column(visible=gained)}
         if gained:
-            versions = [self._evolve.library(name, each) for each in (0, self._evolve.versions(name)[-1].number)]
+            versions = [self._evolve.library(name, number) for number in (0, self._evolve.versions(name)[-1].number)]
             updates[self.change] = proposal_views.change(diff_libraries(*versions))
         return updates
 
@@ -199,7 +199,7 @@ class Labels(Widgets):
             with gr.Column(scale=9, min_width=300):
                 self.panel = ExamplePanel(services.results, "evolve-puzzle", 1)
                 with gr.Row(visible=False, elem_id="evolve-relabel") as self.row:
-                    titles = {RIGHT: "The label is correct", **{each: f"{each} is better" for each in LABELS}}
+                    titles = {RIGHT: "The label is correct", **{label: f"{label} is better" for label in LABELS}}
                     titles[TIE] = "It is a tie"
                     ids = {label: f"evolve-label-{label}" for label in titles}
                     self.buttons = {label: button(title, ids[label], min_width=110) for label, title in titles.items()}
@@ -227,12 +227,12 @@ class Labels(Widgets):
     @explaining_at("panel")
     def _chosen(self, name: str, example: str) -> Updates:
         case = self._evolve.queued_case(name, example)
-        letters, given = case.example.labels, case.example.preference
-        wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {given}
+        letters, preference = case.example.labels, case.example.preference
+        wanted = {RIGHT, *letters, *([TIE] if len(letters) == 2 else [])} - {preference}
         return {
             **self.panel.show(example_views.opened(case)),
             self.row: gr.Row(visible=self._local),
-            **{each: gr.Button(visible=label in wanted) for label, each in self.buttons.items()},
+            **{widget: gr.Button(visible=label in wanted) for label, widget in self.buttons.items()},
             self.message: "",
         }
 
@@ -248,8 +248,8 @@ class Labels(Widgets):
     def connect(self, current: gr.State) -> None:
         """Connect the widgets. `current`: name of the shown run."""
         self.choices.input(self.choose, [current, self.choices], self.parts, **CASES)
-        for label, each in self.buttons.items():
-            each.click(partial(self.correct, label), [current, self.choices], self.parts, **CASES)
+        for label, widget in self.buttons.items():
+            widget.click(partial(self.correct, label), [current, self.choices], self.parts, **CASES)
 
 
 class Versions(Widgets):
@@ -268,10 +268,10 @@ class Versions(Widgets):
         changed = [self.use, self.publish, *self.bump]
         self.choices.input(self.choose, [current, self.choices], changed, **QUIET)
 
-    def _order(self, repo: str, how: PushOptions, name: str, number: int | None) -> Order:
+    def _order(self, repo: str, options: PushOptions, name: str, number: int | None) -> Order:
         if not name or number is None:
             raise InputError("No version is chosen.", next_step="Choose one in the list above.")
-        return self._evolve.order(name, int(number), repo, how)
+        return self._evolve.order(name, int(number), repo, options)
 
     def list(self, name: str, *, new: bool) -> Updates:
         """Show the versions of a run. `new`: whether another run is shown now, so that no version is chosen."""
@@ -290,7 +290,7 @@ class Versions(Widgets):
     @explaining_at("use")
     def _chosen(self, name: str, number: int) -> Updates:
         version = next(item for item in self._evolve.versions(name) if item.number == number)
-        places = [str(self._evolve.place(name, each)) if self._local else "" for each in (number, number - 1)]
+        places = [str(self._evolve.place(name, index)) if self._local else "" for index in (number, number - 1)]
         library, report = self._evolve.library(name, number), self._evolve.report(name)
         audited = report is not None and report.library.final_id == library.id
         audit = report.audit.final if report is not None and audited else None

@@ -77,13 +77,13 @@ def items(sight: EvolutionStatus) -> list[EditItem]:
     decided = [event for event in sight.events if isinstance(event, Decided)]
     rehearsed = [event for event in sight.events if isinstance(event, Rehearsed)]
     times: Counter[str] = Counter()
-    found = []
+    edits = []
     both: list[Decided | Proposed] = [*decided, *_waiting(sight)]
     for event in both:
         times[event.signature] += 1  # the same edit may be tried again; its key stays what it was while it waited
-        tried = tuple(each for each in rehearsed if each.signature == event.signature)
-        found.append(EditItem(f"{event.signature[:16]}-{times[event.signature]}", event, tried))
-    return [*found[len(decided) :], *reversed(found[: len(decided)])]
+        tried = tuple(rehearsal for rehearsal in rehearsed if rehearsal.signature == event.signature)
+        edits.append(EditItem(f"{event.signature[:16]}-{times[event.signature]}", event, tried))
+    return [*edits[len(decided) :], *reversed(edits[: len(decided)])]
 
 
 def find(items: Sequence[EditItem], key: str) -> EditItem | None:
@@ -106,11 +106,11 @@ def _waiting(sight: EvolutionStatus) -> list[Proposed]:
     return [event for event in open_ones if event.signature not in over and event.statement not in passed]
 
 
-def choices(found: Sequence[EditItem]) -> list[tuple[str, str]]:
+def choices(edits: Sequence[EditItem]) -> list[tuple[str, str]]:
     """Edits as the list shows them, in plain text on three lines, and the key of each."""
     return [
         (f"{plain(f'{item.decision} · {_what(item.event)}')}\n{_figures(item)}\n{_statement(item.event)}", item.key)
-        for item in found
+        for item in edits
     ]
 
 
@@ -174,10 +174,10 @@ def story(run: EvolutionStatus, report: EvolutionReport | None) -> str:
         why = callout("note", "Why nothing was gained, and what to do", bullets(reasons)) if causes else ""
         test = report.audit.final_against_start
         return block(why + _moved("Held-out examples whose verdict changed", test.fixes, test.breaks))
-    found = items(run)
-    if not found:
+    edits = items(run)
+    if not edits:
         return ""
-    now, decided = found[0], next((item for item in found if item.decided), None)
+    now, decided = edits[0], next((item for item in edits if item.decided), None)
     parts = [f"<h4>{'Now testing' if now.decided is None else 'Latest edit'}</h4>{_plainly(now)}"]
     if decided is not None and now.decided is None:
         parts.append(f"<h4>Before it</h4>{_plainly(decided)}")
@@ -204,52 +204,52 @@ def head(item: EditItem) -> str:
     style = DECISIONS[event.evidence.decision][1] if isinstance(event, Decided) else ""
     pill = f'<span class="pill {style}">{escape(item.decision)}</span>'
     said = paragraph(f"Proposed by {event.source}.", "faint")
-    told = evidence(item.decided.evidence) if item.decided else paragraph("It waits for its turn.", "faint")
+    outcome = evidence(item.decided.evidence) if item.decided else paragraph("It waits for its turn.", "faint")
     title = f'<h3 class="name">{escape(_what(event))} {pill}</h3>'
-    return block(f"{title}<p>{named(event.statement)}</p>{told}{_rehearsals(item)}{said}")
+    return block(f"{title}<p>{named(event.statement)}</p>{outcome}{_rehearsals(item)}{said}")
 
 
 def _rehearsals(item: EditItem) -> str:
     """How the call of a new Tool was tried."""
     lines = []
-    for each in item.rehearsed:
-        bad = "; ".join(str(seen["problem"]) for seen in each.observations if seen.get("problem"))
-        tried = f"The call of {each.tool} was tried on {count(len(each.observations), 'example')} first"
+    for rehearsal in item.rehearsed:
+        bad = "; ".join(str(seen["problem"]) for seen in rehearsal.observations if seen.get("problem"))
+        tried = f"The call of {rehearsal.tool} was tried on {count(len(rehearsal.observations), 'example')} first"
         lines.append(f"{tried}: {bad or 'all replies were of use'}.")
     return bullets(map(escape, lines), "evidence")
 
 
-def evidence(found: Evidence) -> str:
+def evidence(test: Evidence) -> str:
     """What spoke for an edit and what against it, in sentences."""
     lines = ["It changes what the judge reads for no example."]
-    if found.affected:
-        again = f"; {found.calls} of them were judged again, and all others stay as they are."
-        lines = [f"It changes what the judge reads for {count(found.affected, 'example')}{again}"]
-    if found.judged:
-        effect = f"it fixes {found.fixes} and breaks {found.breaks}; {found.ties} are unchanged."
-        lines.append(f"Of the {count(found.judged, 'example')} that count, {effect}")
-    if found.breaks:
+    if test.affected:
+        again = f"; {test.calls} of them were judged again, and all others stay as they are."
+        lines = [f"It changes what the judge reads for {count(test.affected, 'example')}{again}"]
+    if test.judged:
+        effect = f"it fixes {test.fixes} and breaks {test.breaks}; {test.ties} are unchanged."
+        lines.append(f"Of the {count(test.judged, 'example')} that count, {effect}")
+    if test.breaks:
         what = "that the judge got right before and gets wrong with it."
-        lines.append(f"Regressions: {count(found.breaks, 'example')} {what}")
-    gain, interval = estimate_gain(found.fixes, found.breaks, found.judged)
+        lines.append(f"Regressions: {count(test.breaks, 'example')} {what}")
+    gain, interval = estimate_gain(test.fixes, test.breaks, test.judged)
     if gain is not None and interval is not None:
         low, high = (100 * bound for bound in interval)
         lines.append(f"Estimated gain: {100 * gain:+.1f} points (95% CI {low:+.1f} to {high:+.1f}).")
-    if found.p_value is not None:
-        lines.append(f"Without an effect, evidence this strong has the probability {found.p_value:.2g}.")
-    if found.failed:
-        lines.append(f"{count(found.failed, 'example')} could not be judged and do not count.")
-    if found.unsteady:
-        lines.append(f"{count(found.unsteady, 'example')} were left out, because the judge is inconsistent on them.")
-    if found.reason:
-        lines.append(f"Acceptance test: {found.reason}.")
+    if test.p_value is not None:
+        lines.append(f"Without an effect, evidence this strong has the probability {test.p_value:.2g}.")
+    if test.failed:
+        lines.append(f"{count(test.failed, 'example')} could not be judged and do not count.")
+    if test.unsteady:
+        lines.append(f"{count(test.unsteady, 'example')} were left out, because the judge is inconsistent on them.")
+    if test.reason:
+        lines.append(f"Acceptance test: {test.reason}.")
     return bullets(map(escape, lines), "evidence")
 
 
-def change(found: LibraryDiff) -> str:
+def change(diff: LibraryDiff) -> str:
     """What an edit changes: entries line by line, new ones in full."""
-    added = "".join(_whole(entry) for entry in found.added)
-    return differences(found) + (block(added) if added else "")
+    added = "".join(_whole(entry) for entry in diff.added)
+    return differences(diff) + (block(added) if added else "")
 
 
 def _whole(entry: Entry) -> str:
@@ -261,21 +261,21 @@ def _whole(entry: Entry) -> str:
 
 def foreseen(event: Proposed) -> str:
     """What an edit that waits would change, as far as its record says."""
-    found = event.diff
+    diff = event.diff
     parts = []
     for title, key in (("Added", "added"), ("Removed", "removed")):
-        records = ((code(str(each.get("name"))), str(each.get("description", ""))) for each in _records(found, key))
+        records = ((code(str(entry.get("name"))), str(entry.get("description", ""))) for entry in _records(diff, key))
         rows = [f"{name}: {escape(about)}" for name, about in records]
         parts += [f"<h4>{title}</h4>{bullets(rows)}"] if rows else []
-    for each in _records(found, "changed"):
-        texts = [str(each.get(key) or "") for key in ("document_diff", "rubric_diff")]
-        parts.append(changed_entry(str(each.get("name")), map(str, each.get("notes") or ()), texts))
+    for record in _records(diff, "changed"):
+        texts = [str(record.get(key) or "") for key in ("document_diff", "rubric_diff")]
+        parts.append(changed_entry(str(record.get("name")), map(str, record.get("notes") or ()), texts))
     return block("".join(parts) or paragraph("Its record does not say.", "faint"))
 
 
-def _records(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    value = found.get(key)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list | tuple) else []
+def _records(diff: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    value = diff.get(key)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list | tuple) else []
 
 
 def example_choices(item: EditItem | None) -> list[tuple[str, str]]:
@@ -283,8 +283,8 @@ def example_choices(item: EditItem | None) -> list[tuple[str, str]]:
     event = item.decided if item else None
     if event is None:
         return []
-    found = event.evidence
-    fixed, broken = dict.fromkeys(found.fixed), dict.fromkeys(found.broken)
+    test = event.evidence
+    fixed, broken = dict.fromkeys(test.fixed), dict.fromkeys(test.broken)
     rest = [name for name in dict.fromkeys(event.cited) if name not in fixed and name not in broken]
     listed = (("fixed", fixed), ("broken", broken), ("cited", rest))
     return [(plain(f"{word}: {name}"), name) for word, names in listed for name in names]

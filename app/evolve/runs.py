@@ -213,14 +213,14 @@ class Cases:
         dataset, manifest, lines = self._dataset(asked), reader.look().manifest, reader.run.results()
         if dataset.digest != manifest.get("data"):
             return []
-        found = []
+        examples = []
         for example in _parts(dataset, manifest)[1]:
             keys = (question_key(library, example, manifest.get("router") is not None) for library in libraries)
             read = [lines.get(key, {}) for key in keys]
             judged = [line for line in read if line.get("preference") or line.get("inconsistent")]
             if len(judged) == 2 and judged[0]["credit"] != judged[1]["credit"]:
-                found.append((example, judged[1]["credit"] > judged[0]["credit"]))
-        return found
+                examples.append((example, judged[1]["credit"] > judged[0]["credit"]))
+        return examples
 
     def _case(
         self, reader: EvolutionFollower, asked: Mapping[str, Any], name: str, libraries: tuple[tuple[str, Library], ...]

@@ -122,10 +122,10 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
             event = latest_effect(status)
             sides = ((), ()) if event is None else (event.evidence.fixed, event.evidence.broken)
             ids = [(name, right) for names, right in zip(sides, (True, False), strict=True) for name in names]
-            moved = [(self._cases.example(follower, asked, each), right) for each, right in ids]
+            moved = [(self._cases.example(follower, asked, example_id), right) for example_id, right in ids]
         wrong = [item for item in moved if not item[1]][: SHOWN // 2]
-        shown = [item for item in moved if item[1]][: SHOWN - len(wrong)] + wrong
-        return [(_strip(example), example.instruction, right) for example, right in shown if example.images]
+        selection = [item for item in moved if item[1]][: SHOWN - len(wrong)] + wrong
+        return [(_strip(example), example.instruction, right) for example, right in selection if example.images]
 
     def label_queue(self, name: str) -> LabelQueue:
         """Return the examples whose labels may be wrong."""
@@ -198,7 +198,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
         names, others = ({entry.name for entry in version.entries} for version in (start, library))
         return "patch" if names == others else "minor"
 
-    def order(self, name: str, number: int, repo: str, how: PushOptions) -> Order:
+    def order(self, name: str, number: int, repo: str, options: PushOptions) -> Order:
         """Return the order to publish a version.
 
         Raises:
@@ -207,7 +207,7 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionFollower]):
         if number < 1 or number not in {version.number for version in self.versions(name)}:
             raise InputError("No version is chosen.", next_step="Choose one of the list.")
         library = self.library(name, number)
-        return Order(library, repo, replace(how, facts=self._facts(name, library)))
+        return Order(library, repo, replace(options, facts=self._facts(name, library)))
 
     def _facts(self, name: str, library: Library) -> tuple[Facts, ...]:
         """Return the results of a Library on the held-out test set; empty if it was not tested."""

@@ -137,8 +137,8 @@ def _progress(run: EvolutionStatus) -> str:
     progress = run.status.progress if run.status is not None and run.state == "running" else None
     if progress is None:
         return ""
-    words = " · ".join(filter(None, (f"{progress.words[:1].upper()}{progress.words[1:]}", progress.rest)))
-    return meter(words, progress.done / max(1, progress.total))
+    caption = " · ".join(filter(None, (f"{progress.words[:1].upper()}{progress.words[1:]}", progress.rest)))
+    return meter(caption, progress.done / max(1, progress.total))
 
 
 def _figures(run: EvolutionStatus) -> str:
@@ -181,8 +181,8 @@ def _arrow(before: float | None, after: float | None) -> str:
 
 def share(value: float | None, interval: Sequence[float] | None = None) -> str:
     """Format an accuracy with its interval; a dash for None."""
-    shown = f" [{interval[0]:.1%}, {interval[1]:.1%}]" if interval else ""
-    return "–" if value is None else f"{value:.1%}{shown}"
+    suffix = f" [{interval[0]:.1%}, {interval[1]:.1%}]" if interval else ""
+    return "–" if value is None else f"{value:.1%}{suffix}"
 
 
 def about(run: EvolutionStatus, command: str, log: str = "") -> str:
@@ -210,7 +210,9 @@ def findings(run: EvolutionStatus) -> str:
     if not rounds:
         text = "Before it proposes edits, the Orchestrator lists what the judge gets wrong."
         return m.notice("empty", "There are no findings yet", text)
-    rows = [f"<p>{m.named(each.statement)}</p>{m.paragraph(_cited(each), 'faint')}" for each in rounds[-1].findings]
+    rows = [
+        f"<p>{m.named(finding.statement)}</p>{m.paragraph(_cited(finding), 'faint')}" for finding in rounds[-1].findings
+    ]
     earlier = f" This is round {len(rounds)}." if len(rounds) > 1 else ""
     head = f"<p>Latest findings of the Orchestrator, strongest first.{earlier}</p>"
     return m.block(head + m.bullets(rows) + _skipped(run))
@@ -257,12 +259,12 @@ def report(record: EvolutionReport | None, place: str = "") -> str:
         return m.notice("empty", "The held-out test comes at the end", text)
     parts = {part.key: part for part in report_sections(record).sections}
     summary = replace(parts["summary"], blocks=parts["summary"].blocks[1:])
-    shown = [
+    details = [
         parts[name] for name in ("diagnosis", "accuracy", "regression", "categories", "cost") if parts[name].blocks
     ]
     folder = f"<p>The evolved Library: {m.code(place)}</p>" if place else ""
     head = m.block(f"<p><strong>{m.escape(headline(record))}</strong></p>{folder}")
-    return head + sections(summary) + sections(*shown, titles=True)
+    return head + sections(summary) + sections(*details, titles=True)
 
 
 def corrected(file: Path, *, changed: bool) -> str:

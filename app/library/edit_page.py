@@ -164,7 +164,7 @@ class Editor(Widgets):
                 draw_publishing(
                     services,
                     "edit-publish",
-                    lambda repo, how, draft: Order.on_its_base(draft.result(), repo, how),
+                    lambda repo, options, draft: Order.on_its_base(draft.result(), repo, options),
                     [self.draft],
                     typed,
                 )
@@ -185,7 +185,7 @@ class Editor(Widgets):
                         gr.Number(None, label=label, elem_id=f"edit-{name}", min_width=110)
                         for name, label in labels.items()
                     )
-                    known = (name for name, each in MEASURES.items() if each.medium == "image")
+                    known = (name for name, measure in MEASURES.items() if measure.medium == "image")
                     measures = [("None: only a model grades it", ""), *((name, name) for name in known)]
                     options: dict[str, Any] = {"allow_custom_value": True, "elem_id": "edit-measure"}
                     self.measure = gr.Dropdown(measures, label="Measured by", min_width=200, **options)
@@ -244,7 +244,7 @@ class Editor(Widgets):
         """Show a criterion in the form."""
         rows = draft.entry.rubric.criteria if draft.entry.rubric is not None else ()
         index = index if index is not None and index < len(rows) else 0
-        names = [(each.id, number) for number, each in enumerate(rows)]
+        names = [(criterion.id, number) for number, criterion in enumerate(rows)]
         updates: Updates = {
             self.criterion: gr.Dropdown(names, value=index if rows else None, visible=bool(rows)),
             self.criteria: gr.Column(visible=bool(rows)),
@@ -304,8 +304,8 @@ class Editor(Widgets):
         """Judge examples with the Library and with the copy."""
         judged = judge_again(self._services, draft, data, place or "")
         named = ((example.images[0], f"{kind}: {example.instruction}") for kind, example in judged.changed)
-        shown = [(shrunk(image, THUMBNAIL), caption) for image, caption in named]
-        return {self.result: views.judged_again(judged), self.pictures: gr.Gallery(shown, visible=bool(shown))}
+        tiles = [(shrunk(image, THUMBNAIL), caption) for image, caption in named]
+        return {self.result: views.judged_again(judged), self.pictures: gr.Gallery(tiles, visible=bool(tiles))}
 
     @explaining_at("saved")
     def save(self, draft: EditedCopy, name: str | None) -> Updates:

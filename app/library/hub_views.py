@@ -48,9 +48,9 @@ GALLERY_HINT = m.notice("empty", "Search the Hub", _CLAIMS)
 SEARCHING = m.notice("empty busy", "Searching…", "The Hub is being asked.")
 
 
-def loaded(found: Loaded) -> str:
+def loaded(library: Loaded) -> str:
     """Format a loaded Library, its publisher and a warning."""
-    pulled = found.pulled
+    pulled = library.pulled
     owner, _, _ = pulled.repo.partition("/")
     version = m.escape(pulled.version or "no version")
     line = (
@@ -72,10 +72,10 @@ def loaded(found: Loaded) -> str:
     return m.block(line + "".join(parts), "hub")
 
 
-def announcement(found: Loaded) -> str:
+def announcement(library: Loaded) -> str:
     """Announce a Library from the address of the page, in plain text."""
-    owner, _, _ = found.pulled.repo.partition("/")
-    return f"Judging with {found.name} from the Hugging Face Hub, published by {owner}. It instructs the judge."
+    owner, _, _ = library.pulled.repo.partition("/")
+    return f"Judging with {library.name} from the Hugging Face Hub, published by {owner}. It instructs the judge."
 
 
 def in_address(wrong: Sequence[str], offered: Sequence[str]) -> str:
@@ -93,8 +93,14 @@ def versions(published: Sequence[PublishedVersion], repo: str) -> str:
     """List the versions of a Library, newest first."""
     if not published:
         return m.notice("empty", f"{repo} has no versions yet", "It can be loaded by commit or at its latest state.")
-    shown = ((each, each.date.strftime("%Y-%m-%d %H:%M") if each.date else "") for each in published[:SHOWN_VERSIONS])
-    rows = [[m.code(each.tag), m.escape(day), m.code(each.commit[:12]), m.escape(each.message)] for each, day in shown]
+    pairs = (
+        (version, version.date.strftime("%Y-%m-%d %H:%M") if version.date else "")
+        for version in published[:SHOWN_VERSIONS]
+    )
+    rows = [
+        [m.code(version.tag), m.escape(day), m.code(version.commit[:12]), m.escape(version.message)]
+        for version, day in pairs
+    ]
     left = len(published) - len(rows)
     more = m.paragraph(f"And {left} older ones.", "faint") if left > 0 else ""
     return m.block(m.table(["Version", "Date", "Commit", "Message"], rows, "cards") + more)
@@ -113,23 +119,23 @@ def card(text: str) -> str:
     return m.block(metadata + m.document("\n".join(lines)))
 
 
-def preview(found: Preview) -> str:
+def preview(plan: Preview) -> str:
     """Format the preview of a publication."""
-    done, how = found.pushed, found.order.how
+    done, options = plan.pushed, plan.order.how
     if done.nothing_to_push:
         return m.notice("note good", "Nothing to publish", f"{done.repo} already contains this as {done.version}.")
-    where = "would be proposed to" if how.create_pr else "would be published in"
+    where = "would be proposed to" if options.create_pr else "would be published in"
     facts = [f"<strong>{m.escape(done.version)}</strong> {where} <strong>{m.escape(done.repo)}</strong>."]
     if done.created:
-        facts.append(f"The repository is new. It would be {'private' if how.private else 'public'}.")
-    elif how.private:
+        facts.append(f"The repository is new. It would be {'private' if options.private else 'public'}.")
+    elif options.private:
         facts.append("The repository exists; its visibility does not change.")
     changes = done.changes
     counts = f"{len(changes.added)} files added, {len(changes.changed)} changed, {len(changes.deleted)} deleted."
     paths = (*changes.added, *changes.changed, *changes.deleted)
     signs = [*["+"] * len(changes.added), *["~"] * len(changes.changed), *["−"] * len(changes.deleted)]
-    shown = list(zip(signs, paths, strict=True))[:SHOWN_DIFFS]
-    files = "".join(m.folded(f"<code>{sign} {m.escape(path)}</code>", m.diff(done.diffs[path])) for sign, path in shown)
+    pairs = list(zip(signs, paths, strict=True))[:SHOWN_DIFFS]
+    files = "".join(m.folded(f"<code>{sign} {m.escape(path)}</code>", m.diff(done.diffs[path])) for sign, path in pairs)
     more = m.paragraph(f"And {len(paths) - SHOWN_DIFFS} more files.", "faint") if len(paths) > SHOWN_DIFFS else ""
     details = f"<details><summary>Changed files</summary>{files}{more}</details>{m.folded('Card', card(done.card))}"
     return m.block(f"{''.join(f'<p>{fact}</p>' for fact in facts)}<p>{counts}</p>{details}", "preview")
@@ -193,32 +199,32 @@ def hub_error(error: HarnessError, *, with_login: bool) -> str:
     return error_message(Description(title, description.detail, step))
 
 
-def gallery(found: Sequence[ListedLibrary], query: str, *, cached: bool = False) -> str:
+def gallery(libraries: Sequence[ListedLibrary], query: str, *, cached: bool = False) -> str:
     """List Libraries as cards. `cached`: whether this is an earlier answer, as the Hub gives none now."""
     old = m.callout("warning", "The Hub does not answer", m.paragraph("This is its last answer.")) if cached else ""
-    if not found:
+    if not libraries:
         what = f"for {query.strip()!r} " if query.strip() else ""
         return m.block(
             old + m.callout("empty", "No Library was found", m.paragraph(f"The Hub has none {what}that you may see."))
         )
     about = "Results are claims of the cards, and compare only on the same data with the same judge."
-    return m.block(f'{old}<p class="faint">{about}</p><div class="gallery">{"".join(map(_card, found))}</div>')
+    return m.block(f'{old}<p class="faint">{about}</p><div class="gallery">{"".join(map(_card, libraries))}</div>')
 
 
-def _card(each: ListedLibrary) -> str:
+def _card(library: ListedLibrary) -> str:
     origin = [
-        f"License {each.license}" if each.license else "No license stated",
-        each.updated.strftime("updated %Y-%m-%d") if each.updated else "",
-        "private" if each.private else "",
+        f"License {library.license}" if library.license else "No license stated",
+        library.updated.strftime("updated %Y-%m-%d") if library.updated else "",
+        "private" if library.private else "",
     ]
-    attack = "" if each.exploit_reward is None else f"Worst attack: mean reward {each.exploit_reward:.2f}"
-    liked = f"{each.likes} likes · {each.downloads} downloads"
-    facts = (_result(each.result), attack, liked, " · ".join(filter(None, origin)))
-    version = f'<span class="pill">{m.escape(each.version)}</span>' if each.version else ""
+    attack = "" if library.exploit_reward is None else f"Worst attack: mean reward {library.exploit_reward:.2f}"
+    liked = f"{library.likes} likes · {library.downloads} downloads"
+    facts = (_result(library.result), attack, liked, " · ".join(filter(None, origin)))
+    version = f'<span class="pill">{m.escape(library.version)}</span>' if library.version else ""
     lines = "".join(f"<p>{m.escape(fact)}</p>" for fact in facts if fact)
-    opened, compare = f"Open {each.repo}", m.to_library(each.spec, "Compare with built-in", "builtin")
-    links = f"{m.to_library(each.spec, opened)} · {compare}"
-    return f'<section class="card"><h4>{m.escape(each.repo)} {version}</h4>{lines}<p>{links}</p></section>'
+    opened, compare = f"Open {library.repo}", m.to_library(library.spec, "Compare with built-in", "builtin")
+    links = f"{m.to_library(library.spec, opened)} · {compare}"
+    return f'<section class="card"><h4>{m.escape(library.repo)} {version}</h4>{lines}<p>{links}</p></section>'
 
 
 def _result(result: ClaimedResult | None) -> str:

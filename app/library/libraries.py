@@ -96,10 +96,10 @@ class Order:
     how: PushOptions
 
     @classmethod
-    def on_its_base(cls, source: Library | Path, repo: str, how: PushOptions) -> "Order":
+    def on_its_base(cls, source: Library | Path, repo: str, options: PushOptions) -> "Order":
         """Return an order; the base of a Library is its commit in the repository that it was loaded from."""
         origin = source.origin if isinstance(source, Library) else None
-        return cls(source, repo, replace(how, base=origin[1]) if origin and origin[0] == repo else how)
+        return cls(source, repo, replace(options, base=origin[1]) if origin and origin[0] == repo else options)
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class HubServices:
             HarnessError: If it cannot be fetched or is invalid.
         """
         spec = spec.strip()
-        found = split_spec(spec) if spec else None
-        if found is None:
+        location = split_spec(spec) if spec else None
+        if location is None:
             problem = f"{shown(spec)!r} is not the name of a Library on the Hub."
             step = "Enter org/name, org/name@v1.0.0 for a version, or the address of its page."
             raise InputError(problem if spec else "The name of the Library is missing.", next_step=step)
-        return Loaded(spec, pull(*found, access=self.access(visitor)))
+        return Loaded(spec, pull(*location, access=self.access(visitor)))
 
     def search(self, query: str, visitor: Visitor) -> tuple[tuple[ListedLibrary, ...], bool]:
         """Return the Libraries on the Hub that match a query, and whether this is an earlier answer.
@@ -163,14 +163,14 @@ class HubServices:
         """
         waiting = self._searches.submit(search_libraries, query, access=self.access(visitor))
         try:
-            found = waiting.result(SEARCH_SECONDS)
+            libraries = waiting.result(SEARCH_SECONDS)
         except (TimeoutError, UnreachableError):
             waiting.cancel()
             if query in self._gallery:
                 return self._gallery[query], True
             raise UnreachableError(f"The Hub did not answer within {SEARCH_SECONDS:g} seconds.") from None
-        self._gallery |= {query: found} if self.local else {}
-        return found, False
+        self._gallery |= {query: libraries} if self.local else {}
+        return libraries, False
 
     def page(self, repo: str) -> str:
         """Return the address of a Library's page on the Hub."""
@@ -183,12 +183,12 @@ class HubServices:
         access = self.access(visitor)
         return pull(repo, before, access=access).library, pull(repo, after, access=access).library
 
-    def restoration(self, repo: str, version: str, how: PushOptions, visitor: Visitor) -> Order:
+    def restoration(self, repo: str, version: str, options: PushOptions, visitor: Visitor) -> Order:
         """Return the order that publishes an old version again."""
         if not repo or not version:
             raise InputError("No version is chosen.", next_step="List the versions, then choose one.")
-        draft, how = restoration(repo, version, how, access=self.access(visitor))
-        return Order(draft, repo, how)
+        draft, options = restoration(repo, version, options, access=self.access(visitor))
+        return Order(draft, repo, options)
 
     def preview(self, order: Order, visitor: Visitor) -> Preview:
         """Return what publishing would do; nothing is written.
@@ -197,8 +197,8 @@ class HubServices:
             HarnessError: If it fails, for example because of a newer version.
         """
         self._check(order, visitor)
-        how = replace(order.how, dry_run=True)
-        return Preview(order, push(order.source, order.repo, how, access=self.access(visitor)))
+        options = replace(order.how, dry_run=True)
+        return Preview(order, push(order.source, order.repo, options, access=self.access(visitor)))
 
     def publish(self, preview: Preview, visitor: Visitor) -> Pushed:
         """Execute exactly the previewed order.
@@ -208,8 +208,8 @@ class HubServices:
         """
         order = preview.order
         again, promised = (
-            (each.version, each.changes, each.library_id, each.diffs)
-            for each in (self.preview(order, visitor).pushed, preview.pushed)
+            (outcome.version, outcome.changes, outcome.library_id, outcome.diffs)
+            for outcome in (self.preview(order, visitor).pushed, preview.pushed)
         )
         if again != promised:
             message = "The content has changed since the preview. Nothing was published."
@@ -295,19 +295,19 @@ class Libraries:
 
     def saved(self) -> list[tuple[str, str]]:
         """Return name and folder of each saved copy; none for visitors who do not use this computer."""
-        found = sorted(self.home.glob("*/registry.json")) if self._local else []
-        return [(path.parent.name, str(path.parent)) for path in found]
+        files = sorted(self.home.glob("*/registry.json")) if self._local else []
+        return [(path.parent.name, str(path.parent)) for path in files]
 
     def choices(self) -> list[tuple[str, str]]:
         """Return label and kind of each Library that a visitor can choose. The first is the default."""
-        found = [("Built-in", BUILTIN)]
+        choices = [("Built-in", BUILTIN)]
         if self._settings.library != BUILTIN:
             name = self._own_name(Choice(DEFAULT)) or library_name(self._settings.library)
-            found.insert(0, (f"From RH_LIBRARY: {name}", DEFAULT))
-        found.append(("From the Hugging Face Hub", HUB))
+            choices.insert(0, (f"From RH_LIBRARY: {name}", DEFAULT))
+        choices.append(("From the Hugging Face Hub", HUB))
         if self._local:
-            found.append(("A folder on this computer", FOLDER))
-        return found
+            choices.append(("A folder on this computer", FOLDER))
+        return choices
 
     def name(self, choice: Choice) -> str:
         """Return the name of a Library: its own, or that of its folder. Foreign text."""

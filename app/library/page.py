@@ -58,10 +58,10 @@ class Reader(Widgets):
         library = None
         try:
             library = self._libraries.open(choice)
-            shown = library_views.summary(library, self._libraries.name(choice))
+            summary = library_views.summary(library, self._libraries.name(choice))
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
-            shown = explain(error, "The tab Check lists all errors and warnings.")
-        return {self.library: library, self.summary: shown, self.search: "", **self.list(library, "")}
+            summary = explain(error, "The tab Check lists all errors and warnings.")
+        return {self.library: library, self.summary: summary, self.search: "", **self.list(library, "")}
 
     def open_loaded(self, library: Library | None, *values: Any) -> Updates:
         """Open the loaded or initial Library, unless the visitor has opened another one already."""
@@ -162,7 +162,7 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
     def arrive(request: gr.Request, *values: Any) -> str:
         named = [addressed(request, name, local=services.local) for name in (IN_ADDRESS, BEFORE)]
         kinds = values[0], values[len(chooser.inputs)]  # those of the Hub are loaded when the visitor agrees
-        there = all(each is None or each.kind == kind for each, kind in zip(named, kinds, strict=True))
+        there = all(choice is None or choice.kind == kind for choice, kind in zip(named, kinds, strict=True))
         return compare(*values) if named[1] is not None and there else ""
 
     # One after the other, as the comparison of the address needs both; before that, its tab is not opened.
@@ -179,8 +179,8 @@ def _draw_gallery(services: AppServices, tab: gr.Tab) -> None:
     """Draw the search of Libraries on the Hub. The Hub is asked when the tab is opened for the first time."""
 
     def search(visitor: Visitor, query: str | None) -> str:
-        found, cached = services.hub.search(query or "", visitor)
-        return hub_views.gallery(found, query or "", cached=cached)
+        libraries, cached = services.hub.search(query or "", visitor)
+        return hub_views.gallery(libraries, query or "", cached=cached)
 
     query = textbox("Search the Hub", "gallery-query", placeholder="Part of a name", max_length=200)
     result = markup(hub_views.GALLERY_HINT, elem_id="gallery")

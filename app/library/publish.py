@@ -120,17 +120,17 @@ class PublishForm(Widgets):
             raise InputError("The repository is missing.", next_step="Enter your-name/your-library.")
         named = split_spec(repo)
         bumped = "" if version or bump == "patch" else bump
-        how = PushOptions(version=version, bump=bumped, private=private, create_pr=pull, rebase=both)
-        return named[0] if named is not None else repo, how
+        options = PushOptions(version=version, bump=bumped, private=private, create_pr=pull, rebase=both)
+        return named[0] if named is not None else repo, options
 
 
 def _draw_publish(services: AppServices, chooser: Chooser) -> None:
     """Draw the form that publishes the chosen Library."""
 
-    def order(repo: str, how: PushOptions, *values: Any) -> Order:
-        return Order.on_its_base(services.libraries.publishable(Choice(*values)), repo, how)
+    def order(repo: str, options: PushOptions, *values: Any) -> Order:
+        return Order.on_its_base(services.libraries.publishable(Choice(*values)), repo, options)
 
-    changes = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]
+    changes = [widget.input for widget in (chooser.kind, chooser.folder, chooser.spec)]
     draw_publishing(services, "publish", order, chooser.inputs, changes)
 
 
@@ -161,7 +161,7 @@ def draw_publishing(
     def order(visitor: Visitor, *values: Any) -> Order:
         return make(*form.read(*values[:fields]), *values[fields:])
 
-    changed = [*(each.input for each in form.parts), *changes]
+    changed = [*(widget.input for widget in form.parts), *changes]
     _draw_confirmation(services, name, order, [*form.parts, *inputs], changed)
     return form
 

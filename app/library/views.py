@@ -53,13 +53,13 @@ def entry_choices(library: Library, query: str) -> list[tuple[str, str]]:
         For each, what the list shows (name, kind and when it applies, description; on three lines of plain text),
         and its name.
     """
-    found = []
+    choices = []
     for entry in (*library.skills, *library.tools):
         text = " ".join((entry.name, kind_words(entry), entry.description, *map(str, entry.triggers), entry.body))
         if all(word in text.casefold() for word in m.plain(query).casefold().split()):
             about = shorten(m.plain(entry.description), SHOWN_DESCRIPTION, placeholder=" …")
-            found.append((f"{m.plain(entry.name)}\n{kind_words(entry)} · {_applies(entry)}\n{about}", entry.name))
-    return found
+            choices.append((f"{m.plain(entry.name)}\n{kind_words(entry)} · {_applies(entry)}\n{about}", entry.name))
+    return choices
 
 
 def kind_words(entry: Entry) -> str:
@@ -74,9 +74,9 @@ def _applies(entry: Entry) -> str:
         return "when a model finds it of use"
     if any(trigger.always for trigger in entry.triggers):
         return "always"
-    shown = [m.plain(str(trigger)) for trigger in entry.triggers[:SHOWN_TRIGGERS]]
-    more = len(entry.triggers) - len(shown)
-    return f"on {', '.join(shown)}{f' and {more} more' if more > 0 else ''}"
+    triggers = [m.plain(str(trigger)) for trigger in entry.triggers[:SHOWN_TRIGGERS]]
+    more = len(entry.triggers) - len(triggers)
+    return f"on {', '.join(triggers)}{f' and {more} more' if more > 0 else ''}"
 
 
 def no_entry(query: str, number: int) -> str:
@@ -104,14 +104,14 @@ def entry_head(entry: Entry) -> str:
 
 def _triggers(entry: Entry) -> str:
     tags = {
-        kind: m.bullets((m.code(str(each)) for each in entry.triggers if each.kind == kind), "tags")
+        kind: m.bullets((m.code(str(trigger)) for trigger in entry.triggers if trigger.kind == kind), "tags")
         for kind in ("words", "pattern", "edit")
     }
     kinds = f"<p>Applies to edits of a kind:</p>{tags['edit']}" if tags["edit"] else ""
-    shown = kinds + (f"<p>Applies when the instruction says:</p>{tags['words']}" if tags["words"] else "")
-    begin = "or matches" if shown else "Applies when the instruction matches"
-    number = sum(each.kind == "pattern" for each in entry.triggers)
-    return shown + m.folded(f"{begin} one of {m.count(number, 'expression')}", tags["pattern"])
+    body = kinds + (f"<p>Applies when the instruction says:</p>{tags['words']}" if tags["words"] else "")
+    begin = "or matches" if body else "Applies when the instruction matches"
+    number = sum(trigger.kind == "pattern" for trigger in entry.triggers)
+    return body + m.folded(f"{begin} one of {m.count(number, 'expression')}", tags["pattern"])
 
 
 def entry_document(entry: Entry) -> str:
@@ -126,14 +126,14 @@ def entry_rubric(entry: Entry) -> str:
     shares = entry.rubric.weights()
     rows = [
         [
-            f"{m.code(each.id)}{m.paragraph(each.text)}",
-            f'{each.weight:g} <span class="faint">({shares.get(each.id, 0.0):.0%})</span>',
-            f"{each.scale[0]:g} to {each.scale[1]:g}",
-            "instruction" if each.dimension == "instruction" else "quality",
-            m.escape(", ".join(each.applies)) or "all",
-            m.code(each.measure) if each.measure else "VLM only",
+            f"{m.code(criterion.id)}{m.paragraph(criterion.text)}",
+            f'{criterion.weight:g} <span class="faint">({shares.get(criterion.id, 0.0):.0%})</span>',
+            f"{criterion.scale[0]:g} to {criterion.scale[1]:g}",
+            "instruction" if criterion.dimension == "instruction" else "quality",
+            m.escape(", ".join(criterion.applies)) or "all",
+            m.code(criterion.measure) if criterion.measure else "VLM only",
         ]
-        for each in entry.rubric.criteria
+        for criterion in entry.rubric.criteria
     ]
     return m.block(m.table(["Criterion", "Weight", "Grades", "Score", "Edits", "Measured by"], rows, "rubric cards"))
 
@@ -159,9 +159,9 @@ def routed(route: Route, library: Library) -> str:
     if not route.entries:
         return m.notice("empty", "No entry would be consulted", left or "Try another wording.")
     pairs = zip(route.entries, route.reasons, strict=True)
-    rows = [[m.code(each.name), kind_words(entry), m.escape(each.reason)] for entry, each in pairs]
-    told = f"{len(rows)} of {len(library)} entries would be consulted. Each is decided on its own. {m.escape(left)}"
-    return m.block(f"<p>{told}</p>{m.table(['Entry', 'Kind', 'Why'], rows)}")
+    rows = [[m.code(reason.name), kind_words(entry), m.escape(reason.reason)] for entry, reason in pairs]
+    text = f"{len(rows)} of {len(library)} entries would be consulted. Each is decided on its own. {m.escape(left)}"
+    return m.block(f"<p>{text}</p>{m.table(['Entry', 'Kind', 'Why'], rows)}")
 
 
 ROUTING_HINT = m.notice("empty", "Type an instruction", "The entries that would be consulted appear here.")
@@ -171,20 +171,22 @@ CHECK_HINT = m.faint("Checks for format errors, problems that affect judging, an
 """What the check looks at."""
 
 
-def problems(found: Sequence[Problem]) -> str:
+def problems(problems: Sequence[Problem]) -> str:
     """What the check of a Library found, gravest first."""
-    if not found:
+    if not problems:
         return m.notice("note good", "Nothing to complain about", "The Library follows the format.")
     rows = [
         [
-            m.code(each.place),
-            f'<span class="pill {each.severity}">{each.severity}</span>',
-            m.escape(each.message),
-            m.escape(in_browser(each.remedy)),
+            m.code(problem.place),
+            f'<span class="pill {problem.severity}">{problem.severity}</span>',
+            m.escape(problem.message),
+            m.escape(in_browser(problem.remedy)),
         ]
-        for each in sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.where, each.line or 0))
+        for problem in sorted(
+            problems, key=lambda problem: (SEVERITIES.index(problem.severity), problem.where, problem.line or 0)
+        )
     ]
-    numbers = Counter(each.severity for each in found)
+    numbers = Counter(problem.severity for problem in problems)
     counts = [m.count(numbers[name], name) for name in SEVERITIES if numbers[name]]
     return m.block(
         f"<p>{', '.join(counts)}.</p>" + m.table(["Where", "Severity", "What", "What to do"], rows, "problems cards")
@@ -205,13 +207,13 @@ def differences(found: LibraryDiff, before: str = "", after: str = "") -> str:
         f"<p>From <strong>{m.escape(before)}</strong> to <strong>{m.escape(after)}</strong>:</p>" if before else "",
         f"<p>{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed.</p>",
         *(_named(title, entries) for title, entries in (("Added", found.added), ("Removed", found.removed)) if entries),
-        *(changed_entry(each.name, each.notes, (each.document, each.rubric)) for each in found.changed),
+        *(changed_entry(change.name, change.notes, (change.document, change.rubric)) for change in found.changed),
     ]
     return m.block("".join(parts))
 
 
 def _named(title: str, entries: Sequence[Entry]) -> str:
-    rows = (f"{m.code(each.name)} {kind_words(each)}: {m.escape(each.description)}" for each in entries)
+    rows = (f"{m.code(entry.name)} {kind_words(entry)}: {m.escape(entry.description)}" for entry in entries)
     return f"<h4>{title}</h4>{m.bullets(rows)}"
 
 

@@ -46,7 +46,7 @@ def no_records(folder: str) -> str:
         "Afterwards, record the outcome:": outcome,
         "Then record its metrics:": metrics,
     }
-    pasted = [(text, escape(shell("rh lineage {}", words.split()))) for text, words in steps.items()]
+    pasted = [(text, escape(shell("rh lineage {}", command.split()))) for text, command in steps.items()]
     lines = [f'{text} <code class="command">{command}</code>' for text, command in pasted]
     begin = paragraph(f"There are no records in {folder}. Create them on the command line:")
     other = paragraph("To see how a Library evolved, choose a Library above; this needs no records.")

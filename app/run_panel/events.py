@@ -102,8 +102,8 @@ class RunEvents(ABC, Generic[S, V]):
             expected = self.service.expect(self.form.read(self.services, values, visitor), visitor)
         except Exception as error:  # any error is shown, so that the page stays usable
             return {start.cost: explain(error), start.prepared: None, **hidden}
-        shown = {start.cost: self.texts.expected(expected.preview), start.start: gr.Button(visible=True)}
-        return {**shown, start.prepared: expected, **hidden}
+        updates = {start.cost: self.texts.expected(expected.preview), start.start: gr.Button(visible=True)}
+        return {**updates, start.prepared: expected, **hidden}
 
     @explaining_at("form.start.cost")
     def start(self, expected: Expected | None, held: object) -> Updates:
@@ -121,15 +121,15 @@ class RunEvents(ABC, Generic[S, V]):
 
     def remember(self, held: object, current: str, request: gr.Request) -> Updates:
         """Show the latest run of the browser, if none is shown; or store the shown one in the browser."""
-        names, shown = _names(held), current or self._addressed(request)
-        if not shown:
+        names, run = _names(held), current or self._addressed(request)
+        if not run:
             updates = self.open(names[0], names) if names else {}
             # A run that was removed since is no error here.
             return updates if self.panel.current in updates else self._listed("", names)
-        if names[:1] == [shown]:
+        if names[:1] == [run]:
             return {self.panel.known: gr.skip()}
-        names = _with(shown, names)
-        return {self.panel.browser: names, **self._listed(shown, names)}
+        names = _with(run, names)
+        return {self.panel.browser: names, **self._listed(run, names)}
 
     @explaining_at("panel.message")
     def open(self, name: str | None, held: object) -> Updates:

@@ -205,10 +205,10 @@ class Jobs:
                     file = config
                 else:
                     write_json(file, {"job": job, **to_json(config)})
-                words = [job, "--config", str(file.absolute()), "--run", str(self.folder(name)), "--yes"]
-                words += remote or ["--quiet"]  # the page shows the log of a job on the Hub
+                arguments = [job, "--config", str(file.absolute()), "--run", str(self.folder(name)), "--yes"]
+                arguments += remote or ["--quiet"]  # the page shows the log of a job on the Hub
                 seconds = None if visitor is None else RUN_SECONDS.get(job)
-                self._spawn(name, words, (changes, where or self._beside), locks, seconds)
+                self._spawn(name, arguments, (changes, where or self._beside), locks, seconds)
             finally:
                 for lock in locks:
                     os.close(lock)
@@ -237,8 +237,8 @@ class Jobs:
         Raises:
             RunError: If the run has no complete configuration.
         """
-        config, told, remote = self.config(name)[1], self._beside / f"{name}.json", read_remote(self.folder(name))
-        known = sent_to(config, read_json(told)) if told.is_file() else []
+        config, record, remote = self.config(name)[1], self._beside / f"{name}.json", read_remote(self.folder(name))
+        known = sent_to(config, read_json(record)) if record.is_file() else []
         places = sent_to(config, vars(config), (own,)) + ([remote.push_to] if remote and remote.push_to else [])
         return [place for place in places if place not in known]
 
@@ -264,8 +264,8 @@ class Jobs:
         """
         folder, asked = self.folder(name), Path(str(self.asked(name).get("folder") or "."))
         where, remote = asked if asked.is_dir() else None, read_remote(folder)
-        words = () if remote is None else remote.words
-        self.start(name, self.config(name)[0], folder / CONFIG, changes, visitor=visitor, where=where, remote=words)
+        arguments = () if remote is None else remote.words
+        self.start(name, self.config(name)[0], folder / CONFIG, changes, visitor=visitor, where=where, remote=arguments)
 
     def stop(self, name: str) -> None:
         """Ask a run to stop after the judgments in progress."""
@@ -335,7 +335,7 @@ class Jobs:
     def _spawn(
         self,
         name: str,
-        words: Sequence[str],
+        arguments: Sequence[str],
         around: tuple[Mapping[str, str], Path],
         locks: Sequence[int],
         seconds: float | None,
@@ -345,7 +345,7 @@ class Jobs:
         log = os.open(self.log(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             child = subprocess.Popen(
-                self._command(words),
+                self._command(arguments),
                 cwd=where,
                 env=self._environment(changes),
                 stdin=subprocess.DEVNULL,
@@ -370,9 +370,9 @@ class Jobs:
 
         threading.Thread(target=wait, name=f"run {name}", daemon=True).start()
 
-    def _command(self, words: Sequence[str]) -> list[str]:
+    def _command(self, arguments: Sequence[str]) -> list[str]:
         # -P: nothing is imported from its working directory.
-        return [sys.executable, "-P", "-m", "rewardharness", *words]
+        return [sys.executable, "-P", "-m", "rewardharness", *arguments]
 
     def _environment(self, changes: Mapping[str, str]) -> dict[str, str]:
         environment = child_environment({"RH_HOME": str(self.home.absolute()), **changes})
@@ -382,7 +382,7 @@ class Jobs:
     def visitor_data(self, *, alive: bool = False) -> list[str]:
         """Return the data of visitors' runs. `alive`: only of those whose process is alive."""
         with self._turn:
-            files = [each for each in self._beside.glob("visitor-*.json") if not alive or self._is_alive(each.stem)]
+            files = [path for path in self._beside.glob("visitor-*.json") if not alive or self._is_alive(path.stem)]
             return [str(read_json(file).get("data")) for file in files]
 
     def remove_visitors(self, job: str, before: float) -> list[str]:
@@ -432,9 +432,9 @@ def _error_in(text: str) -> CommandError | None:
     if refused is not None:
         return CommandError("Wrong arguments", refused["detail"].strip(), next_step=refused["step"] or "")
     begin = text.rfind("\nrh: ")
-    found = _ERROR.match(text[begin + 1 :].rstrip() if begin >= 0 or text.startswith("rh: ") else "")
-    if found is None:
+    match = _ERROR.match(text[begin + 1 :].rstrip() if begin >= 0 or text.startswith("rh: ") else "")
+    if match is None:
         last = text.rstrip().rpartition("\n")[2]
         internal = "Traceback (most recent call last)" in text
         return CommandError("Internal error", last[:500], next_step="Please report it.") if internal else None
-    return CommandError(found["title"], found["detail"].strip(), next_step=(found["step"] or "").strip())
+    return CommandError(match["title"], match["detail"].strip(), next_step=(match["step"] or "").strip())

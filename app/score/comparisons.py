@@ -401,15 +401,15 @@ def scalings(images: Iterable[tuple[str, Path | str | None]]) -> list[str]:
 
 def _sizes(path: Path) -> tuple[int, ...]:
     """Return the sides before and after; nothing for an image that was not scaled, whatever its name says."""
-    found = _SCALED.search(path.name)
-    if found is None:
+    match = _SCALED.search(path.name)
+    if match is None:
         return ()
     try:
         with Image.open(path, formats=["PNG"]) as image:
             size = image.size
     except (OSError, UnidentifiedImageError):
         return ()
-    before = int(found[1]), int(found[2])
+    before = int(match[1]), int(match[2])
     factor = max(size) / max(before)
     expected = (max(1, int(side * factor + 0.5)) for side in before)
     near = all(abs(one - other) <= 1 for one, other in zip(size, expected, strict=True))

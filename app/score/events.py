@@ -56,7 +56,7 @@ class ScoreEvents:
         options = given[len(self._inputs.pictures) + 1 :]
         yield from self._compare(BUTTON, queue, self._draft(given, lambda path: path), options, {})
 
-    def judge_again(self, queue: ComparisonQueue, text: str, *given: Any) -> Iterator[Updates]:
+    def judge_again(self, queue: ComparisonQueue, text: str, *values: Any) -> Iterator[Updates]:
         """Judge the inputs by corrected principles; see `compare`. What is wrong with them leaves the result there."""
         lines = tuple(filter(None, map(str.strip, (text or "").splitlines())))
         try:
@@ -66,8 +66,8 @@ class ScoreEvents:
                 request.end()
             yield {self.outputs.outdated: explain(error)}
             return
-        options = given[len(self._inputs.pictures) + 1 :]
-        yield from self._compare(BUTTON, queue, self._draft(given, lambda path: path), options, {}, lines)
+        options = values[len(self._inputs.pictures) + 1 :]
+        yield from self._compare(BUTTON, queue, self._draft(values, lambda path: path), options, {}, lines)
 
     def _draft(self, given: Sequence[Any], path: Callable[[Any], str | None]) -> Draft:
         """Return the inputs of a comparison.
@@ -220,7 +220,7 @@ class ScoreEvents:
             outputs.critiques: views.critiques(judgment) if comparison.critique else "",
             outputs.viewer: viewer(comparison, first),
             outputs.look: gr.Radio(list(labels), value=first, visible=run is None),
-            **{vote: gr.Button(visible=each in offered, interactive=True) for each, vote in outputs.votes.items()},
+            **{vote: gr.Button(visible=answer in offered, interactive=True) for answer, vote in outputs.votes.items()},
             outputs.thanks: "",
             outputs.chain: gr.Accordion(open=run is not None),
             # The measurements of one candidate come with `look_closer`, once the section is open.
@@ -268,10 +268,10 @@ class ScoreEvents:
         current = comparison is not None and self._services.belongs(comparison, draft)
         return updates | (self._shown(comparison) if comparison is not None and current else self.cleared())
 
-    def understand(self, draft: Draft, given: Sequence[Any]) -> Updates:
+    def understand(self, draft: Draft, values: Sequence[Any]) -> Updates:
         """Say what is understood of the instruction, if the chosen judge parses it; see `check_current`."""
         inputs = self._inputs
-        parsed = inputs.setup.parses(given[len(inputs.pictures) + 2 :])
+        parsed = inputs.setup.parses(values[len(inputs.pictures) + 2 :])
         return inputs.understanding.read(draft.instruction) if parsed else inputs.understanding.hide()
 
     def name_scaled(self, draft: Draft) -> Updates:
@@ -297,19 +297,19 @@ class ScoreEvents:
             **{vote: gr.Button(interactive=current) for vote in outputs.votes.values()},
         }
 
-    def _is_current(self, comparison: Comparison, given: Sequence[Any]) -> bool:
-        draft = self._draft(given, lambda image: image["path"] if image else None)
-        choices = given[len(self._inputs.pictures) + 2 :]
+    def _is_current(self, comparison: Comparison, values: Sequence[Any]) -> bool:
+        draft = self._draft(values, lambda image: image["path"] if image else None)
+        choices = values[len(self._inputs.pictures) + 2 :]
         try:
             return self._services.is_current(comparison, draft, *self._inputs.setup.read(choices))
         except HarnessError:
             return False
 
-    def vote(self, preference: str, visitor: Visitor, comparison: Comparison | None, *given: Any) -> Iterator[str]:
+    def vote(self, preference: str, visitor: Visitor, comparison: Comparison | None, *values: Any) -> Iterator[str]:
         """Store the preference of a visitor; say so while it is on its way to the Hub."""
         if comparison is None:
             yield views.SESSION_EXPIRED
-        elif not self._is_current(comparison, given):
+        elif not self._is_current(comparison, values):
             yield views.NO_VOTE
         else:
             if self._services.feedback.repo:
@@ -336,7 +336,7 @@ class ScoreEvents:
 
     def take(self, path: str, label: str, places: int, *candidates: Any) -> Updates:
         """Put an improved edit into the first free field of a candidate, or in place of the edit that was improved."""
-        free = [number for number, given in enumerate(candidates) if not given]
+        free = [number for number, candidate in enumerate(candidates) if not candidate]
         number = free[0] if free else LABELS.index(label)
         image = {self._inputs.candidates[number]: gr.Image(value=path, visible=True)}
         return {**self.show_places(max(places, number + 1)), **image}

@@ -79,14 +79,14 @@ def result(refined: Refined, label: str, image: ImageInput, *, local: bool) -> s
         local: Whether the visitor may read messages of the editor, which may contain an address.
     """
     rows, edit = [], f"candidate {label}"
-    for number, each in enumerate(refined.attempts):
-        failure = each.failure if local or not each.failure else "This attempt was not made or not judged."
-        why = paragraph(failure) or bullets(map(problem, each.problems), "reasons")
-        new = each.round > refined.attempts[number - 1].round  # all of a round have one instruction
-        reward = "" if each.reward is None else f"{each.reward:.3f}"
+    for number, attempt in enumerate(refined.attempts):
+        failure = attempt.failure if local or not attempt.failure else "This attempt was not made or not judged."
+        why = paragraph(failure) or bullets(map(problem, attempt.problems), "reasons")
+        new = attempt.round > refined.attempts[number - 1].round  # all of a round have one instruction
+        reward = "" if attempt.reward is None else f"{attempt.reward:.3f}"
         best = " (best)" if number == refined.best else ""
-        name = f"{number}, round {each.round}" if number else f"Candidate {label}"
-        rows.append([escape(name + best), reward, escape(each.instruction) if new else "", why])
+        name = f"{number}, round {attempt.round}" if number else f"Candidate {label}"
+        rows.append([escape(name + best), reward, escape(attempt.instruction) if new else "", why])
     if refined.best:
         headline = f"Attempt {refined.best} leads {edit} by {refined.gain:.2f} in reward."
         link = f'<p><a href="{uploaded_at(image)}" download="improved.png">Download the improved edit</a></p>'
@@ -179,10 +179,10 @@ class Improvement(Widgets):
         if not refined.best:
             return updates
         alone = self._services.results.serve(replace(comparison.example, candidates=(image,)))
-        shown = shown_images(comparison)
+        images = shown_images(comparison)
         marked = (uploaded_at(image), f"result/{alone}/{LABELS[0]}{MARKS}")
-        shown = {label: shown.pop(label), IMPROVED: marked, **shown}
+        images = {label: images.pop(label), IMPROVED: marked, **images}
         return {
-            **updates, viewer: draw_viewer(shown, IMPROVED, alone), self.path: str(path),
+            **updates, viewer: draw_viewer(images, IMPROVED, alone), self.path: str(path),
             self.take: gr.Button(visible=True),
         }  # fmt: skip

@@ -116,9 +116,9 @@ class JudgeForm(Widgets):
             HOSTED, value=HOSTED[0], label="Model", info=info, allow_custom_value=True, elem_id=f"{name}-hosted"
         )
 
-    def _draw_options(self, name: str, remembers: bool, shown: bool) -> None:
+    def _draw_options(self, name: str, remembers: bool, visible: bool) -> None:
         # As those of the profiles, its choices come when it is shown.
-        protocols = model_views.protocol_choices() if shown else [PROTOCOLS[0]]
+        protocols = model_views.protocol_choices() if visible else [PROTOCOLS[0]]
         self.protocol = choices("Protocol", f"{name}-protocol", protocols, value="chain")
         info = "Twice the calls; detects position bias."
         self.orders = gr.Checkbox(True, label="Judge each pair in both orders", info=info, elem_id=f"{name}-orders")
@@ -234,12 +234,12 @@ def connect_judge(
         return {**cleared, form.key: gr.Textbox(placeholder=NO_KEY), form.forget: gr.Button(visible=False)}
 
     quick: dict[str, Any] = {"queue": False, **QUIET}
-    how = [form.kind, form.protocol, form.profile]
-    chosen = form.kind.input(choose, how, [*(outside or ()), *form.parts], **quick)
+    inputs = [form.kind, form.protocol, form.profile]
+    chosen = form.kind.input(choose, inputs, [*(outside or ()), *form.parts], **quick)
     if services.local:
         _connect_near(services, form, chosen, quick)
     adapted = [form.about, form.protocol, form.evidence, form.orders]
-    gr.on([form.protocol.input, form.profile.input], form.adapt, how, adapted, **quick)
+    gr.on([form.protocol.input, form.profile.input], form.adapt, inputs, adapted, **quick)
     form.forget.click(forget, None, [*cleared, form.key, form.forget], **quick)
     checking = announced(lambda: {form.checked: model_views.CHECKING}, check)
     limits: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "check", **waiting_at(form.checked)}
@@ -250,9 +250,9 @@ def _connect_near(services: AppServices, form: JudgeForm, chosen: Any, quick: di
     """Connect the choice of a model that a server on this computer serves, which fills in the fields below it."""
 
     def look(kind: str) -> gr.Radio:
-        found = model_views.near_choices(services.judges.near()) if kind in SERVED else []
-        info = "" if found else "No model server answers on the usual ports. Enter an address below."
-        return gr.Radio(found, value=None, info=info, visible=kind in SERVED)
+        models = model_views.near_choices(services.judges.near()) if kind in SERVED else []
+        info = "" if models else "No model server answers on the usual ports. Enter an address below."
+        return gr.Radio(models, value=None, info=info, visible=kind in SERVED)
 
     def take(choice: str | None) -> list[Any]:
         return choice.split(" ", 2) if choice else [gr.skip(), gr.skip(), gr.skip()]

@@ -252,19 +252,19 @@ class Judges:
 
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
-        found = [("Pixel-based (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
-        found.append(("A published reward model (EditScore, FIRM, ...)", PROFILE))
+        choices = [("Pixel-based (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
+        choices.append(("A published reward model (EditScore, FIRM, ...)", PROFILE))
         if self._local or self.logs_in:
-            found.insert(1, ("Hugging Face (a model without a GPU)", HUGGING_FACE))
+            choices.insert(1, ("Hugging Face (a model without a GPU)", HUGGING_FACE))
         if self._local or _gemini_installed():  # a stranger could not install what is missing
-            found.append(("Gemini", GEMINI))
+            choices.append(("Gemini", GEMINI))
         if self.default == ENVIRONMENT:
-            found.insert(0, (f"From RH_JUDGE: {model_name(self._settings.judge)}", ENVIRONMENT))
-        return found
+            choices.insert(0, (f"From RH_JUDGE: {model_name(self._settings.judge)}", ENVIRONMENT))
+        return choices
 
     def named(self, kind: str) -> str:
         """Return the words of a choice."""
-        return next(words for words, each in self.choices() if each == kind)
+        return next(title for title, choice in self.choices() if choice == kind)
 
     def asks_key(self, kind: str) -> bool:
         """Whether a visitor may give a key."""

@@ -80,7 +80,7 @@ class KeptLinks:
 
     def _make_room(self, address: str) -> None:
         """Remove expired links; then, at a limit, the oldest link of the address, or else of the one with most."""
-        held = [each / ABOUT for each in self._folder.glob("*") if self.find(each.name)]
+        held = [folder / ABOUT for folder in self._folder.glob("*") if self.find(folder.name)]
         held.sort(key=lambda about: about.stat().st_mtime)
         makers = [files.read_json(about)["from"] for about in held]
         most, count = Counter(makers).most_common(1) or [("", 0)], makers.count(address)
@@ -172,7 +172,7 @@ def _files(comparison: Comparison, results: ResultFiles, name: str) -> dict[str,
     """Return the files of a link; images as the judge saw them, without metadata."""
     results.add(comparison)
     content: dict[str, bytes] = {}
-    shown: dict[str, tuple[str, str]] = {}
+    images: dict[str, tuple[str, str]] = {}
     for title, image, _ in sharing.named_images(comparison):
         title = title.removeprefix("Candidate ")
         out, file, marks = BytesIO(), _image(title), f"{title}{MARKS}"
@@ -180,11 +180,11 @@ def _files(comparison: Comparison, results: ResultFiles, name: str) -> dict[str,
         content[file], drawn = out.getvalue(), results.open(comparison.name, marks)
         if drawn is not None:
             content[marks.lower()] = drawn[0]
-        shown[title] = f"{name}/{file}", f"{name}/{marks.lower()}" if drawn is not None else ""
+        images[title] = f"{name}/{file}", f"{name}/{marks.lower()}" if drawn is not None else ""
     report, preferred = sharing.report(comparison), comparison.judgment.preference
     opened = f'<a href="../?comparison={name}" target="_blank" rel="noopener">Open in the app</a>'
     embed = '<details><summary>Embed</summary><textarea readonly rows="3" aria-label="Code"></textarea></details>'
     bar = f'<div class="bar">{opened}<button type="button" id="copy">Copy the link</button>{embed}</div>'
-    viewer = draw_viewer(shown, preferred if preferred in shown else comparison.example.labels[0])
+    viewer = draw_viewer(images, preferred if preferred in images else comparison.example.labels[0])
     page = render_html(report, report.title[:80]).replace("</h1>", f"</h1>{bar}{viewer}", 1)
     return content | {PAGE: page.encode()}

@@ -67,9 +67,9 @@ def protocol_choices() -> list[tuple[str, str]]:
 def near_choices(servers: Iterable[LocalServer]) -> list[tuple[str, str]]:
     """Return label (plain text) and `KIND URL NAME` of each model that a server on this computer serves."""
     said = {True: "accepts images", False: "does not accept images", None: "may accept images"}
-    found = [(server, model) for server in servers for model in server.models]
-    labels = [f"{model.name}\n{server.usual}, {server.url}: {said[model.images]}" for server, model in found]
-    return list(zip(labels, (f"{server.kind} {server.url} {model.name}" for server, model in found), strict=True))
+    models = [(server, model) for server in servers for model in server.models]
+    labels = [f"{model.name}\n{server.usual}, {server.url}: {said[model.images]}" for server, model in models]
+    return list(zip(labels, (f"{server.kind} {server.url} {model.name}" for server, model in models), strict=True))
 
 
 def judge_line(kind: str, name: str, *, local: bool) -> str:
@@ -87,9 +87,9 @@ def judge_line(kind: str, name: str, *, local: bool) -> str:
         HUGGING_FACE: f"Hugging Face and the provider of the model, with {whose}",
         ENVIRONMENT: "the model that this app is configured with",
     }
-    how = "as its authors ask it, without a Library" if kind == PROFILE else "with the Skills and Tools of a Library"
+    method = "as its authors ask it, without a Library" if kind == PROFILE else "with the Skills and Tools of a Library"
     return block(
-        f'<p><span class="pill">{escape(name)}</span> judges the images, {how}. '
+        f'<p><span class="pill">{escape(name)}</span> judges the images, {method}. '
         f"Compare sends the images and the instruction to {places[kind]}.</p>"
     )
 
@@ -209,23 +209,23 @@ def _order_broken(judgment: Judgment, run: ModelRun) -> str:
 
 def reasons(judgment: Judgment, run: ModelRun) -> str:
     """Format the reasons in the model's own words."""
-    found, graded = last_thought(run.showings), checklist_of(judgment)
+    passage, graded = last_thought(run.showings), checklist_of(judgment)
     if graded is not None:
         why = _checklist(graded)
     elif judgment.reasons:
         why = bullets(map(escape, judgment.reasons), "reasons")
-    elif run.alone and found is not None:  # each candidate was judged separately
+    elif run.alone and passage is not None:  # each candidate was judged separately
         own = [(order.showing.labels[0], last_thought([order])) for order in run.showings if not order.showing.sample]
         why = bullets((beside(label, document(thought[1])) for label, thought in own if thought), "reasons")
     elif judgment.position_consistent is False:
         why = paragraph("The answers differ. See “How the judge got there”.", "faint")
     elif run.profile is not None:
         why = paragraph("The replies of the model are under “How the judge got there”.", "faint")
-    elif found is None:
+    elif passage is None:
         why = paragraph("This protocol asks only for the answer, without reasons.", "faint")
     else:
-        title = f"The model's own words, presentation order: {showing_title(found[0])}."
-        why = document(found[1]) + paragraph(f"{title} {swapped(found[0])}".strip(), "faint")
+        title = f"The model's own words, presentation order: {showing_title(passage[0])}."
+        why = document(passage[1]) + paragraph(f"{title} {swapped(passage[0])}".strip(), "faint")
     return block(f"<h3>Why</h3>{why}")
 
 
@@ -234,11 +234,11 @@ def _checklist(graded: GradedChecklist) -> str:
     marks = {1.0: _mark("good", "met"), 0.0: _mark("warning", "not met"), None: "not graded"}
     rows = [
         [
-            f'{escape(each.criterion.text)} <span class="faint">{each.criterion.dimension}, '
-            f"weight {each.criterion.weight:g}</span>",
+            f'{escape(principle.criterion.text)} <span class="faint">{principle.criterion.dimension}, '
+            f"weight {principle.criterion.weight:g}</span>",
             *(marks.get(met[number]) or f"met in {met[number]:.0%} of samples" for met in graded.met.values()),
         ]
-        for number, each in enumerate(graded.principles)
+        for number, principle in enumerate(graded.principles)
     ]
     head = ["Principle", *map(escape, graded.met)]
     note = "The model wrote these principles for the instruction before it saw a candidate, unless you corrected them."
@@ -249,11 +249,11 @@ def _mark(style: str, word: str) -> str:
     return f'<span class="pill {style}">{word}</span>'
 
 
-def checked(found: Sequence[Probe] | Reply) -> str:
+def checked(result: Sequence[Probe] | Reply) -> str:
     """Format the result of an endpoint check: capabilities and remedies."""
-    if isinstance(found, Reply):
-        return block(callout("good", f"The model answers in {found.seconds:.2f} seconds"))
-    return block("".join(map(_probed, found)))
+    if isinstance(result, Reply):
+        return block(callout("good", f"The model answers in {result.seconds:.2f} seconds"))
+    return block("".join(map(_probed, result)))
 
 
 CHECKING = notice("empty busy", "Checking the endpoint…")
@@ -336,13 +336,13 @@ def about_release(release: Release) -> str:
         "The same input gets the same score on this page, from rh score --release and from a server of this release.",
         "faint",
     )
-    notes = "".join(paragraph(f"{each}: the last digits of what is measured may differ.") for each in remarks(release))
+    notes = "".join(paragraph(f"{text}: the last digits of what is measured may differ.") for text in remarks(release))
     return block(note + table(["What is fixed", "As"], rows, "plain") + notes + _figures(release.figures))
 
 
 def _called(setting: str) -> str:
-    words = {"ocr": "Reads text", "ties": "Offers ties", "one_order": "One presentation order"}
-    return words.get(setting, setting.replace("_", " ").capitalize())
+    titles = {"ocr": "Reads text", "ties": "Offers ties", "one_order": "One presentation order"}
+    return titles.get(setting, setting.replace("_", " ").capitalize())
 
 
 def _figures(figures: tuple[Figure, ...]) -> str:
@@ -350,12 +350,12 @@ def _figures(figures: tuple[Figure, ...]) -> str:
         return paragraph("The release carries no figures.", "faint")
     rows = [
         [
-            escape(each.name),
-            "not known" if each.accuracy is None else f"{each.accuracy:.3f}",
-            "not known" if each.interval is None else "{:.3f} to {:.3f}".format(*each.interval),
-            f"{each.judged} of {each.n}",
+            escape(figure.name),
+            "not known" if figure.accuracy is None else f"{figure.accuracy:.3f}",
+            "not known" if figure.interval is None else "{:.3f} to {:.3f}".format(*figure.interval),
+            f"{figure.judged} of {figure.n}",
         ]
-        for each in figures
+        for figure in figures
     ]
-    shown = table(["Measured on", "Accuracy", "95% CI", "Judged"], rows)
-    return "<h4>Figures of its card</h4>" + paragraph(UNVERIFIED) + shown
+    body = table(["Measured on", "Accuracy", "95% CI", "Judged"], rows)
+    return "<h4>Figures of its card</h4>" + paragraph(UNVERIFIED) + body

@@ -49,22 +49,22 @@ def connect_uploads(events: ScoreEvents, inputs: ScoreInputs) -> None:
     first = len(names)  # index of the first reference
     names += [f"Image {number}" for number, _ in enumerate(inputs.references, 2)]
 
-    def check(number: int, given: Json) -> str | Refused:
+    def check(number: int, upload: Json) -> str | Refused:
         """Return the path of an image as it is judged and can be shown, or the reason why it cannot be used."""
-        name, path = names[number], Path(given["path"])
+        name, path = names[number], Path(upload["path"])
         try:
             return displayed(load_picture(ImageInput(name, path)), path)
         except Exception as error:  # every error is shown on the page
-            return f"{name} ({shown(str(given.get('orig_name')), 60)})", describe(error)
+            return f"{name} ({shown(str(upload.get('orig_name')), 60)})", describe(error)
 
-    def look(number: int, given: Json | None) -> Updates:
+    def look(number: int, upload: Json | None) -> Updates:
         """Check an image after its upload; remove it with a message if it cannot be judged."""
-        seen = check(number, given) if given else ""
+        seen = check(number, upload) if upload else ""
         bad = [seen] if isinstance(seen, tuple) else []
-        taken: Updates = {} if given and seen == given["path"] else {inputs.pictures[number]: None if bad else seen}
-        return {inputs.refused: views.unusable(bad), **(taken if given else {})}
+        taken: Updates = {} if upload and seen == upload["path"] else {inputs.pictures[number]: None if bad else seen}
+        return {inputs.refused: views.unusable(bad), **(taken if upload else {})}
 
-    def drop(given: list[Json] | None, place: float, places: int, further: int, *pictures: Json | None) -> Updates:
+    def drop(uploads: list[Json] | None, place: float, places: int, further: int, *pictures: Json | None) -> Updates:
         """Put the first image where the files were dropped, and the others into the free fields of its kind."""
         target = int(place)
         fields = range(first, len(pictures)) if target >= first else range(first)
@@ -72,7 +72,7 @@ def connect_uploads(events: ScoreEvents, inputs: ScoreInputs) -> None:
         order.sort(key=lambda number: number < target)
         order[:0] = [target] if 0 <= target < len(pictures) else []
         bad, left, updates = [], 0, {}
-        for file in given or ():
+        for file in uploads or ():
             if not order:
                 left += 1
             elif isinstance(seen := check(order[0], file), tuple):

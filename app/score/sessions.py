@@ -94,7 +94,7 @@ class Sessions:
         past = Past(comparison, _thumbnail(comparison))
 
         def added(session: Session) -> Session:
-            others = [each for each in session.past if each.comparison != comparison]
+            others = [entry for entry in session.past if entry.comparison != comparison]
             return replace(session, past=(past, *others[: SHOWN - 1]))
 
         return self._put(token, added)
@@ -103,7 +103,7 @@ class Sessions:
         """Forget comparisons of a session, and return the session."""
 
         def without(session: Session) -> Session:
-            return replace(session, past=tuple(each for each in session.past if each.comparison not in gone))
+            return replace(session, past=tuple(entry for entry in session.past if entry.comparison not in gone))
 
         return self._put(token, without)
 
@@ -113,15 +113,15 @@ class Sessions:
         with self._lock:
             session = self._sessions[token] = change(self._sessions.get(token, Session()))
             self._sessions.move_to_end(token)
-            while len(self._sessions) > 1 and sum(1 + len(each.past) for each in self._sessions.values()) > MAX_KEPT:
+            while len(self._sessions) > 1 and sum(1 + len(entry.past) for entry in self._sessions.values()) > MAX_KEPT:
                 self._sessions.popitem(last=False)
             return session
 
 
 def _thumbnail(comparison: Comparison) -> Image.Image:
     example, preferred = comparison.example, comparison.judgment.preference
-    shown = dict(zip(example.labels, example.candidate_images, strict=True))
-    image = shown.get(preferred or "", example.candidate_images[0])
+    images = dict(zip(example.labels, example.candidate_images, strict=True))
+    image = images.get(preferred or "", example.candidate_images[0])
     assert isinstance(image, ImageInput)
     return shrunk(image, THUMBNAIL)
 
@@ -153,8 +153,8 @@ class SessionEvents:
             for paths in ((draft.source,), draft.candidates, draft.references)
         )
         draft = replace(draft, source=source[0], candidates=candidates, references=references)
-        shown = self._linked(ADDRESS.format(name=link)) if links.may_delete(link, maker) else {}
-        return {**self._events.restore(draft, None), parts.verdict: views.opened(known=True), **shown}
+        updates = self._linked(ADDRESS.format(name=link)) if links.may_delete(link, maker) else {}
+        return {**self._events.restore(draft, None), parts.verdict: views.opened(known=True), **updates}
 
     def _linked(self, address: str) -> Updates:
         parts = self._parts
@@ -177,11 +177,11 @@ class SessionEvents:
         return {**self._linked(""), **added}
 
     def _history(self, past: Sequence[Past]) -> Updates:
-        times = (f"{each.at:%H:%M}" + ("" if self._services.local else f" {each.at:%Z}") for each in past)
-        captions = [views.history_caption(each.comparison, time) for each, time in zip(past, times, strict=True)]
-        shown = list(zip((each.thumbnail for each in past), captions, strict=True))
-        section = gr.Accordion(label=f"Earlier comparisons ({len(shown)})", visible=bool(shown))
-        return {self._parts.history_section: section, self._parts.history: shown}
+        times = (f"{entry.at:%H:%M}" + ("" if self._services.local else f" {entry.at:%Z}") for entry in past)
+        captions = [views.history_caption(entry.comparison, time) for entry, time in zip(past, times, strict=True)]
+        tiles = list(zip((entry.thumbnail for entry in past), captions, strict=True))
+        section = gr.Accordion(label=f"Earlier comparisons ({len(tiles)})", visible=bool(tiles))
+        return {self._parts.history_section: section, self._parts.history: tiles}
 
     @explaining_at("_parts.kept")
     def reopen(self, token: str, chosen: gr.SelectData) -> Updates:
@@ -189,13 +189,13 @@ class SessionEvents:
         past = self.sessions.of(token).past
         number = chosen.index if isinstance(chosen.index, int) else -1
         comparison = past[number].comparison if 0 <= number < len(past) else None
-        shown = {} if comparison is None else self._events.restore(Draft.of(comparison.example), comparison)
-        return {**shown, **self._linked("")}
+        updates = {} if comparison is None else self._events.restore(Draft.of(comparison.example), comparison)
+        return {**updates, **self._linked("")}
 
-    def delete(self, token: str, *shown: Comparison | None) -> Updates:
+    def delete(self, token: str, *comparisons: Comparison | None) -> Updates:
         """Forget comparisons of the session and their files, by default all."""
-        past = [each.comparison for each in self.sessions.of(token).past]
-        gone = [each for each in past if not shown or each in shown]
+        past = [entry.comparison for entry in self.sessions.of(token).past]
+        gone = [comparison for comparison in past if not comparisons or comparison in comparisons]
         self._services.results.remove(gone)
         return {**self._history(self.sessions.remove(token, gone).past), **self._events.cleared()}
 

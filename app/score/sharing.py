@@ -41,8 +41,8 @@ def page(comparison: Comparison) -> str:
     Raises:
         ImageError: If an image has been deleted.
     """
-    shown = report(comparison, _images(comparison))
-    return render_html(shown, shown.title[:80])
+    document = report(comparison, _images(comparison))
+    return render_html(document, document.title[:80])
 
 
 def report(comparison: Comparison, *images: Pictures) -> Report:
@@ -57,14 +57,14 @@ def report(comparison: Comparison, *images: Pictures) -> Report:
         (label, *(_number(getattr(scores, name)) for name in names)) for label, scores in judgment.scores.items()
     )
     reasons = [split_reason(reason) for reason in judgment.reasons]
-    numbers = tuple(f"{label}: {text}" for _, found in reasons for label, text in found.items())
+    numbers = tuple(f"{label}: {text}" for _, values in reasons for label, text in values.items())
     notes = tuple(note for note in judgment.notes if not note.startswith(OCR_NOTE))
     about = f"Judge: {judgment.judge}, with {comparison.library} (id {judgment.library_id[:12]}), {judgment.protocol}."
     sure = [confidence_words(judgment)] if judgment.calibration is not None else []
     sections = (
         Section("result", "", (Text((f"{headline(judgment)}.",), "headline"), Text(tuple(sure)), *images)),
         Section("scores", "Scores", (Table(("", *names.values()), rows),) if rows else ()),
-        Section("why", "Why", (Text(tuple(words for words, _ in reasons), "list"),) if reasons else ()),
+        Section("why", "Why", (Text(tuple(sentence for sentence, _ in reasons), "list"),) if reasons else ()),
         Section("numbers", "Numbers", (Text(numbers, "list"),) if numbers else ()),
         Section("notes", "Notes", (Text((*notes, about), "list"),)),
     )
@@ -76,13 +76,13 @@ def _number(value: float | None) -> str:
 
 
 def _images(comparison: Comparison) -> Pictures:
-    shown = []
+    pictures = []
     for name, image, preferred in named_images(comparison):
         image.thumbnail((SIDE, SIDE))
         out = BytesIO()
         image.save(out, "WEBP", quality=90, method=2)
-        shown.append(Picture(f"{name}, preferred" if preferred else name, out.getvalue(), preferred))
-    return Pictures(tuple(shown))
+        pictures.append(Picture(f"{name}, preferred" if preferred else name, out.getvalue(), preferred))
+    return Pictures(tuple(pictures))
 
 
 def named_images(comparison: Comparison) -> list[tuple[str, Image.Image, bool]]:

@@ -164,21 +164,21 @@ def _tested(judgment: Judgment) -> str:
     if by is not None and judgment.confidence is not None:
         revision = "" if by.same_revision else " of another revision of the judge"
         return f"Verdicts{revision} like this one were right {judgment.confidence:.0%} of the time ({by.n:,} tested)."
-    lead = next((words for least, words in SURENESS.items() if (judgment.confidence or 0.0) >= least), "")
+    lead = next((phrase for least, phrase in SURENESS.items() if (judgment.confidence or 0.0) >= least), "")
     which = "with this judge and Library" if several <= 2 else f"on {NUMBERS[several]} edits"
     known = f"{lead}. " if judgment.confidence is not None else ""
     return f"{known}How often verdicts {which} are right has not been tested."
 
 
 def _rewards(scores: Mapping[str, Scores]) -> str:
-    known = [f"{escape(label)} {each.reward:.2f}" for label, each in scores.items() if each.reward is not None]
+    known = [f"{escape(label)} {score.reward:.2f}" for label, score in scores.items() if score.reward is not None]
     return f"Reward: {', '.join(known)}." if known else ""
 
 
 def listed(labels: Sequence[str]) -> str:
     """Join candidate letters for a sentence."""
-    shown = [escape(label) for label in labels]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    letters = [escape(label) for label in labels]
+    return letters[0] if len(letters) == 1 else f"{', '.join(letters[:-1])} and {letters[-1]}"
 
 
 def warnings(judgment: Judgment) -> str:
@@ -226,7 +226,7 @@ def reasons(judgment: Judgment) -> str:
     why = bullets(map(_reason, judgment.reasons), "reasons")
     if len(judgment.scores) > 1:
         why = why or paragraph("No measurement separates them.", "faint")
-    own = [beside(label, f"<div>{_faults(each)}</div>") for label, each in sorted(judgment.critiques.items())]
+    own = [beside(label, f"<div>{_faults(critique)}</div>") for label, critique in sorted(judgment.critiques.items())]
     faults = "" if len(judgment.scores) == 2 else bullets(own, "reasons critiques")
     return block(f"<h3>Why</h3>{why}{faults}")
 
@@ -239,25 +239,25 @@ def _faults(critique: Critique) -> str:
 def critiques(judgment: Judgment) -> str:
     """Format the critique of each candidate with the instruction for the next attempt; empty if none was requested."""
     missing = {note[len(NO_CRITIQUE)]: note for note in judgment.notes if note.startswith(NO_CRITIQUE)}
-    shown = []
+    entries = []
     for label in sorted({*judgment.critiques, *missing}):
-        found = judgment.critiques.get(label)
-        if found is None:
+        critique = judgment.critiques.get(label)
+        if critique is None:
             parts = paragraph(missing[label], "faint")
         else:
-            parts = bullets(map(problem, found.problems)) or paragraph("Nothing wrong was found.")
-            parts += paragraph(found.limits, "faint")
-            if found.next_instruction:
-                next_one = f"<blockquote>{escape(found.next_instruction)}</blockquote>"
+            parts = bullets(map(problem, critique.problems)) or paragraph("Nothing wrong was found.")
+            parts += paragraph(critique.limits, "faint")
+            if critique.next_instruction:
+                next_one = f"<blockquote>{escape(critique.next_instruction)}</blockquote>"
                 parts += paragraph("Next instruction:", "faint") + next_one
-        shown.append(beside(label, f"<div>{parts}</div>"))
-    return block(f"<h3>What is wrong</h3>{bullets(shown, 'reasons critiques')}") if shown else ""
+        entries.append(beside(label, f"<div>{parts}</div>"))
+    return block(f"<h3>What is wrong</h3>{bullets(entries, 'reasons critiques')}") if entries else ""
 
 
 def problem(text: str) -> str:
     """Format a problem: plain words, which open the numbers."""
-    words, numbers = split_problem(text)
-    return folded(escape(words), paragraph(numbers)) or escape(words)
+    sentence, numbers = split_problem(text)
+    return folded(escape(sentence), paragraph(numbers)) or escape(sentence)
 
 
 def beside(label: str, markup: str) -> str:
@@ -267,9 +267,9 @@ def beside(label: str, markup: str) -> str:
 
 def _reason(reason: str) -> str:
     """Format a reason: plain words, which open the numbers."""
-    words, numbers = split_reason(reason)
+    sentence, numbers = split_reason(reason)
     lines = (beside(label, f"<span>{escape(text)}</span>") for label, text in numbers.items())
-    return folded(escape(words), "".join(lines)) or escape(words)
+    return folded(escape(sentence), "".join(lines)) or escape(sentence)
 
 
 def by_profile(judgment: Judgment) -> bool:
@@ -285,7 +285,7 @@ def consulted(judgment: Judgment) -> str:
         size = judgment.consulted[1] if judgment.consulted else 0
         title = f"0 of {size} entries of the Library were consulted" if size else "No entry was consulted"
         return notice("note" if size else "empty", title, "None applies to this instruction.")
-    rows = [[code(each.name), each.kind.capitalize(), escape(each.reason)] for each in judgment.entries]
+    rows = [[code(entry.name), entry.kind.capitalize(), escape(entry.reason)] for entry in judgment.entries]
     total = f" of {judgment.consulted[1]}" if judgment.consulted else ""
     counted = f"{len(rows)}{total} entries of the Library were consulted."
     return block(paragraph(counted, "faint") + table(["Entry", "Kind", "Why"], rows))
@@ -353,7 +353,7 @@ def scaled(sentences: Sequence[str]) -> str:
     if not sentences:
         return ""
     rule = "Images with a side of more than 2048 pixels are scaled down to that side, all by the same rule."
-    small = paragraph(rule) if any("scaled" in each for each in sentences) else ""
+    small = paragraph(rule) if any("scaled" in sentence for sentence in sentences) else ""
     return block(callout("note", "Not judged as sent", bullets(map(escape, sentences)) + small))
 
 

@@ -255,8 +255,8 @@ class ResultTable(Widgets):
     def select_all(self, *values: Any) -> Updates:
         """Select all rows that fit the filters; none if they are selected."""
         place, rows, page, selected = self._chosen(values)
-        found = {row.number for row in rows}
-        chosen = set[int]() if found <= selected else found
+        matches = {row.number for row in rows}
+        chosen = set[int]() if matches <= selected else matches
         return {self.selected: str(sorted(chosen)), self.message: "", **self._drawn(place, rows, page, chosen)}
 
     def _picked(self, values: Sequence[Any]) -> tuple[TablePlace, Iterable[Judged]]:

@@ -130,8 +130,8 @@ def ordered(rows: Sequence[ResultRow], order: str) -> list[ResultRow]:
 def kind_choices(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
     """Return title with count and value of the kinds in the rows, the most frequent first."""
     counts = Counter(kind for row in rows for kind in dict.fromkeys(row.kinds))
-    found = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [("All", ANY), *((f"{plain(name) or '(no kind given)'} ({n:,})", f"={name}") for name, n in found)]
+    kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [("All", ANY), *((f"{plain(name) or '(no kind given)'} ({n:,})", f"={name}") for name, n in kinds)]
 
 
 def verdict_of(example: Example, judgment: Judgment) -> Verdict:
@@ -153,10 +153,10 @@ def neighbor(rows: Sequence[ResultRow], number: int, step: int) -> int:
 def numbers(text: object) -> set[int]:
     """Return the numbers of rows that the page has sent; other values are ignored."""
     try:
-        found = json.loads(str(text or "[]"))
+        values = json.loads(str(text or "[]"))
     except ValueError:
         return set()
-    return {number for number in found if type(number) is int} if isinstance(found, list) else set()
+    return {number for number in values if type(number) is int} if isinstance(values, list) else set()
 
 
 NO_ROWS = notice("empty", "No rows", "Nothing is judged yet, or nothing fits the filters.")
@@ -181,22 +181,22 @@ def rows_table(
     """
     if not rows:
         return NO_ROWS
-    shown = rows[page * PAGE : (page + 1) * PAGE]
+    visible_rows = rows[page * PAGE : (page + 1) * PAGE]
     cells = [
         [
             _name(row, row.number in selected),
-            "".join(_picture(row, *each) for each in pictures.get(row.number, ())),
+            "".join(_picture(row, *picture) for picture in pictures.get(row.number, ())),
             escape(row.instruction[:200]),
             *(_verdict(verdict) for verdict in row.verdicts),
             escape(row.label or ""),
             escape(", ".join(filter(None, row.kinds))),
         ]
-        for row in shown
+        for row in visible_rows
     ]
     titles = judges if len(judges) > 1 else ["Judge"]
     head = ["Example", "Images", "Instruction", *map(escape, titles), "Label", "Kind"]
     first = page * PAGE + 1
-    position = f"Rows {first:,} to {first + len(shown) - 1:,} of {len(rows):,}. "
+    position = f"Rows {first:,} to {first + len(visible_rows) - 1:,} of {len(rows):,}. "
     chosen = f'<span class="selected" aria-live="polite">{count(len(selected), "row")} selected.</span>'
     about = f'<p class="faint">{escape(position)}{chosen}</p>'
     return block(f"{about}{table(head, cells, 'cards results')}")
@@ -223,15 +223,15 @@ def _verdict(verdict: Verdict) -> str:
     style, agrees = "", ""
     if verdict.credit is not None:
         style, agrees = ("good", "agrees") if verdict.credit == 1 else ("warning", "disagrees")
-    words = " ".join(filter(None, (verdict.choice, agrees)))
+    phrase = " ".join(filter(None, (verdict.choice, agrees)))
     numbers = f'<span class="faint"> {escape("; ".join(filter(None, facts)))}</span>'
-    return f'<span class="pill {style}">{escape(words)}</span>{numbers}'
+    return f'<span class="pill {style}">{escape(phrase)}</span>{numbers}'
 
 
 def position(place: int, total: int) -> str:
     """Return the position of the opened row, and the keys."""
-    words = f"{place + 1:,} of {total:,}. Keys: J next, K previous." if total else ""
-    return block(paragraph(words, "faint position"))
+    text = f"{place + 1:,} of {total:,}. Keys: J next, K previous." if total else ""
+    return block(paragraph(text, "faint position"))
 
 
 Judged = tuple[Example, Judgment]
@@ -283,7 +283,7 @@ def export(path: Path, judged: Iterable[Judged]) -> Path:
         raise InputError("Unknown format.", next_step=f"Choose from: {', '.join(EXPORTS)}.")
     if ending == "zip":
         return write_pairs(path, (example for example, _ in judged))
-    records = ({name: value(*each) for name, (_, value) in _COLUMNS.items()} for each in judged)
+    records = ({name: value(*entry) for name, (_, value) in _COLUMNS.items()} for entry in judged)
     if ending == "csv":
         _write_csv(path, records)
     else:
@@ -299,7 +299,7 @@ def write_pairs(path: Path, examples: Iterable[Example]) -> Path:
         DataError: If an image cannot be read.
     """
     with TemporaryDirectory(prefix="pairs-") as scratch:
-        rows = ({name: getattr(each, name) for name in _EXAMPLE} for each in examples if _is_pair(each))
+        rows = ({name: getattr(example, name) for name in _EXAMPLE} for example in examples if _is_pair(example))
         if not write_lines(Path(scratch) / PAIRS, _EXAMPLE, rows):
             raise InputError("No row has two to four edited images.", next_step="Select other rows.")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -308,7 +308,7 @@ def write_pairs(path: Path, examples: Iterable[Example]) -> Path:
 
 def _is_pair(example: Example) -> bool:
     media = (*example.sources, *example.candidates)
-    return len(example.candidates) > 1 and bool(example.sources) and all(isinstance(each, ImageInput) for each in media)
+    return len(example.candidates) > 1 and bool(example.sources) and all(isinstance(part, ImageInput) for part in media)
 
 
 def _write_csv(path: Path, records: Iterator[Json]) -> None:

@@ -30,8 +30,8 @@ SHOWN_AS = "Shown as: "
 
 def overall_steps(judgment: Judgment) -> str:
     """Format the steps about the whole example, in order."""
-    shown = [step.text for step in judgment.steps if not step.subject and step.kind == "think"]
-    return block(f'<ol class="steps">{"".join(f"<li>{_folded(text)}</li>" for text in shown)}</ol>')
+    thoughts = [step.text for step in judgment.steps if not step.subject and step.kind == "think"]
+    return block(f'<ol class="steps">{"".join(f"<li>{_folded(text)}</li>" for text in thoughts)}</ol>')
 
 
 def _folded(text: str) -> str:
@@ -46,7 +46,7 @@ def candidate_steps(judgment: Judgment, label: str) -> str:
     """Format the measurements of one candidate per Tool, and their weighting."""
     parts: list[str] = []
     tool = ""
-    for step in (each for each in judgment.steps if each.subject == label):
+    for step in (entry for entry in judgment.steps if entry.subject == label):
         if step.kind == "tool":
             tool = _tool_name(step)
         elif step.kind == "obs":
@@ -93,10 +93,10 @@ def _observation(tool: str, text: str) -> str:
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    found = None
+    value = None
     with suppress(ValueError):
-        found = json.loads(text)
-    return found if isinstance(found, dict) else {}
+        value = json.loads(text)
+    return value if isinstance(value, dict) else {}
 
 
 def _value(value: object) -> str:
@@ -210,10 +210,10 @@ def _call(order: OrderProgress, step: ChainStep) -> str:
 def _observed(order: OrderProgress, tool: str, text: str) -> str:
     """Format the result of a Tool, per image or as a whole."""
     result, own = _json_object(text), _own(order)
-    parts = {own[label]: each for label, each in result.items() if label in own and isinstance(each, dict)}
+    parts = {own[label]: values for label, values in result.items() if label in own and isinstance(values, dict)}
     if not parts:
         return f"<blockquote>{_sentence(result) if result else paragraph(text)}</blockquote>"
-    lines = (f"<p><strong>{escape(label)}</strong> {_sentence(dict(each))}</p>" for label, each in parts.items())
+    lines = (f"<p><strong>{escape(label)}</strong> {_sentence(dict(values))}</p>" for label, values in parts.items())
     return f"<blockquote>{''.join(lines)}</blockquote>"
 
 
@@ -236,14 +236,14 @@ def _answer(order: OrderProgress, text: str) -> str:
         preferred = f"Prefers candidate <strong>{escape(candidate)}</strong>."
         verdict = "Calls it a tie." if preference.lower() == TIE else preferred
         scores = value.get("scores")
-        given = scores.items() if isinstance(scores, dict) else ()
-        return " ".join([verdict, *(f"{escape(own.get(label, label))}: {_numbers(each)}." for label, each in given)])
+        pairs = scores.items() if isinstance(scores, dict) else ()
+        return " ".join([verdict, *(f"{escape(own.get(label, label))}: {_numbers(score)}." for label, score in pairs)])
     if isinstance(value.get("odds"), dict):
         return f"Odds: {_numbers(value['odds'])}."
-    return f"Gives {_numbers({name: each for name, each in value.items() if name != 'candidate'})}."
+    return f"Gives {_numbers({name: number for name, number in value.items() if name != 'candidate'})}."
 
 
 def _numbers(scores: object) -> str:
     if not isinstance(scores, dict):
         return escape(str(scores))
-    return ", ".join(f"{escape(str(name).replace('_', ' '))} {escape(_value(each))}" for name, each in scores.items())
+    return ", ".join(f"{escape(str(name).replace('_', ' '))} {escape(_value(score))}" for name, score in scores.items())

@@ -70,9 +70,9 @@ def why(judgment: Judgment | None) -> str:
 def texts(candidates: Sequence[Candidate]) -> str:
     """Format text candidates; empty for images and videos, which the gallery shows."""
     rows = [
-        [f'<span class="letter">{label}</span>', f'<div class="response">{escape(shorten(each.text))}</div>']
-        for label, each in zip(LABELS, candidates, strict=False)
-        if isinstance(each, TextInput)
+        [f'<span class="letter">{label}</span>', f'<div class="response">{escape(shorten(candidate.text))}</div>']
+        for label, candidate in zip(LABELS, candidates, strict=False)
+        if isinstance(candidate, TextInput)
     ]
     return table(["", "Response"], rows, "responses") if rows else ""
 
@@ -98,9 +98,9 @@ def titles(case: ExampleCase) -> list[str]:
 
 
 def _label(case: ExampleCase) -> str:
-    given, counted = case.example.preference, case.label
-    text = f"The label: {_called(given)}."
-    return text if given == counted else f"{text} It was corrected to: {_called(counted)}."
+    original, counted = case.example.preference, case.label
+    text = f"The label: {_called(original)}."
+    return text if original == counted else f"{text} It was corrected to: {_called(counted)}."
 
 
 def _called(preference: str | None) -> str:
@@ -190,7 +190,7 @@ class ExamplePanel(Widgets):
             updates |= {part: gr.Accordion(label=label, visible=True), text: chain}
         return updates
 
-    def empty(self, words: str) -> Updates:
+    def empty(self, text: str) -> Updates:
         """Show a text instead of an example."""
         hidden: Updates = {part: gr.Accordion(visible=False) for part in self.sections} | dict.fromkeys(self.chains, "")
-        return {self.words: words, self.viewer: gr.HTML("", visible=False), **hidden}
+        return {self.words: text, self.viewer: gr.HTML("", visible=False), **hidden}

@@ -12,6 +12,6 @@ def shrunk(image: ImageInput, side: int) -> Image.Image:
     Raises:
         ImageError: If it cannot be read.
     """
-    shown = Image.fromarray(load_picture(image).pixels)
-    shown.thumbnail((side, side))
-    return shown
+    picture = Image.fromarray(load_picture(image).pixels)
+    picture.thumbnail((side, side))
+    return picture

@@ -94,7 +94,7 @@ class ResultFiles:
             name = self._names.setdefault(example, secrets.token_hex(16))
             keep(self._examples, name, example, MAX_EXAMPLES)
             if len(self._names) > len(self._examples):
-                self._names = {each: name for name, each in self._examples.items()}
+                self._names = {entry: name for name, entry in self._examples.items()}
             return name
 
     def pictures(self, example: Example, side: int) -> list[tuple[str, str]]:
@@ -104,7 +104,7 @@ class ResultFiles:
             example: The example.
             side: `SMALL` or `LARGE`.
         """
-        name, shown, place = self.serve(example), list[tuple[str, str]](), 0
+        name, pictures, place = self.serve(example), list[tuple[str, str]](), 0
         sources = ["Source", *(f"Image {number}" for number in range(2, 1 + len(example.sources)))]
         titles = (*sources[: len(example.sources)], *example.labels)
         for title, media in zip(titles, (*example.sources, *example.candidates), strict=True):
@@ -112,9 +112,9 @@ class ResultFiles:
             step = max(1, -(-count // MAX_FRAMES))
             for number in range(0, count, step):
                 frame = f"{title} {number + 1}" if count > 1 else title
-                shown.append((frame, f"result/{name}/{place + number}-{side}.webp"))
+                pictures.append((frame, f"result/{name}/{place + number}-{side}.webp"))
             place += count
-        return shown
+        return pictures
 
     def view(self, example: Example, right: str = "") -> str:
         """Return the viewer of an example, empty without images.
@@ -125,12 +125,12 @@ class ResultFiles:
         """
         name = self.serve(example)
         media = (*example.sources, *example.candidates)
-        edits = bool(example.sources) and all(isinstance(each, ImageInput) for each in media)
+        edits = bool(example.sources) and all(isinstance(medium, ImageInput) for medium in media)
         marks = {label: f"result/{name}/{label}{MARKS}" for label in example.labels} if edits else {}
-        shown = {title: (place, marks.get(title, "")) for title, place in self.pictures(example, LARGE)}
+        images = {title: (place, marks.get(title, "")) for title, place in self.pictures(example, LARGE)}
         offered = (right, example.preference, example.labels[0], f"{example.labels[0]} 1")
-        chosen = next((title for title in offered if title in shown), "")
-        return draw_viewer(shown, str(chosen), name) if chosen else ""
+        chosen = next((title for title in offered if title in images), "")
+        return draw_viewer(images, str(chosen), name) if chosen else ""
 
     def remove(self, comparisons: Iterable[Comparison]) -> None:
         """Delete the files of results."""
@@ -164,7 +164,7 @@ class ResultFiles:
         with self._drawing:  # one at a time: visitors must not take all processors with it
             if not path.is_file():
                 files.write_bytes(path, _draw(example, comparison, file))
-                for old in sorted(self._folder.iterdir(), key=lambda each: each.stat().st_mtime)[:-MAX_FILES]:
+                for old in sorted(self._folder.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-MAX_FILES]:
                     old.unlink(missing_ok=True)
             stem, ending = Path(file).stem, Path(file).suffix
             content = name if comparison is None else files.content_id(sharing.record(comparison))
@@ -176,14 +176,14 @@ class ResultFiles:
         def serve(request: Request) -> Response:
             file = str(request.path_params["file"])
             try:
-                found = self.open(str(request.path_params["name"]), file)
+                download = self.open(str(request.path_params["name"]), file)
             except HarnessError as error:
                 return Response(str(error), 410, media_type="text/plain")
-            if found is None:
+            if download is None:
                 return Response("This result has expired. Compare again.", 404, media_type="text/plain")
-            content, name = found
-            shown = "inline" if file.endswith(MARKS) else "attachment"
-            headers = HEADERS | {"Content-Disposition": f'{shown}; filename="{name}"'}
+            content, name = download
+            disposition = "inline" if file.endswith(MARKS) else "attachment"
+            headers = HEADERS | {"Content-Disposition": f'{disposition}; filename="{name}"'}
             headers |= {"Cache-Control": PICTURES} if _SIZED.fullmatch(file) else {}
             return Response(content, media_type=TYPES[Path(file).suffix], headers=headers)
 

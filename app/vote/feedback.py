@@ -102,10 +102,10 @@ class Feedback:
         if session and not voter and not self._votes.take(session):
             raise InputError("There were too many votes from your address.", next_step="Log in, or vote later.")
         if self._store is None:
-            told = {**(context or {}), **({"both_bad": True} if both_bad else {})}
+            details = {**(context or {}), **({"both_bad": True} if both_bad else {})}
             folder, ids = self._settings.feedback, tuple(secrets.token_hex(12) for _ in votes)
             for (example, preference), vote in zip(votes, ids, strict=True):
-                append_feedback(folder, example, preference, context=told, vote=vote)
+                append_feedback(folder, example, preference, context=details, vote=vote)
             return Stored(str(folder), count=len(self.examples()), ids=ids)
         made = [
             make_vote(

@@ -55,11 +55,11 @@ def question(ballot: Ballot) -> str:
     """Format the instruction of an example, and of a group the ranking so far."""
     several = len(ballot.example.labels) > 2
     chosen = f" Best so far: {escape(', '.join(ballot.picked))}." if ballot.picked else ""
-    how = f" · Rank the edits: choose the {'next' if chosen else 'best'} one.{chosen}" if several else ""
+    hint = f" · Rank the edits: choose the {'next' if chosen else 'best'} one.{chosen}" if several else ""
     sent = " · sent here to be labeled" if ballot.sent else ""
     return block(
         f'<p class="headline">{escape(ballot.example.instruction)}</p>'
-        f'<p class="faint">{"Group" if several else "Pair"} {ballot.number} of {ballot.total}{sent}{how}</p>'
+        f'<p class="faint">{"Group" if several else "Pair"} {ballot.number} of {ballot.total}{sent}{hint}</p>'
     )
 
 
@@ -183,8 +183,8 @@ class VoteTab(Widgets):
         self.question = markup(elem_id="vote-question")
         with gr.Row(elem_id="vote-pictures"):
             source = gr.Image(label="Source, before the edit", elem_id="vote-source", **_PICTURE)
-            names = {each: {"label": f"Edit {each}", "elem_id": f"vote-{each.lower()}"} for each in LABELS}
-            edits = [gr.Image(visible=each < "C", **name, **_PICTURE) for each, name in names.items()]
+            names = {label: {"label": f"Edit {label}", "elem_id": f"vote-{label.lower()}"} for label in LABELS}
+            edits = [gr.Image(visible=label < "C", **name, **_PICTURE) for label, name in names.items()]
             self.pictures = (source, *edits)
         with gr.Row(elem_id="vote-answers"):
             look: dict[str, Any] = {"scale": None, "min_width": 110, "interactive": False}
@@ -211,11 +211,11 @@ class VoteTab(Widgets):
     def show(self, ballot: Ballot) -> Updates:
         """Show a ballot that can be answered."""
         pictures = [*ballot.pictures(), None, None]
-        shown = {
+        updates = {
             image: gr.Image(value=picture, visible=picture is not None)
             for image, picture in zip(self.pictures, pictures, strict=False)
         }
-        return {**shown, **self.ask(ballot)}
+        return {**updates, **self.ask(ballot)}
 
     def ask(self, ballot: Ballot) -> Updates:
         """Show the question of a ballot, whose images are shown."""
@@ -223,8 +223,8 @@ class VoteTab(Widgets):
         words = ANSWERS if len(labels) == 2 else RANKED
         offered = {*labels, TIE, BOTH_BAD}
         answers = {
-            each: gr.Button(words[answer], visible=answer in offered, interactive=answer not in ballot.picked)
-            for answer, each in self.answers.items()
+            widget: gr.Button(words[answer], visible=answer in offered, interactive=answer not in ballot.picked)
+            for answer, widget in self.answers.items()
         }
         return {**self._state(ballot), self.question: asked, self.result: "", **answers}
 
@@ -312,8 +312,8 @@ def build_vote_tab(services: AppServices, tab: gr.Tab) -> VoteTab:
     form.upload.upload(form.take, [form.ballot, form.upload], form.parts, **QUIET)
     form.undo.click(form.take_back, form.ballot, form.parts, **VOTE_EVENTS, **QUIET)
     form.board.expand(form.rate, None, form.ratings, **QUIET)
-    for answer, each in form.answers.items():
-        each.click(_voting(services, form, answer), form.ballot, form.parts, **VOTE_EVENTS, **QUIET)
+    for answer, widget in form.answers.items():
+        widget.click(_voting(services, form, answer), form.ballot, form.parts, **VOTE_EVENTS, **QUIET)
     return form
 
 

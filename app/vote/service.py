@@ -72,8 +72,8 @@ class Ballot:
         Raises:
             ImageError: If an image cannot be read.
         """
-        shown = (self.example.source_image, *self.example.candidate_images)
-        return [shrunk(image, SHOWN_SIDE) for image in shown]
+        images = (self.example.source_image, *self.example.candidate_images)
+        return [shrunk(image, SHOWN_SIDE) for image in images]
 
     def ranking(self, answer: str) -> Ranking | None:
         """Return the ranking that an answer completes; None if candidates are left to rank.
@@ -149,10 +149,10 @@ class Voting:
         Raises:
             InputError: If there are none.
         """
-        found = _votable(examples, name)
+        pairs = _votable(examples, name)
         with self._lock:
-            keep(self._sent, session, found, MAX_SENT)
-        return len(found)
+            keep(self._sent, session, pairs, MAX_SENT)
+        return len(pairs)
 
     def waits(self, session: str) -> bool:
         """Return whether examples were sent here for a visitor that are not shown yet."""
@@ -184,9 +184,9 @@ class Voting:
         label = example.preference
         if label in example.labels:
             label = LABELS[order.index(example.labels.index(label))]
-        shown = replace(example, candidates=tuple(example.candidates[place] for place in order), preference=label)
+        variant = replace(example, candidates=tuple(example.candidates[place] for place in order), preference=label)
         number, total = len(examples) - len(left) + 1, len(examples)
-        return Ballot(shown, number, total, seen | {example.id}, sent, cast=cast)
+        return Ballot(variant, number, total, seen | {example.id}, sent, cast=cast)
 
     def vote(self, ballot: Ballot, answer: str, name: str, session: str = "") -> Ballot:
         """Store a vote, once per ballot; see `Feedback.give`. A ranking is stored as all of its pairs.
@@ -315,14 +315,14 @@ class Voting:
 
 def _votable(examples: Iterable[Example], name: str) -> tuple[Example, ...]:
     """Return the image edits with several candidates, with ids that are unique among all datasets."""
-    found = tuple(
+    pairs = tuple(
         replace(example, id=f"{name}: {example.id}")
         for example in examples
         if task_of(example) is IMAGE_EDIT and len(example.candidates) > 1
     )
-    if not found:
+    if not pairs:
         raise InputError("There are no pairs of image edits to vote on.", next_step="Name another dataset.")
-    return found
+    return pairs
 
 
 def _pairs(example: Example, ranking: Ranking) -> list[tuple[Example, str]]:

@@ -115,7 +115,7 @@ def calibration(judgments: Iterable[GradedJudgment], bins: int = BINS) -> Calibr
     n = len(used)
     if not n:
         return Calibration(n=len(rows), used=0, bins=made)
-    gaps = [each.n * abs((each.accuracy or 0.0) - each.mean) for each in made if each.mean is not None]
+    gaps = [bucket.n * abs((bucket.accuracy or 0.0) - bucket.mean) for bucket in made if bucket.mean is not None]
     return Calibration(
         n=len(rows),
         used=n,
@@ -228,13 +228,13 @@ def _newton(
 def cross_validate(rows: Sequence[GradedJudgment]) -> list[float]:
     """Return the probability of each example by curves that were fitted without its source image."""
     fold_of = _folds(rows)
-    found = [0.0] * len(rows)
+    probabilities = [0.0] * len(rows)
     for fold in set(fold_of.values()):
         curves = fit_curves([row for row in rows if fold_of[row.source] != fold])
         for number, row in enumerate(rows):
             if fold_of[row.source] == fold:
-                found[number] = curves.get(row.category, curves[ALL_KINDS]).probability(row.margin or 0.0)
-    return found
+                probabilities[number] = curves.get(row.category, curves[ALL_KINDS]).probability(row.margin or 0.0)
+    return probabilities
 
 
 def _folds(rows: Sequence[GradedJudgment]) -> dict[str, int]:

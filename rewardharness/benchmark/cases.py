@@ -207,7 +207,7 @@ def _instruction(text: str, sources: int) -> str:
     if sources < 2:
         return _PLACEHOLDER.sub("", text).strip()
     numbers = count(1)
-    return _PLACEHOLDER.sub(lambda found: f"image {found[1] or next(numbers)}", text).strip()
+    return _PLACEHOLDER.sub(lambda match: f"image {match[1] or next(numbers)}", text).strip()
 
 
 def _words(value: Any) -> str:

@@ -194,7 +194,9 @@ def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", ""))
 
 def _read(folder: Path, key: str) -> tuple[RunData, EntryRecord, AnswerSheet]:
     data = read_benchmark(folder)
-    entry = next((each for each in read_entries(folder) if (each.key == key if key else each.role == "judge")), None)
+    entry = next(
+        (record for record in read_entries(folder) if (record.key == key if key else record.role == "judge")), None
+    )
     if entry is None:
         raise RunError(f"No judge has answered in {folder}.", next_step="Run the benchmark first.")
     return data, entry, make_sheet(data, read_judgments(folder).get(entry.key, {}))
@@ -237,7 +239,7 @@ def _flip(
 
 def _words(answers: Iterable[QuestionAnswer]) -> str:
     """Return the answers about a pair, in one or both orders, in words."""
-    return " and ".join(dict.fromkeys(str(each.choice) for each in answers))
+    return " and ".join(dict.fromkeys(str(answer.choice) for answer in answers))
 
 
 def _indexed(run: ComparedRun) -> Mapping[str, ComparedExample]:

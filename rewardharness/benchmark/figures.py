@@ -220,8 +220,12 @@ def _facts(result: BenchmarkResult, row: BenchmarkRow, gains: Mapping[tuple[str,
     without = next((other for other in empty if other.judge_id == row.judge_id), None)
     bare_numbers = {number.title: number for number in (without.numbers if without else ())}
     parts = {part.name: part.labels for part in result.parts}
-    exact = [each for each in row.numbers if each.metric == "exact" and each.labels in ((), parts.get(each.part))]
-    paired = [each.part for each in exact]  # a part of several questions has one test and several accuracies
+    exact = [
+        accuracy
+        for accuracy in row.numbers
+        if accuracy.metric == "exact" and accuracy.labels in ((), parts.get(accuracy.part))
+    ]
+    paired = [accuracy.part for accuracy in exact]  # a part of several questions has one test and several accuracies
     sample = f" ({sampled(result)})" if sampled(result) else ""
     shared: dict[str, Any] = {
         "library_id": row.library_id,

@@ -71,7 +71,9 @@ def bootstrap_mean(
     parts = []
     for name in dict.fromkeys(named):
         rows = [[row for row in cluster if named[row] == name] for cluster in members]
-        parts.append((np.array([whole[each].sum() for each in rows]), np.array([float(len(each)) for each in rows])))
+        parts.append(
+            (np.array([whole[cluster].sum() for cluster in rows]), np.array([float(len(cluster)) for cluster in rows]))
+        )
     random = np.random.default_rng(seed)
     means: list[float] = []
     step = max(1, _CHUNK // len(members))

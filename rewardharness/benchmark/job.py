@@ -178,7 +178,7 @@ class BenchmarkJob(JudgingJob[BenchmarkReport]):
         """Return the expected cost of what the run folder does not hold yet."""
         own = super().cost(restart=restart, retry_failed=retry_failed)
         inner = filter(None, (self.fitting, self.attacking))
-        return sum((each.cost(restart=restart, retry_failed=retry_failed) for each in inner), own)
+        return sum((job.cost(restart=restart, retry_failed=retry_failed) for job in inner), own)
 
     def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
         """See `Job.preview`."""

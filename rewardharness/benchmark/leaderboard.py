@@ -178,14 +178,14 @@ def leaderboard_section(rows: Iterable[LeaderboardRow], order: str = "accuracy")
     for row in rows:
         groups.setdefault(row.board, []).append(row)
     note = "Rows compare only within a table. Published rows that differ were measured with another protocol."
-    return Section("leaderboard", "", (*(_board(each, order) for each in groups.values()), Text((note,), "note")))
+    return Section("leaderboard", "", (*(_board(group, order) for group in groups.values()), Text((note,), "note")))
 
 
 def _board(rows: list[LeaderboardRow], order: str) -> Table:
     first, key = rows[0], ORDERS[order][1]
     measured = (first.task, first.part, first.metric, first.task_protocol, first.dimension, first.labels)
     setting = Setting(*measured, n=first.n // (2 if first.task_protocol == "both-orders" else 1))
-    values = [each for row in rows for each in (row.value, row.low, row.high) if each is not None]
+    values = [number for row in rows for number in (row.value, row.low, row.high) if number is not None]
     ends = (min(values) - 1, max(values) + 1) if first.editor else (-1.0 if first.metric == "spearman" else 0.0, 1.0)
     cells: list[tuple[float, tuple[Cell, ...]]] = [(key(row), _measured_cells(row, ends)) for row in rows]
     for row in compare_published(setting):

@@ -187,7 +187,9 @@ def _all_groups(results: Sequence[Number], orders: int) -> list[Number]:
     """Return the number for groups of all sizes; the pairs of K=2 are groups of two."""
     grouped = {number.part for number in results if number.metric == "groups"}
     used = [
-        each for each in results if each.metric == "groups" or (each.metric == "exact" and each.part not in grouped)
+        number
+        for number in results
+        if number.metric == "groups" or (number.metric == "exact" and number.part not in grouped)
     ]
     if len(used) < 2:
         return []

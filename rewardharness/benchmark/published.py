@@ -110,13 +110,13 @@ def compare_published(run: Setting, rows: Sequence[Published] | None = None) -> 
         The published numbers: same protocol first, then by decreasing value.
     """
     here = (run.task, run.part, run.dimension)
-    found = [
+    published = [
         _compare(run, row)
         for row in (read_published() if rows is None else rows)
         if (row.setting.task, row.setting.part, row.setting.dimension) == here
         and (row.setting.metric == run.metric or {row.setting.metric, run.metric} <= COMPARABLE)
     ]
-    return tuple(sorted(found, key=lambda row: (not row.same_protocol, -row.value, row.judge)))
+    return tuple(sorted(published, key=lambda row: (not row.same_protocol, -row.value, row.judge)))
 
 
 def _compare(run: Setting, row: Published) -> PublishedRow:

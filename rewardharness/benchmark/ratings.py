@@ -114,7 +114,7 @@ class Ratings:
         """Return the human score per edit that all raters rated: the mean of the overall rating."""
         cells = [[rater.get(edit) for rater in self.raters.values()] for edit in self._edits()]
         rated = zip(self._edits(), cells, strict=True)
-        return {edit: fmean(cell.overall for cell in given if cell) for edit, given in rated if all(given)}
+        return {edit: fmean(cell.overall for cell in ratings if cell) for edit, ratings in rated if all(ratings)}
 
     def _edits(self) -> list[Edit]:
         return [(editor, item) for editor in self.editors for item in self.items]
@@ -133,9 +133,9 @@ class Ratings:
         """Return counts, means with n and interval, agreement between raters, and invalid cells."""
         human, agreements = self.human(), {}
         for name, ratings, items in self._between():
-            found, span = correlate(ratings), bounds(mean_interval(ratings, items))
-            undefined = {editor: found.editors[editor].reason for editor in found.undefined}
-            agreements[name] = RaterAgreement(found.mean, found.judged, span, undefined)
+            correlation, span = correlate(ratings), bounds(mean_interval(ratings, items))
+            undefined = {editor: correlation.editors[editor].reason for editor in correlation.undefined}
+            agreements[name] = RaterAgreement(correlation.mean, correlation.judged, span, undefined)
         means = {
             editor: _editor_mean([human[editor, item] for item in self.items if (editor, item) in human])
             for editor in self.editors
@@ -174,22 +174,22 @@ def read_ratings(folder: Path) -> Ratings:
     """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder.", next_step="Give the folder with *_rater1.tsv.")
-    found = sorted(
+    files = sorted(
         ((match[1] or folder.resolve().name, int(match[2])), path)
         for path in folder.iterdir()
         if (match := _RATER.fullmatch(path.name))
     )
-    tasks = sorted({task for (task, _), _ in found})
+    tasks = sorted({task for (task, _), _ in files})
     if len(tasks) != 1:
         what = f"tables of several tasks: {', '.join(tasks[:_SHOWN])}" if tasks else "no *_rater1.tsv or rater1.tsv"
         below = sorted(path.parent.name for path in folder.glob("*/*rater1.tsv"))
         named = f": {', '.join(below[:_SHOWN])}{', ...' if len(below) > _SHOWN else ''}" if below else ""
         raise DataError(f"{folder} holds {what}.", next_step=f"Give the folder of one task{named}.")
-    tables = [_read_table(path) for _, path in found]
+    tables = [_read_table(path) for _, path in files]
     first = tables[0]
     for table in tables[1:]:
         _refuse_different(first, table)
-    raters = {number: table.cells for ((_, number), _), table in zip(found, tables, strict=True)}
+    raters = {number: table.cells for ((_, number), _), table in zip(files, tables, strict=True)}
     broken = tuple(cell for table in tables for cell in table.broken)
     return Ratings(tasks[0], first.editors, first.items, raters, broken)
 

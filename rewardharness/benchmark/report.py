@@ -132,7 +132,7 @@ def _judges(result: BenchmarkResult) -> Section:
     cells = []
     for row in result.rows:
         numbers = [main[row.key].get(part) for part in parts]
-        values = [cell for each in numbers for cell in ((_value(each), judged(each)) if each else ("-", "-"))]
+        values = [cell for number in numbers for cell in ((_value(number), judged(number)) if number else ("-", "-"))]
         exploits = [_value(row.exploits), judged(row.exploits)] if row.exploits else ["-", "-"] if attacked else []
         done = row.items - row.missing - row.failures.get(BAD_ROW, 0)
         used = [getattr(row.usage, name) / done * 1000 if done else 0 for name in _USED]
@@ -177,8 +177,8 @@ def _numbers(result: BenchmarkResult) -> Section:
         tables = [_number_table(name, rows) for name, rows in figures.by_number(result)]
         note += " Two intervals that overlap may still differ: “Judges compared” compares question by question."
     legend = "The dot is the value, the bar its 95% interval, and the dashed line the chance level."
-    words = (*_lines(cautions(result.rows), "warning"), Text((note,), "note"), Text((legend,), "legend"))
-    blocks: tuple[Text | Table, ...] = (*tables, *words)
+    texts = (*_lines(cautions(result.rows), "warning"), Text((note,), "note"), Text((legend,), "legend"))
+    blocks: tuple[Text | Table, ...] = (*tables, *texts)
     return Section("numbers", "Results", blocks if tables else (), "There are no results yet.", SHOWN)
 
 

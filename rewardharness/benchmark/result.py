@@ -138,8 +138,8 @@ def read_result(folder: Path) -> BenchmarkResult:
     facts = {field.name: getattr(data, field.name) for field in fields(DataFacts)}
     published = _published(data, rows[0]) if rows else ()
     counted, config = _counted(data), read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    given = config.get("price") if isinstance(config, dict) else None
-    price = from_json(tuple[float, float], given) if given else None
+    prices = config.get("price") if isinstance(config, dict) else None
+    price = from_json(tuple[float, float], prices) if prices else None
     about: dict[str, Any] = {"counted": counted, "published": published, "fitted": notes, "price": price}
     return BenchmarkResult(**facts, **about, rows=tuple(rows), between=between, gains=gains)
 

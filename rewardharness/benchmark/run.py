@@ -152,15 +152,15 @@ def batches(
     data: BenchmarkData, entries: Sequence[BenchmarkEntry], label: str = JUDGING, concurrency: int = 0
 ) -> list[Batch]:
     """Return what is judged: the items of each entry, those whose labels have ties after the others."""
-    found = []
+    result = []
     for entry in entries:
         for ties in (False, True):
             examples = [item.example for item in data.items.values() if item.ties == ties]
             if examples:
                 judge, line = entry.open(ties), partial(_line, entry.key)
                 what = f"{label} with {entry.identity.judge}"
-                found.append(Batch(judge, entry.library, examples, line, what, concurrency))
-    return found
+                result.append(Batch(judge, entry.library, examples, line, what, concurrency))
+    return result
 
 
 def _line(key: str, item: str) -> Json:
@@ -216,10 +216,10 @@ def read_benchmark(folder: Path) -> RunData:
 
 def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:
     """Read the judgments of a run, by entry and item."""
-    found: dict[str, dict[str, Judgment]] = {}
+    judgments: dict[str, dict[str, Judgment]] = {}
     for line in results_of(folder).values():
         if "contender" in line and "item" in line:
-            found.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_json(
+            judgments.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_json(
                 {**line, "id": line["item"]}, steps=False
             )
-    return found
+    return judgments

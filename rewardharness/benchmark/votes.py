@@ -153,10 +153,10 @@ def score_votes(*paths: Path, on_empty: Callable[[Path], None] | None = None) ->
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(path.glob("*.jsonl"))
-    if not found:
+    paths = sorted(path.glob("*.jsonl"))
+    if not paths:
         raise DataError(f"{path} holds no .jsonl files.", next_step="Give files with one JSON object per line.")
-    return found
+    return paths
 
 
 def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:
@@ -205,11 +205,11 @@ def parse_vote(reply: str, reading: Reading = "strict") -> Vote:
     texts = _BRACKETS.findall(reply)
     if not texts:
         return Vote(None, NO_VERDICT)
-    found = {label: text for text in texts if (label := _STRICT.get("".join(text.split()).lower()))}
-    if not found:
+    labels = {label: text for text in texts if (label := _STRICT.get("".join(text.split()).lower()))}
+    if not labels:
         return Vote(None, NOT_A_LABEL, texts[-1])
-    label, text = list(found.items())[-1]
-    return Vote(label, text=text) if len(found) == 1 else Vote(None, CONTRADICTORY, text)
+    label, text = list(labels.items())[-1]
+    return Vote(label, text=text) if len(labels) == 1 else Vote(None, CONTRADICTORY, text)
 
 
 def _parse_published(reply: str) -> Vote:

@@ -72,12 +72,12 @@ class ShardsConfig(ScoreConfig):
     @property
     def share(self) -> tuple[int, int]:
         """Index, from 1, and number of the shares."""
-        found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", self.shard or "1/1")
-        if found is None or int(found[1]) > int(found[2]):
+        match = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", self.shard or "1/1")
+        if match is None or int(match[1]) > int(match[2]):
             step = "Write the number of this process and of all, as in --shard 1/4."
-            problem = "cannot be read" if found is None else f"is not possible: {found[1]} is more than {found[2]}"
+            problem = "cannot be read" if match is None else f"is not possible: {match[1]} is more than {match[2]}"
             raise InputError(f"--shard {self.shard} {problem}.", next_step=step)
-        return int(found[1]), int(found[2])
+        return int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,8 @@ class EditsJob(JudgingJob[R]):
     @property
     def resolved(self) -> Json:
         """The settings of a model judge, and the skipped rows."""
-        how = asdict(judge.settings) if (judge := model_judge(self.judge)) else None
-        return {"how": how, "skipped_rows": self.dataset.skipped_json()}
+        settings = asdict(judge.settings) if (judge := model_judge(self.judge)) else None
+        return {"how": settings, "skipped_rows": self.dataset.skipped_json()}
 
     def preview(self, *, restart: bool = False, retry_failed: bool = False) -> Json:
         """See `Job.preview`."""

@@ -58,15 +58,15 @@ def decide_all(judged: Sequence[tuple[Example, Judgment]], rules: FilterConfig) 
     if rules.top is None:
         return decided
     size = math.ceil(round(rules.top * len(decided), 9))
-    rewards = [(each.reward, place) for place, each in enumerate(decided) if each.reward is not None]
-    ranked = sorted(rewards, key=lambda each: (-each[0], each[1]))
+    rewards = [(entry.reward, place) for place, entry in enumerate(decided) if entry.reward is not None]
+    ranked = sorted(rewards, key=lambda pair: (-pair[0], pair[1]))
     rank = {place: number for number, (_, place) in enumerate(ranked, 1)}
-    for place, each in enumerate(decided):
+    for place, decision in enumerate(decided):
         number = rank.get(place)
-        if each.keep and (number is None or number > size):
-            held = "It has no reward" if number is None else f"Its reward {each.reward:.3f} is number {number}"
+        if decision.keep and (number is None or number > size):
+            held = "It has no reward" if number is None else f"Its reward {decision.reward:.3f} is number {number}"
             reason = f"{held}; the best {rules.top:g} of {len(decided)} edits are {size}."
-            decided[place] = replace(each, keep=False, code="not_top", reason=reason)
+            decided[place] = replace(decision, keep=False, code="not_top", reason=reason)
     return decided
 
 

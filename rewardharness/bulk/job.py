@@ -209,7 +209,7 @@ class FilterJob(EditsJob[FilterResult]):
         kept = [decision for decision in decided if decision.keep]
         write_decisions(output, decided if self.config.everything else kept, self.opened.identity)
         reasons = count(decided, skipped=skipped)
-        self.save_outcome({"reasons": reasons, "decided": {each.example.id: each.code for each in decided}})
+        self.save_outcome({"reasons": reasons, "decided": {decision.example.id: decision.code for decision in decided}})
         commit = _push(self.config, self.settings, output.parent, [output], "Filtered edits")
         return FilterResult(len(decided) + skipped, len(kept), reasons, commit)
 
@@ -290,7 +290,9 @@ def _check_writable(file: Path) -> None:
 
 def _ranked(example: Example, rewards: Sequence[CandidateReward]) -> Json:
     """Return the record of one edit."""
-    order = sorted(rewards, key=lambda each: (each.reward is None, -(each.reward or 0.0), each.index))
+    order = sorted(
+        rewards, key=lambda candidate: (candidate.reward is None, -(candidate.reward or 0.0), candidate.index)
+    )
     first = best(tuple(rewards))
     return {
         "id": example.id,
@@ -298,14 +300,16 @@ def _ranked(example: Example, rewards: Sequence[CandidateReward]) -> Json:
         "reward": rewards[first[0]].reward if first else None,
         "candidates": [
             {
-                "index": each.index,
-                "name": example.candidates[each.index].name,
-                "reward": each.reward,
-                "judged": each.judged,
-                "of": each.of,
-                "reason": None if each.failure is None else f"{each.failure.code}: {each.failure.message}",
+                "index": candidate.index,
+                "name": example.candidates[candidate.index].name,
+                "reward": candidate.reward,
+                "judged": candidate.judged,
+                "of": candidate.of,
+                "reason": None
+                if candidate.failure is None
+                else f"{candidate.failure.code}: {candidate.failure.message}",
             }
-            for each in order
+            for candidate in order
         ],
     }
 
@@ -316,7 +320,7 @@ def _best_files(examples: Sequence[Example], edits: Sequence[Json]) -> dict[str,
     for example, edit in zip(examples, edits, strict=True):
         if not edit["best"]:
             continue
-        winner = next(each for each in edit["candidates"] if each["name"] in edit["best"])
+        winner = next(candidate for candidate in edit["candidates"] if candidate["name"] in edit["best"])
         image = example.candidates[winner["index"]]
         assert image.path is not None  # images of samples are files
         plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in example.id)[:80].strip(".")

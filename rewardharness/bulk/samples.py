@@ -64,7 +64,7 @@ def read_samples(
     """
     path = user_path(spec)
     table = next((path / name for name in OWN_TABLES if (path / name).is_file()), None)
-    tables = any(each.suffix.lower() in TABLES for each in path.iterdir()) if path.is_dir() else True
+    tables = any(file.suffix.lower() in TABLES for file in path.iterdir()) if path.is_dir() else True
     if table is None and (is_samples(spec) or not tables):
         return _read_folders(path, skip_bad_rows)
     native = table is None or (path / PAIRS).is_file()
@@ -74,7 +74,7 @@ def read_samples(
         if dataset.task is not IMAGE_EDIT:
             step = "Choose a folder, a table, or a dataset on the Hub, with images."
             raise DataError(f"{spec!r} has no samples of image edits.", next_step=step)
-        bare = [replace(each, preference=None, label_kind="", category="") for each in dataset.examples]
+        bare = [replace(example, preference=None, label_kind="", category="") for example in dataset.examples]
         return Dataset.of(dataset.name, bare, problems=dataset.problems, skipped=dataset.skipped)
     rows = open_rows(source, settings, progress=progress)
     return _read_table(rows, fields or FieldMap(), source.hub, skip_bad_rows)

@@ -152,18 +152,18 @@ class ShardStore:
             if (self.folder / name).is_symlink():
                 message = f"{self.folder / name} is a link, and nothing below an output folder is read through links."
                 raise RunError(message, next_step="Copy what it points to into the folder.")
-        found = read_json(file)
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        manifest = read_json(file)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise RunError(f"{file} is of another version.", next_step="Use the version that wrote it.")
         problem = ""
         try:
-            if not _consecutive(from_json(list[tuple[Count, Count]], found.get("parts"))):
+            if not _consecutive(from_json(list[tuple[Count, Count]], manifest.get("parts"))):
                 problem = "its parts are not consecutive rows"
         except ValidationError as error:
             problem = f"its parts are not valid ({error.message})"
         if problem:
             raise RunError(f"{file} is damaged: {problem}.", next_step="Restore it, or start over in another folder.")
-        return found
+        return manifest
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest, or check that the folder has the same one.
@@ -218,13 +218,13 @@ class ShardStore:
 
     def done(self) -> dict[int, Json]:
         """Return the records of the complete parts by number."""
-        found: dict[int, Json] = {}
+        records: dict[int, Json] = {}
         for path in sorted((self.folder / "done").glob("part-*.json")):
             with suppress(DataError, ValidationError):  # a damaged record: its part is not done
                 record = from_json(_Done, None if path.is_symlink() else read_json(path))
                 if path == self._path("done", record.number):
-                    found[record.number] = to_json(record)
-        return found
+                    records[record.number] = to_json(record)
+        return records
 
     def write(self, result: PartResult) -> None:
         """Write the rows of a part. The part is complete, or absent.
@@ -283,10 +283,10 @@ class ShardStore:
     def problems(self) -> list[str]:
         """Compare all files with the manifest. Returns one sentence per problem, none if everything is complete."""
         manifest, done = self.manifest(), self.done()
-        found = [f"Part {number} is missing." for number in range(len(manifest["parts"])) if number not in done]
+        problems = [f"Part {number} is missing." for number in range(len(manifest["parts"])) if number not in done]
         for number, record in sorted(done.items()):
-            found += self._problems(number, record, manifest["parts"])
-        return found
+            problems += self._problems(number, record, manifest["parts"])
+        return problems
 
     def merge(self, output: Path, *, partial: bool = False, replace: bool = False) -> tuple[int, int]:
         """Write all judged rows to one Parquet file, in the order of the data.
@@ -373,9 +373,9 @@ def judged_row(number: int, example: Example, judgment: Judgment) -> Json:
         "label": example.preference,
         "label_kind": example.label_kind,
         "category": example.category,
-        "rewards": [each.reward for each in scores],
-        "instruction_scores": [each.instruction for each in scores],
-        "quality_scores": [each.quality for each in scores],
+        "rewards": [score.reward for score in scores],
+        "instruction_scores": [score.instruction for score in scores],
+        "quality_scores": [score.quality for score in scores],
         "reasons": list(judgment.reasons),
         **{name: getattr(judgment, name) for name in same},
     }
@@ -386,8 +386,8 @@ def _report(record: Json, name: str) -> Agreement:
 
 
 def _seconds_left(done: Iterable[Json], counts: Sequence[int], rows_left: int) -> float | None:
-    latest = sorted((each["finished"], counts[each["number"]]) for each in done if each["number"] < len(counts))
-    recent = [each for each in latest if each[0] >= latest[-1][0] - 3600]
+    latest = sorted((record["finished"], counts[record["number"]]) for record in done if record["number"] < len(counts))
+    recent = [part for part in latest if part[0] >= latest[-1][0] - 3600]
     if len(recent) < 2 or recent[-1][0] <= recent[0][0]:
         return None
     return float(rows_left * (recent[-1][0] - recent[0][0]) / sum(count for _, count in recent[1:]))

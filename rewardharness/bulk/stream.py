@@ -236,23 +236,23 @@ def open_stream(
 
 def _open(spec: str, settings: Settings, fields: FieldMap | None, progress: Progress | None) -> Stream:
     path = user_path(spec)
-    found = _local(path) if path.exists() else _remote(spec, settings)
-    if found is None:
+    stream = _local(path) if path.exists() else _remote(spec, settings)
+    if stream is None:
         dataset = open_data(spec, settings, fields=fields, progress=progress, skip_bad_rows=True)
         rows: list[Example | str] = list(dataset.examples)
         for skipped in reversed(dataset.skipped):
             rows.insert(skipped.before, f"{skipped.place}: {skipped.reason}")
         return Stream(dataset.name, "memory", files={"": dataset.digest}, examples=tuple(rows))
-    if found.format == "folder" and fields is None:
-        return found
-    table = _table(found, settings)
+    if stream.format == "folder" and fields is None:
+        return stream
+    table = _table(stream, settings)
     if not table.columns:
-        raise DataError(f"{found.name} has no rows.", next_step="Choose data with rows.")
-    columns = complete(table, fields or FieldMap(), found.hub[0] if found.hub else "")
+        raise DataError(f"{stream.name} has no rows.", next_step="Choose data with rows.")
+    columns = complete(table, fields or FieldMap(), stream.hub[0] if stream.hub else "")
     known = _completed(columns.fields, table)
     check_columns(table, known)
     text = holds_text(table, known)
-    return replace(found, shapes=table.shapes, fields=known, text=text, how=columns.how)
+    return replace(stream, shapes=table.shapes, fields=known, text=text, how=columns.how)
 
 
 def _local(path: Path) -> Stream | None:
@@ -264,16 +264,16 @@ def _local(path: Path) -> Stream | None:
     own = [path / name for name in (PAIRS, GROUPS) if (path / name).is_file()]
     if own:
         return _files(path.resolve().name, "folder", path, own)
-    found = {
-        form: sorted(each for each in data_files(path) if each.suffix.lower() == ending)
+    formats = {
+        form: sorted(file for file in data_files(path) if file.suffix.lower() == ending)
         for ending, form in ((ENDING, "tar"), (".parquet", "parquet"))
     }
-    if all(found.values()):
+    if all(formats.values()):
         raise DataError(
             f"{path} holds both .tar and .parquet files.", next_step="Name one file, or a folder of one kind."
         )
-    form = next((form for form, files in found.items() if files), None)
-    return None if form is None else _files(path.resolve().name, form, path, found[form])
+    form = next((form for form, files in formats.items() if files), None)
+    return None if form is None else _files(path.resolve().name, form, path, formats[form])
 
 
 def _files(name: str, form: Any, root: Path, paths: Sequence[Path]) -> Stream:
@@ -287,7 +287,7 @@ def _remote(spec: str, settings: Settings) -> Stream | None:
         return None
     repo = Repo(source.hub, dataset_access(settings), "dataset")
     name, commit, paths = locate_remote(source, repo, settings)
-    endings = {Path(each).suffix.lower() for each in paths}
+    endings = {Path(path).suffix.lower() for path in paths}
     if endings not in ({".parquet"}, {ENDING}):
         return None
     form: Format = "parquet" if endings == {".parquet"} else "tar"

@@ -67,17 +67,19 @@ def arena_rows(result: "ArenaResult") -> tuple["LeaderboardRow", ...]:
     from rewardharness.benchmark.numbers import GRADE, RATING
 
     metric = GRADE if result.grades else RATING
-    asked: Any = sorted((name, each.made + each.failed) for name, each in result.edits.items())
+    asked: Any = sorted((name, counts.made + counts.failed) for name, counts in result.edits.items())
     asked = result.grades[0].overall.n if result.grades else asked
     boards = [("overall", result.editors, (result.n, result.judged))]
-    boards += [(kind, rated, (sum(each.n for each in rated) // 2,) * 2) for kind, rated in result.categories.items()]
+    boards += [
+        (kind, rated, (sum(editor.n for editor in rated) // 2,) * 2) for kind, rated in result.categories.items()
+    ]
     values: list[Any] = [
-        (part, each.name, each.rating, each.interval, *n) for part, rated, n in boards for each in rated
+        (part, editor.name, editor.rating, editor.interval, *n) for part, rated, n in boards for editor in rated
     ]
     for graded in result.grades:
-        for part, each in graded.grades.items():
-            if each.mean is not None:
-                values.append((part, graded.name, each.mean, each.interval, each.n, each.judged))
+        for part, grade in graded.grades.items():
+            if grade.mean is not None:
+                values.append((part, graded.name, grade.mean, grade.interval, grade.n, grade.judged))
     facts: dict[str, Any] = {
         "task": result.data,
         "task_protocol": "arena",
@@ -131,7 +133,7 @@ class ArenaView(EditorsView):
             rows, access = arena_rows(result), usual_access(job.settings)
             page = publish(rows, job.config.push, access, private=job.config.private)
             output.note(f"{output.count(len(rows), 'row')} published: {page}")
-        complete = result.judged == result.n and not any(each.failed for each in result.edits.values())
+        complete = result.judged == result.n and not any(counts.failed for counts in result.edits.values())
         return 0 if complete else NOT_JUDGED
 
 
@@ -174,8 +176,8 @@ class RefineView(EditorsView):
             output.emit({**record(result), "image": str(best), "folder": str(job.folder)})
             return 0
         rows = [
-            (str(number), str(each.round), output.share(each.reward), each.failure or each.instruction)
-            for number, each in enumerate(result.attempts, 1)
+            (str(number), str(attempt.round), output.share(attempt.reward), attempt.failure or attempt.instruction)
+            for number, attempt in enumerate(result.attempts, 1)
         ]
         output.table(("attempt", "round", "reward", "asked for"), rows)
         output.say(f"Attempt {result.best + 1} is the best: {result.gain:+.3f} over the first, by {result.judge}.")

@@ -56,7 +56,9 @@ def list_tasks(*, json: bool = False) -> int:
     made = {task.name: "generated" if task.data.examples else "local copy" for task in tasks}
     rows = [(task.name, task.title, ", ".join(task.protocols), task.data.hub or made[task.name]) for task in tasks]
     output.table(("task", "title", "protocols", "data"), rows)
-    editors = [(each.name, each.title, each.profile, each.hub or "local copy") for each in benchmarks]
+    editors = [
+        (benchmark.name, benchmark.title, benchmark.profile, benchmark.hub or "local copy") for benchmark in benchmarks
+    ]
     output.table(("for rh arena", "title", "judge", "data"), editors, title="Benchmarks of editors")
     output.say("Labeled data can be used as well: a folder, a table, org/name on the Hub, or a task file (.yaml).")
     return 0

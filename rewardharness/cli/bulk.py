@@ -333,37 +333,37 @@ def verify(folder: Path, *, json: bool = False) -> int:
     from rewardharness.bulk.shards import REPAIR
 
     store = _store(folder)
-    problems, found = store.problems(), store.status()
+    problems, state = store.problems(), store.status()
     if json:
-        output.emit({"rows": found.rows, "rows_done": found.rows_done, "problems": problems})
+        output.emit({"rows": state.rows, "rows_done": state.rows_done, "problems": problems})
     else:
         for problem in problems:
             output.say(problem)
         if problems:
             output.note(f"  Next: {REPAIR}")
-        output.say(f"{found.rows_done} of {output.count(found.rows, 'row')}; {output.count(len(problems), 'problem')}.")
+        output.say(f"{state.rows_done} of {output.count(state.rows, 'row')}; {output.count(len(problems), 'problem')}.")
     return NOT_JUDGED if problems else 0
 
 
-def _print_status(store: "ShardStore", found: "Status", *, as_json: bool) -> None:
+def _print_status(store: "ShardStore", state: "Status", *, as_json: bool) -> None:
     from rewardharness.judging.report import report_json
 
-    report = report_json(found.report)
+    report = report_json(state.report)
     if as_json:
-        numbers = {name: getattr(found, name) for name in ("parts", "parts_done", "rows", "rows_done", "failed")}
-        left = found.seconds_left
-        output.emit({**numbers, "running": list(found.running), "seconds_left": left, "report": report})
+        numbers = {name: getattr(state, name) for name in ("parts", "parts_done", "rows", "rows_done", "failed")}
+        left = state.seconds_left
+        output.emit({**numbers, "running": list(state.running), "seconds_left": left, "report": report})
         return
-    if found.rows_done:
+    if state.rows_done:
         print_agreement(report)
-    rest = "" if found.seconds_left is None or found.complete else f", {duration(found.seconds_left)} left"
-    active = f"; running: {', '.join(found.running)}" if found.running else ""
-    parts = f"{found.parts_done} of {output.count(found.parts, 'part')}"
-    output.say(f"{parts}, {found.rows_done} of {output.count(found.rows, 'row')} done{rest}{active}")
-    if found.failed:
+    rest = "" if state.seconds_left is None or state.complete else f", {duration(state.seconds_left)} left"
+    active = f"; running: {', '.join(state.running)}" if state.running else ""
+    parts = f"{state.parts_done} of {output.count(state.parts, 'part')}"
+    output.say(f"{parts}, {state.rows_done} of {output.count(state.rows, 'row')} done{rest}{active}")
+    if state.failed:
         if first := store.first_failed():
             name = first["id"] or f"row {first['row']}"
             output.say(f"Such as {name}: {first['code']}: {first['message']}")
-        output.say(f"{output.count(found.failed, 'row')} not judged: see {store.folder / 'failed'}.")
+        output.say(f"{output.count(state.failed, 'row')} not judged: see {store.folder / 'failed'}.")
         output.say("The same command judges again what the model was the cause of; with --retry-failed, all of them.")
     output.say(f"Results: {store.folder / 'judged'}")

@@ -54,7 +54,7 @@ COMMANDS = {
 }
 """Commands by name."""
 
-GROUPS = tuple(dict.fromkeys(each.group for each in COMMANDS.values()))
+GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values()))
 """Headings of the help."""
 SHELLS: Mapping[str, Literal["bash", "zsh", "fish"]] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 """Shells with completion."""
@@ -120,7 +120,7 @@ def make_app(
 
 def _options(name: str, kind: Any) -> tuple[str, ...]:
     """Return the option names of a field."""
-    named = [found for each in getattr(kind, "__metadata__", ()) for found in getattr(each, "name", ()) or ()]
+    named = [option for marker in getattr(kind, "__metadata__", ()) for option in getattr(marker, "name", ()) or ()]
     return tuple(named) or (f"--{name.replace('_', '-')}",)
 
 
@@ -143,8 +143,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def load_app(name: str) -> "App":
     """Import the cyclopts app of a command."""
     module = import_module(f"rewardharness.cli.{COMMANDS[name].module}")
-    found: App = module.apps[name] if hasattr(module, "apps") else module.app
-    return found
+    app: App = module.apps[name] if hasattr(module, "apps") else module.app
+    return app
 
 
 def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
@@ -165,8 +165,8 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
     def located(name: str, value: Any) -> Any:
         if isinstance(value, str | tuple) and name in MODEL_OPTIONS:
             return _located(value) if isinstance(value, str) else tuple(map(_located, value))
-        found = {field: getattr(value, field, None) for field in MODEL_OPTIONS} if is_dataclass(value) else {}
-        changes = {field: new for field, spec in found.items() if (new := located(field, spec)) != spec}
+        specs = {field: getattr(value, field, None) for field in MODEL_OPTIONS} if is_dataclass(value) else {}
+        changes = {field: new for field, spec in specs.items() if (new := located(field, spec)) != spec}
         return replace(value, **changes) if changes else value
 
     command, bound, _ = load_app(name).parse_args(words, exit_on_error=False, print_error=False)
@@ -221,20 +221,20 @@ def run_app(name: str, words: Sequence[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _wrong_use(name: str, words: Sequence[str], error: Exception) -> int:
+def _wrong_use(name: str, arguments: Sequence[str], error: Exception) -> int:
     """Print what is wrong with the arguments of a command. Returns the exit status."""
-    named = " ".join([name, *(word for word in words[:1] if word in load_app(name))])
+    named = " ".join([name, *(word for word in arguments[:1] if word in load_app(name))])
     next_step = error.next_step if isinstance(error, HarnessError) else ""
-    output.wrong_use(named, f"{getattr(error, 'message', '') or error}", next_step, json="--json" in words)
+    output.wrong_use(named, f"{getattr(error, 'message', '') or error}", next_step, json="--json" in arguments)
     return WRONG_USE
 
 
-def complete(name: str, words: Sequence[str]) -> list[str]:
+def complete(name: str, arguments: Sequence[str]) -> list[str]:
     """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`; rename old options."""
     default = DEFAULT_COMMANDS.get(name)
-    pairs = (word.partition("=") for word in words)
-    words = ["".join((RENAMED_OPTIONS.get(option, option), *rest)) for option, *rest in pairs]
-    return [default, *words] if default and words and words[0] not in load_app(name) else list(words)
+    pairs = (word.partition("=") for word in arguments)
+    arguments = ["".join((RENAMED_OPTIONS.get(option, option), *rest)) for option, *rest in pairs]
+    return [default, *arguments] if default and arguments and arguments[0] not in load_app(name) else list(arguments)
 
 
 def options_from_file(job: str, app: "App", commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
@@ -264,9 +264,9 @@ def options_from_file(job: str, app: "App", commands: tuple[str, ...], arguments
     options, of_run = _read_config(file, job)
     if "judges" in options:
         options["judges"] = [*map(with_options, options["judges"])]
-    given = {argument.name.lstrip("-").replace("-", "_") for argument in arguments if argument.tokens}
+    overrides = {argument.name.lstrip("-").replace("-", "_") for argument in arguments if argument.tokens}
     if of_run:
-        options = _checked(options, job, file, given)
+        options = _checked(options, job, file, overrides)
     Dict(options, source=file, use_commands_as_keys=False)(app, commands, arguments)
 
 

@@ -193,7 +193,7 @@ def _texts(examples: "Sequence[Example]") -> list[dict[str, str]]:
 
     first = examples[0]
     pairs = zip(first.labels, first.candidates, strict=True)
-    texts = [(label, each.text) for label, each in pairs if isinstance(each, TextInput)]
+    texts = [(label, candidate.text) for label, candidate in pairs if isinstance(candidate, TextInput)]
     return [{"what": "prompt", "text": first.instruction}] * bool(texts) + [
         {"what": f"candidate {label}", "text": text} for label, text in texts
     ]
@@ -246,5 +246,5 @@ def _print(summary: dict[str, Any], whole: dict[str, Any]) -> None:
 
 def _words(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{given} is {meant or UNLABELLED}" for given, meant in value.items())
+        return ", ".join(f"{cell} is {meant or UNLABELLED}" for cell, meant in value.items())
     return ", ".join(value) if isinstance(value, (list, tuple)) else str(value)

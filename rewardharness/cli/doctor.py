@@ -50,8 +50,8 @@ class InstallationCheck:
     @classmethod
     def of(cls, name: str, error: HarnessError) -> Self:
         """Return the line of an error."""
-        words = describe(error)
-        return cls(name, "problem", words.detail, words.next_step)
+        description = describe(error)
+        return cls(name, "problem", description.detail, description.next_step)
 
 
 app = make_app("doctor", "Check the installation and endpoints.")
@@ -81,7 +81,7 @@ def doctor(*, judge: str | None = None, download: bool = False, json: bool = Fal
         output.emit({"ok": not broken, "checks": [asdict(check) for check in checks]})
     else:
         marks = {"ok": "ok", "missing": "-", "problem": "PROBLEM"}
-        output.table(("check", "status", "detail"), [(each.name, marks[each.status], each.detail) for each in checks])
+        output.table(("check", "status", "detail"), [(row.name, marks[row.status], row.detail) for row in checks])
         for check in checks:
             if check.next_step:
                 output.say(f"{check.name}: {check.next_step}")
@@ -156,13 +156,13 @@ def _local_servers() -> Iterator[InstallationCheck]:
     from rewardharness.errors import shown
     from rewardharness.models.probe import PORTS, find_local_servers
 
-    found = find_local_servers()
-    if not found:
+    servers = find_local_servers()
+    if not servers:
         usual = ", ".join(f"{name} ({port})" for name, port in PORTS.items())
         yield InstallationCheck("local servers", "missing", f"none on the usual ports: {usual} (optional)")
-    told = {True: "accepts images", False: "no images: cannot judge edits", None: "does not say if it accepts images"}
-    for server in found:
-        names = [f"{shown(model.name)} ({told[model.images]})" for model in server.models]
+    vision = {True: "accepts images", False: "no images: cannot judge edits", None: "does not say if it accepts images"}
+    for server in servers:
+        names = [f"{shown(model.name)} ({vision[model.images]})" for model in server.models]
         seeing = next((shown(model.name) for model in server.models if model.images is not False), None)
         step = f"Judge with it: --judge {server.kind}:{seeing}@{server.url}" if seeing else ""
         yield InstallationCheck(f"local server at {server.url}", "ok", ", ".join(names) or "serves no model", step)
@@ -180,9 +180,9 @@ def _judge(spec: str, settings: Settings) -> Iterator[InstallationCheck]:
         if agent is None:
             yield InstallationCheck("judge", "ok", f"{judge.name}: needs no server")
             return
-        found = asyncio.run(agent.check())
-        if isinstance(found, Reply):
-            yield InstallationCheck("judge", "ok", f"{judge.name} answers, in {found.seconds:.1f} s")
+        outcome = asyncio.run(agent.check())
+        if isinstance(outcome, Reply):
+            yield InstallationCheck("judge", "ok", f"{judge.name} answers, in {outcome.seconds:.1f} s")
             return
         yield InstallationCheck("judge", "ok", judge.name)
         if judge.name.partition(":")[0] in SERVICE_KEYS and not spec.partition("@http")[1]:
@@ -190,24 +190,24 @@ def _judge(spec: str, settings: Settings) -> Iterator[InstallationCheck]:
         else:
             key = "is set (not shown)" if settings.api_key else "is not set; some servers need none"
             yield InstallationCheck("key", "ok", f"RH_API_KEY {key}")
-        for probe in found:
+        for probe in outcome:
             yield from _endpoint(probe, judge.name.partition(":")[2])
     except HarnessError as error:
         yield InstallationCheck.of("judge", error)
 
 
-def _endpoint(found: "Probe", name: str) -> Iterator[InstallationCheck]:
+def _endpoint(probe: "Probe", name: str) -> Iterator[InstallationCheck]:
     """Report what an endpoint supports, and the next step for what it does not."""
-    at, can = found.endpoint, found.capabilities
-    if found.error is not None:
-        unknown = found.error.code == "model_not_found"
-        step = "Use a name that it serves, or serve this model." if unknown else found.error.next_step
-        yield InstallationCheck(at, "problem", found.error.message, step)
+    at, can = probe.endpoint, probe.capabilities
+    if probe.error is not None:
+        unknown = probe.error.code == "model_not_found"
+        step = "Use a name that it serves, or serve this model." if unknown else probe.error.next_step
+        yield InstallationCheck(at, "problem", probe.error.message, step)
     if can is None:
         return
     served = f"serves {name}" if name in can.models else f"answers as {name}, which it does not list"
     version = f", {can.fingerprint}" if can.fingerprint else ""
-    yield InstallationCheck(at, "ok", f"{served}; {found.seconds:.2f} s for some small requests{version}")
+    yield InstallationCheck(at, "ok", f"{served}; {probe.seconds:.2f} s for some small requests{version}")
     for what, there, good, bad, step in (
         (
             "vision",
@@ -286,8 +286,8 @@ def _edits() -> list[tuple[Path, os.stat_result]]:
     from rewardharness.editors.making import cached_edits
 
     folder = cached_edits(Settings.from_env())
-    found = [(path, path.stat()) for path in (folder.iterdir() if folder.is_dir() else ())]
-    return sorted(found, key=lambda each: -each[1].st_mtime)
+    edits = [(path, path.stat()) for path in (folder.iterdir() if folder.is_dir() else ())]
+    return sorted(edits, key=lambda edit: -edit[1].st_mtime)
 
 
 @cache_app.command

@@ -73,11 +73,11 @@ def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settin
 
     job = cast("EvolutionJob", open_job(config, options, settings, VIEW))
     with executor_of(config, where) as executor:
-        found = check(job, counter(options.quiet), executor)
+        diagnosis = check(job, counter(options.quiet), executor)
     if options.json:
-        output.emit(to_json(found))
+        output.emit(to_json(diagnosis))
     else:
-        for line in found.lines:
+        for line in diagnosis.lines:
             output.say(line)
     return 0
 

@@ -248,9 +248,9 @@ def record_eval(name: str, /, *, options: EvalOptions = EVAL) -> int:
 
 
 def _exclusive(**options: object) -> None:
-    given = [f"--{name}" for name, value in options.items() if value is not None]
-    if len(given) > 1:
-        raise InputError(f"{' and '.join(given)} exclude each other.", next_step="Give one of them.")
+    flags = [f"--{name}" for name, value in options.items() if value is not None]
+    if len(flags) > 1:
+        raise InputError(f"{' and '.join(flags)} exclude each other.", next_step="Give one of them.")
 
 
 def _library_id(spec: str) -> str:

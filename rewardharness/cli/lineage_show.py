@@ -82,8 +82,8 @@ def metric_value(spec: str, report: ReportFacts | None, items: Mapping[str, Mapp
     if "value" not in fields:
         raise _malformed(spec, "it has no value")
     if interval is None and correct is not None:
-        found = wilson(correct, int(_number(spec, fields["judged"])))
-        interval = [found.low, found.high] if found else None
+        bounds = wilson(correct, int(_number(spec, fields["judged"])))
+        interval = [bounds.low, bounds.high] if bounds else None
     return _read(MetricValue, spec, {**fields, "interval": interval})
 
 
@@ -97,7 +97,7 @@ def read_items(path: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
     Raises:
         InputError: If a line is malformed, or a metric has no values.
     """
-    found: dict[str, dict[str, float]] = {name: {} for name in names}
+    metrics: dict[str, dict[str, float]] = {name: {} for name in names}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():
             continue
@@ -109,14 +109,14 @@ def read_items(path: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
             raise InputError(message, next_step="Correct the line.") from None
         for name in (name for name in names if row.get(name) is not None):
             value = row[name]
-            if not isinstance(value, int | float) or not abs(value) < 1e300 or id_ in found[name]:
+            if not isinstance(value, int | float) or not abs(value) < 1e300 or id_ in metrics[name]:
                 message = f"{path}, line {number}: {name} is not a number, or the id {id_!r} is repeated."
                 raise InputError(message, next_step="Correct the line.")
-            found[name][id_] = float(value)
-    found = {name: values for name, values in found.items() if values}
-    if not found:
+            metrics[name][id_] = float(value)
+    metrics = {name: values for name, values in metrics.items() if values}
+    if not metrics:
         raise InputError(f"{path} has no values of {', '.join(names)}.", next_step="Name a metric as in the file.")
-    return found
+    return metrics
 
 
 def artifact(spec: str) -> Artifact:
@@ -130,14 +130,14 @@ def artifact(spec: str) -> Artifact:
     match = re.fullmatch(r"\s*([^=]*[^=\s])\s*=(.+?)(?:#sha256:([0-9a-f]{64}))?", spec)
     if match is None:
         raise InputError(f"{spec[:200]!r} is not an artifact.", next_step="Write NAME=PATH or NAME=URL#sha256:HASH.")
-    name, location, given = match.groups()
+    name, location, checksum = match.groups()
     if "://" in location:
-        return Artifact(name, location, given)
+        return Artifact(name, location, checksum)
     path = user_path(location).resolve()
-    if given is not None and not path.exists():
-        return Artifact(name, str(path), given)
+    if checksum is not None and not path.exists():
+        return Artifact(name, str(path), checksum)
     digest, size = digest_of(path)
-    if given not in {None, digest}:
+    if checksum not in {None, digest}:
         raise InputError(f"{path} does not have the given digest.", next_step="Check that it is the right file.")
     return Artifact(name, str(path), digest, size)
 

@@ -26,7 +26,9 @@ def root_help() -> str:
     width = max(map(len, COMMANDS))
     for group in GROUPS:
         lines += ["", f"{group}:"]
-        lines += [f"  {name:{width}}  {each.summary}" for name, each in COMMANDS.items() if each.group == group]
+        lines += [
+            f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items() if command.group == group
+        ]
     lines += [
         "",
         "Options:",
@@ -82,12 +84,12 @@ def _run(words: Sequence[str]) -> int:
         return 1
 
 
-def _run_root(words: Sequence[str]) -> int:
+def _run_root(arguments: Sequence[str]) -> int:
     """Handle arguments that do not begin with a command."""
-    match words:
+    match arguments:
         case [] | ["-h" | "--help"]:
             output.say(root_help())
-            return 0 if words else WRONG_USE
+            return 0 if arguments else WRONG_USE
         case ["--version"]:
             output.say(f"rh {__version__}")
             return 0
@@ -100,7 +102,7 @@ def _run_root(words: Sequence[str]) -> int:
             else:
                 output.say(f"Installed: {root.install_completion(shell=SHELLS[shell])}. Open a new shell to use it.")
             return 0
-    output.note(f"rh: Unknown command or option: {words[0]}.{suggestion(words[0], COMMANDS)}")
+    output.note(f"rh: Unknown command or option: {arguments[0]}.{suggestion(arguments[0], COMMANDS)}")
     output.note("Help: rh --help")
     return WRONG_USE
 

@@ -112,23 +112,25 @@ def show(release: str, /, *, json: bool = False) -> None:
     from rewardharness.judging.deployments import find_release
     from rewardharness.judging.release_card import UNVERIFIED
 
-    found = find_release(release, Settings.from_env())
+    bundle = find_release(release, Settings.from_env())
     if json:
-        library = {"id": found.library.id, "entries": {each.name: each.entry_id for each in found.library.entries}}
-        output.emit({**found.to_json(), "library": library, "card_status": UNVERIFIED})
+        library = {"id": bundle.library.id, "entries": {entry.name: entry.entry_id for entry in bundle.library.entries}}
+        output.emit({**bundle.to_json(), "library": library, "card_status": UNVERIFIED})
         return
-    output.say(_sentence(found))
-    judge = {"id": found.id, "model revision": found.model_revision or "unknown", "router": found.router or "none"}
-    rows = {**judge, **{name: str(value) for name, value in sorted(found.options.items())}}
+    output.say(_sentence(bundle))
+    judge = {"id": bundle.id, "model revision": bundle.model_revision or "unknown", "router": bundle.router or "none"}
+    rows = {**judge, **{name: str(value) for name, value in sorted(bundle.options.items())}}
     output.table(("what", "pinned"), [(name, str(value)) for name, value in rows.items()])
     figures = [
         (one.name, str(one.n), str(one.judged), output.share(one.coverage), output.share(one.accuracy, one.interval))
-        for one in found.figures
+        for one in bundle.figures
     ]
     if figures:
         output.table(("card", "n", "judged", "coverage", "accuracy [95% CI]"), figures)
         output.say(f"{UNVERIFIED} Compare them with their reports: rh release verify FILE --card REPORT.json")
-    output.say("Made with " + ", ".join(f"{name} {each}" for name, each in found.card["made_with"].items()) + ".")
+    output.say(
+        "Made with " + ", ".join(f"{name} {version}" for name, version in bundle.card["made_with"].items()) + "."
+    )
 
 
 @app.command
@@ -183,11 +185,11 @@ def verify(
     elif names:
         lines.append(f"{UNVERIFIED} Compare them with their reports (--card REPORT.json): {', '.join(names)}.")
     lines += [f"Note: {remark}; the last digits of measurements may differ." for remark in record["remarks"]]
-    lines += [f"{each['endpoint']}: {each['problem'] or 'serves the model'}" for each in record["endpoints"]]
+    lines += [f"{check['endpoint']}: {check['problem'] or 'serves the model'}" for check in record["endpoints"]]
     if found.judge != MEASURED and not record["endpoints"]:
         lines.append("The endpoint of its model was not checked; name it with --judge.")
     output.show(json, record, "\n".join(lines))
-    return 1 if any(each["problem"] for each in record["endpoints"]) else 0
+    return 1 if any(check["problem"] for check in record["endpoints"]) else 0
 
 
 @app.command
@@ -225,15 +227,15 @@ def deploy(
         return _history(deployments, show, json)
     if target is None or release is None:
         return _list(deployments, json)
-    found = find_release(release, settings)
+    bundle = find_release(release, settings)
     if dry_run:
-        check_installed(found)
-        record = {"release": found.id, "target": target, "changed": False}
-        output.show(json, record, f"{_sentence(found)} It can be deployed as {target}. Nothing was deployed.")
+        check_installed(bundle)
+        record = {"release": bundle.id, "target": target, "changed": False}
+        output.show(json, record, f"{_sentence(bundle)} It can be deployed as {target}. Nothing was deployed.")
         return 0
-    deployed, changed = deployments.deploy(target, found)
+    deployed, changed = deployments.deploy(target, bundle)
     done = "is now active as" if changed else "was already active as"
-    output.show(json, {**asdict(deployed), "changed": changed}, f"{_sentence(found)} It {done} {target}.")
+    output.show(json, {**asdict(deployed), "changed": changed}, f"{_sentence(bundle)} It {done} {target}.")
     return 0
 
 
@@ -266,10 +268,10 @@ def _list(deployments: "Deployments", as_json: bool) -> int:
 
 
 def _history(deployments: "Deployments", target: str, as_json: bool) -> int:
-    found = deployments.release(target)  # this checks its file, too
+    release = deployments.release(target)  # this checks its file, too
     records = deployments.in_effect(target)
     history = {"active": asdict(records[-1]), "history": [asdict(record) for record in records]}
-    output.show(as_json, history, f"{_sentence(found)} It is active as {target}.")
+    output.show(as_json, history, f"{_sentence(release)} It is active as {target}.")
     if not as_json:
         rows = [(str(record.number), record.action, *_row(record)) for record in records]
         output.table(("number", "what", "release", "at", "judge", "Library"), rows)
@@ -280,10 +282,10 @@ def _row(record: "DeploymentRecord") -> tuple[str, str, str, str]:
     return record.release[:12], record.at, f"{record.judge}, {record.protocol}", record.library_id[:12]
 
 
-def _sentence(found: "Release") -> str:
+def _sentence(release: "Release") -> str:
     return (
-        f"Release {found.id[:12]}: {found.judged_by}, {found.protocol}; Library {found.library.id[:12]} "
-        f"({entry_counts(found.library)})."
+        f"Release {release.id[:12]}: {release.judged_by}, {release.protocol}; Library {release.library.id[:12]} "
+        f"({entry_counts(release.library)})."
     )
 
 
@@ -299,15 +301,23 @@ def list_profiles(*, json: bool = False) -> int:
     from rewardharness.judging.profile_opening import load_profile, missing_texts, shipped_profiles
 
     home = Settings.from_env().home
-    profiles = [(each, missing_texts(each, home)) for each in (load_profile(name)[0] for name in shipped_profiles())]
+    profiles = [
+        (profile, missing_texts(profile, home)) for profile in (load_profile(name)[0] for name in shipped_profiles())
+    ]
     records = [
-        {"name": each.name, "version": each.version, "mode": each.mode, "model": each.model, "to_fetch": missing}
-        for each, missing in profiles
+        {
+            "name": profile.name,
+            "version": profile.version,
+            "mode": profile.mode,
+            "model": profile.model,
+            "to_fetch": missing,
+        }
+        for profile, missing in profiles
     ]
     if json:
         output.emit(records)
         return 0
-    rows = [(each.name, each.mode, each.model, "no" if missing else "yes") for each, missing in profiles]
+    rows = [(profile.name, profile.mode, profile.model, "no" if missing else "yes") for profile, missing in profiles]
     output.table(("profile", "mode", "model", "texts here"), rows)
     output.say("Judge with one: rh score DATA --judge PROFILE:NAME@URL")
     return 0
@@ -373,7 +383,7 @@ def _formula(node: object) -> str:
         return str(node)
     ((operation, arguments),) = node.items()
     if isinstance(arguments, dict):
-        inner = ", ".join(f"{name} = {_formula(each)}" for name, each in arguments.items())
+        inner = ", ".join(f"{name} = {_formula(argument)}" for name, argument in arguments.items())
     else:
         inner = ", ".join(map(_formula, arguments))
     return f"{operation}({inner})"

@@ -105,10 +105,10 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
         changed += [*_changes_around(session), *differences]
         for line in changed:
             output.note(f"Changed since: {line}")
-        found: dict[str, Any] = {"run": str(run), "replay": str(to), "changed": changed}
+        summary: dict[str, Any] = {"run": str(run), "replay": str(to), "changed": changed}
         if arguments.dry_run:
             count = f"{len(changed) or 'Nothing'} changed since. Nothing was done."
-            output.show(arguments.json, found, f"{run} would be replayed to {to}. {count}")
+            output.show(arguments.json, summary, f"{run} would be replayed to {to}. {count}")
             return 0
         with redirect_stdout(StringIO()):  # the output of the command is not that of the replay
             token = WORDS.set((*_without_run(session["words"]), "--run", str(to)))
@@ -121,10 +121,10 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
         return status
     outcome = _compare(JOBS[job].report, run, to, arguments.tolerance)
     largest = outcome.largest if outcome.largest != float("inf") else None
-    found = {"same": outcome.same, **found, **asdict(outcome), "largest": largest}
-    write_json(to / "replay.json", found)
+    summary = {"same": outcome.same, **summary, **asdict(outcome), "largest": largest}
+    write_json(to / "replay.json", summary)
     if arguments.json:
-        output.emit(found)
+        output.emit(summary)
     else:
         _tell(outcome, run, to)
     return 0 if outcome.same else 1
@@ -142,9 +142,9 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> str:
         raise RunError(f"{run} is running.", next_step="Wait until it ends.")
     last = record["sessions"][-1]
     if last["condition"] != "done":
-        how = last["condition"] or "killed"
+        status = last["condition"] or "killed"
         raise RunError(
-            f"{run} is not finished: it was {how}.",
+            f"{run} is not finished: it was {status}.",
             next_step=shell("Finish it first: cd {} && rh {}", last["folder"], last["words"]),
         )
     job, config = read_config(run)
@@ -172,11 +172,11 @@ def _destination(to: Path | None, run: Path, record: Mapping[str, Any]) -> Path:
         return ours and there["sessions"][-1]["condition"] != "done"
 
     names = (f"{run.name}-replay" + (f"-{number}" if number > 1 else "") for number in range(1, 10_000))
-    found = next(filter(usable, [to] if to else map(run.with_name, names)), None)
-    if found is None:
+    destination = next(filter(usable, [to] if to else map(run.with_name, names)), None)
+    if destination is None:
         problem = f"{to} is not empty." if to else f"There are too many replays of {run}."
         raise RunError(problem, next_step="Name a new folder with --to.")
-    return found
+    return destination
 
 
 def _inside(folder: Path) -> AbstractContextManager[None]:
@@ -203,11 +203,11 @@ def _given(run: Path, to: Path, session: Mapping[str, Any], no_cache: bool) -> t
     return replace(config, **own), changed
 
 
-def _without_run(words: list[str]) -> list[str]:
+def _without_run(command: list[str]) -> list[str]:
     """Return the words of a command without its run folder."""
     kept: list[str] = []
     skip = False
-    for word in words:
+    for word in command:
         if skip or word.startswith("--run=") or word in {"--run", "--restart"}:
             skip = word == "--run" and not skip
         else:
@@ -240,14 +240,14 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any], missing: str
 
 
 def _changes_about(
-    about: Mapping[str, Any], job: str, run: Path, given: tuple[JobConfig, RunOptions], settings: Settings
+    about: Mapping[str, Any], job: str, run: Path, inputs: tuple[JobConfig, RunOptions], settings: Settings
 ) -> tuple[JobConfig, list[str]]:
     """Return the differences between the manifests. A Library that changed is read from the run folder, if it is there.
 
     Raises:
         RunError: If data or Library are missing.
     """
-    (config, options), changes = given, []
+    (config, options), changes = inputs, []
     problem = HarnessError("")
 
     def manifest() -> Mapping[str, Any]:
@@ -295,15 +295,15 @@ def _tell(outcome: "ReplayComparison", run: Path, to: Path) -> None:
         "another margin": outcome.margins,
         "another report": outcome.report,
     }
-    for words, found in lists.items():
+    for heading, entries in lists.items():
         lines = [
-            each if isinstance(each, str) else f"{each.place}: {_short(each.before)} and {_short(each.after)}"
-            for each in found
+            entry if isinstance(entry, str) else f"{entry.place}: {_short(entry.before)} and {_short(entry.after)}"
+            for entry in entries
         ]
         for line in lines[:SHOWN]:
-            output.say(f"{words}: {line}")
+            output.say(f"{heading}: {line}")
         if len(lines) > SHOWN:
-            output.say(f"{words}: {len(lines) - SHOWN} more, in {to / 'replay.json'}")
+            output.say(f"{heading}: {len(lines) - SHOWN} more, in {to / 'replay.json'}")
     asked = f"; {outcome.asked} judged again by a model" if outcome.asked else ""
     moved = "all margins identical"
     if outcome.moved:

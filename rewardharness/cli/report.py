@@ -40,8 +40,8 @@ def _print_table(table: Table, title: str) -> None:
 def print_agreement(report: dict[str, Any]) -> None:
     """Print agreement per kind of label, coverage, position consistency and failures."""
     rows = [
-        (kind, str(each["n"]), str(each["judged"]), output.share(each["accuracy"], each["interval"]))
-        for kind, each in report["by_label_kind"].items()
+        (kind, str(part["n"]), str(part["judged"]), output.share(part["accuracy"], part["interval"]))
+        for kind, part in report["by_label_kind"].items()
     ]
     groups = report["groups"]
     if groups["n"]:

@@ -188,20 +188,20 @@ def _smoke(folder: Path, plan: dict[str, Any]) -> list[ReproduceStep]:
     ]
 
 
-def _evolve(folder: Path, words: Sequence[str]) -> ReproduceStep:
+def _evolve(folder: Path, command: Sequence[str]) -> ReproduceStep:
     run = folder / "evolution"
-    return ReproduceStep("evolve", (*words, "--run", str(run), "--yes"), run / "report.json")
+    return ReproduceStep("evolve", (*command, "--run", str(run), "--yes"), run / "report.json")
 
 
 def _benchmarks(folder: Path, name: str, task: str, start: str, options: Sequence[str]) -> list[ReproduceStep]:
     """Return benchmarks of the evolved Library, with no Library for comparison, and of the starting Library."""
     evolved = str(folder / "evolution" / "library")
-    found = []
+    steps = []
     for title, library, more in (("evolved", evolved, ()), ("starting", start, ("--no-baseline",))):
         run = folder / f"{name}-{title}"
-        words = ("benchmark", "run", task, "--library", library, *options, *more, "--run", str(run), "--yes")
-        found.append(ReproduceStep(f"benchmark {name}, {title} Library", words, run / "report.json"))
-    return found
+        command = ("benchmark", "run", task, "--library", library, *options, *more, "--run", str(run), "--yes")
+        steps.append(ReproduceStep(f"benchmark {name}, {title} Library", command, run / "report.json"))
+    return steps
 
 
 def _is_done(step: ReproduceStep) -> bool:
@@ -266,7 +266,7 @@ def _print_table(folder: Path, steps: Sequence[ReproduceStep], as_json: bool) ->
     if as_json:
         output.emit({"rows": rows, "published": published, "folder": str(folder)})
         return 0
-    shown = [
+    table_rows = [
         (
             f"{row['task']} {row['part']}: {row['metric']}",
             row["library"],
@@ -275,7 +275,7 @@ def _print_table(folder: Path, steps: Sequence[ReproduceStep], as_json: bool) ->
         )
         for row in rows
     ]
-    output.table(("benchmark, part, metric", "Library", "value [95% CI]", "judged"), shown)
+    output.table(("benchmark, part, metric", "Library", "value [95% CI]", "judged"), table_rows)
     for who in dict.fromkeys(f"Judge: {row['judge']}, protocol: {row['protocol']}" for row in rows):
         output.say(who)
     beside = "Reports with published numbers" if published else "Reports"

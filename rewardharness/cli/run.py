@@ -247,10 +247,10 @@ def print_cost(cost: "Cost", limits: "SpendingLimits", place: Path | str = "") -
 
 
 def _resume_command(options: RunOptions, folder: Path) -> str:
-    words = [word for word in WORDS.get() if word != "--restart"]
-    if options.run_folder is None and folder not in map(Path, words):
-        words += ["--run", str(folder)]
-    return shell("rh {}", words)
+    arguments = [word for word in WORDS.get() if word != "--restart"]
+    if options.run_folder is None and folder not in map(Path, arguments):
+        arguments += ["--run", str(folder)]
+    return shell("rh {}", arguments)
 
 
 def _run_remotely(config: "JobConfig", options: RunOptions, where: RemoteConfig, settings: Settings, view: View) -> int:

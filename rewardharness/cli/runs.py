@@ -49,25 +49,25 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> None:
     elsewhere = [] if folder is not None else runs_elsewhere(home)
     folder = folder or home / "runs"
     extents = {run: extent(run) for run in (*find_runs(folder, below=True), *elsewhere)}
-    found: list[RunStatus] = []
+    runs: list[RunStatus] = []
     for run in sorted(extents, key=lambda run: -extents[run][0]):
         try:
-            found.append(_look(run))
+            runs.append(_look(run))
         except HarnessError as error:  # one damaged run does not hide the others
             output.note(f"{_name(run, folder)}: {error.message}")
     if json:
         more = {run: {"changed": changed, "bytes": size} for run, (changed, size) in extents.items()}
-        output.emit({"folder": str(folder), "runs": [_json(run) | more[run.folder] for run in found]})
+        output.emit({"folder": str(folder), "runs": [_json(run) | more[run.folder] for run in runs]})
         return
-    if not found:
+    if not runs:
         output.say(f"There are no runs in {folder}. Start one with: rh evolve demo")
         return
     headings = ("run", "status", "data", "judge", "accepted", "training", "held out")
     ages = {run: f"{duration(time.time() - changed)}, {size / 1e6:.1f} MB" for run, (changed, size) in extents.items()}
-    rows = [(f"{_name(run.folder, folder)}\n{ages[run.folder]}", *_row(run)) for run in found]
+    rows = [(f"{_name(run.folder, folder)}\n{ages[run.folder]}", *_row(run)) for run in runs]
     output.table(headings, rows)
-    output.say(f"{output.count(len(found), 'run')}, {sum(size for _, size in extents.values()) / 1e6:.1f} MB.")
-    if any(run.kind == EVOLVE for run in found):
+    output.say(f"{output.count(len(runs), 'run')}, {sum(size for _, size in extents.values()) / 1e6:.1f} MB.")
+    if any(run.kind == EVOLVE for run in runs):
         output.say("training: accuracy on the examples that proposals were selected on, which is optimistic.")
         output.say("held out: accuracy on the held-out test set, which no decision used.")
 
@@ -136,9 +136,9 @@ def _row(run: "RunStatus") -> tuple[str, ...]:
     row = (f"{run.kind}\n{run.condition}", data, run.judge)
     if run.kind != EVOLVE:
         return (*row, "-", "-", "-")
-    found = cast("Status", run)
-    training = f"{output.share(found.start_accuracy)} > {output.share(found.pool_accuracy)}"
-    return (*row, f"{found.kept} of {found.tried}", training, _share(found.audit))
+    evolution = cast("Status", run)
+    training = f"{output.share(evolution.start_accuracy)} > {output.share(evolution.pool_accuracy)}"
+    return (*row, f"{evolution.kept} of {evolution.tried}", training, _share(evolution.audit))
 
 
 @app.command
@@ -185,18 +185,18 @@ def _show_failed(folder: Path, json: bool) -> int:
     from rewardharness.runs.store import RESULTS
 
     last = {line["id"]: line for _, line in read_jsonl(folder / RESULTS) if "id" in line}
-    found = [judgment_from_json(line) for line in last.values() if line.get("failure")]
+    judgments = [judgment_from_json(line) for line in last.values() if line.get("failure")]
     if json:
-        output.emit({"folder": str(folder), "failed": [judgment_json(judgment) for judgment in found]})
+        output.emit({"folder": str(folder), "failed": [judgment_json(judgment) for judgment in judgments]})
         return 0
-    for judgment in found:
+    for judgment in judgments:
         assert judgment.failure is not None
         output.say(f"{judgment.example_id}: {judgment.failure.code}: {judgment.failure.message}")
         for step in judgment.steps:
             if step.kind == "reply":
                 where = f", {', '.join(step.order)}" if step.order else ""
                 output.say(f"    reply{where}: {step.text}")
-    output.say(f"{len(found)} of {len(last)} examples were not judged.")
+    output.say(f"{len(judgments)} of {len(last)} examples were not judged.")
     return 0
 
 
@@ -352,7 +352,7 @@ def compare(*run: str, json: bool = False) -> None:
     settings = Settings.from_env()
     folders = [_find(which, settings) for which in run]
     reports = [read_report(folder) for folder in folders]
-    rows = [summary(folder.name, found) for folder, found in zip(folders, reports, strict=True)]
+    rows = [summary(folder.name, report) for folder, report in zip(folders, reports, strict=True)]
     comparable = same_held_out(reports)
     if json:
         output.emit({"same_audit": comparable, "runs": to_json(rows)})
@@ -385,8 +385,8 @@ def _find_remote(which: str, settings: Settings) -> Path | None:
     for folder in (Path(which), settings.home / "runs" / which):
         if (folder / REMOTE).is_file():
             return folder
-    found = [path.parent for path in (settings.home / "runs").glob(f"*/{REMOTE}")]
-    return next((folder for folder in found if (run := read_remote(folder)) and run.job == which), None)
+    folders = [path.parent for path in (settings.home / "runs").glob(f"*/{REMOTE}")]
+    return next((folder for folder in folders if (run := read_remote(folder)) and run.job == which), None)
 
 
 def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,)) -> Path:

@@ -254,22 +254,22 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         tie = "No preference" if judgment.undecided else "A tie"
         verdict = tie if judgment.preference == "tie" else f"{judgment.preference} is preferred"
         output.say(f"{verdict} ({order})" + ("" if judgment.margin is None else f", margin {judgment.margin:.3f}"))
-        if words := confidence_words(judgment):
-            output.say(f"{words}.")
+        if confidence := confidence_words(judgment):
+            output.say(f"{confidence}.")
         if judgment.position_consistent is False:
             output.say("The answer changed with the order of the candidates, so trust it little.")
     names = dimensions_of(judgment.scores.values())
     digits = {**dict.fromkeys(names, 2), "reward": 3}
     rows = [
-        (label, *("-" if (value := getattr(each, name)) is None else f"{value:.{n}f}" for name, n in digits.items()))
-        for label, each in judgment.scores.items()
+        (label, *("-" if (value := getattr(scores, name)) is None else f"{value:.{n}f}" for name, n in digits.items()))
+        for label, scores in judgment.scores.items()
     ]
     if rows:
         output.table(("candidate", *(f"{name} 1-4" for name in names), "reward 0-1"), rows)
     for line in (*(split_reason(reason)[0] for reason in judgment.reasons), *judgment.notes):
         output.say(f"- {line}")
     for label, critique in judgment.critiques.items():
-        problems = " ".join(split_problem(each)[0] for each in critique.problems) or "Nothing wrong was found."
+        problems = " ".join(split_problem(problem)[0] for problem in critique.problems) or "Nothing wrong was found."
         output.say(f"{label}: {problems} {critique.limits}".rstrip())
         if critique.next_instruction:
             output.say(f"{label}, next instruction: {critique.next_instruction}")

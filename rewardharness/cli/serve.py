@@ -195,7 +195,7 @@ def _limits(usual: "Limits", bounds: LimitOptions) -> "Limits":
     Raises:
         InputError: If one of them is out of range.
     """
-    given = {
+    changes = {
         "concurrency": bounds.concurrency,
         "queue": bounds.queue,
         "items": bounds.max_items,
@@ -204,7 +204,7 @@ def _limits(usual: "Limits", bounds: LimitOptions) -> "Limits":
         "deadline": bounds.deadline,
         "drain_seconds": bounds.drain,
     }
-    return usual.changed({name: value for name, value in given.items() if value is not None})
+    return usual.changed({name: value for name, value in changes.items() if value is not None})
 
 
 # ---- servers of a model
@@ -245,50 +245,50 @@ def serve_model(
 
     if slurm and (start or json):
         raise InputError("--slurm prints a script only.", next_step="Leave out --run and --json.")
-    found = find_gpus(Settings.from_env().visible_gpus)
+    devices = find_gpus(Settings.from_env().visible_gpus)
     options = ServingOptions(host, port, tensor_parallel, max_model_len, max_images)
-    plan = plan_servers(model, _gpus(found, gpus, tensor_parallel), options)
+    plan = plan_servers(model, _gpus(devices, gpus, tensor_parallel), options)
     if slurm:
         output.say(slurm_script(plan).rstrip("\n"))
     elif start:
         executable = find_vllm()
-        if len(found) < (gpus or 1):
+        if len(devices) < (gpus or 1):
             step = "Leave out --run to print the commands only."
-            raise InputError(f"nvidia-smi shows {output.count(len(found), 'GPU')}.", next_step=step)
+            raise InputError(f"nvidia-smi shows {output.count(len(devices), 'GPU')}.", next_step=step)
         _run(plan, executable)
     elif json:
-        servers = [{"url": each.url, "gpus": list(each.gpus), "command": each.command()} for each in plan.servers]
+        servers = [{"url": entry.url, "gpus": list(entry.gpus), "command": entry.command()} for entry in plan.servers]
         output.emit(
             {
-                "gpus": [{"id": gpu.id, "name": gpu.name, "memory": gpu.memory} for gpu in found],
+                "gpus": [{"id": gpu.id, "name": gpu.name, "memory": gpu.memory} for gpu in devices],
                 **{name: getattr(plan, name) for name in ("tensor_parallel", "reason", "idle", "judge")},
                 "servers": servers,
             }
         )
     else:
-        _print(plan, found)
+        _print(plan, devices)
 
 
-def _gpus(found: "Sequence[Gpu]", wanted: int | None, tensor_parallel: int | None) -> "Sequence[Gpu]":
+def _gpus(gpus: "Sequence[Gpu]", wanted: int | None, tensor_parallel: int | None) -> "Sequence[Gpu]":
     """Return the GPUs to plan for: those of this machine, or the requested number of them."""
     from rewardharness.models.serving import Gpu
 
     if wanted is None:
-        wanted = len(found) or tensor_parallel or 1
-    like = found[0] if found else Gpu("0", "unknown", 0)
-    more = [replace(like, id=str(number)) for number in range(len(found), wanted)]
-    return [*found, *more][:wanted]
+        wanted = len(gpus) or tensor_parallel or 1
+    like = gpus[0] if gpus else Gpu("0", "unknown", 0)
+    more = [replace(like, id=str(number)) for number in range(len(gpus), wanted)]
+    return [*gpus, *more][:wanted]
 
 
-def _print(plan: "Plan", found: "Sequence[Gpu]") -> None:
+def _print(plan: "Plan", gpus: "Sequence[Gpu]") -> None:
     """Print commands that can be copied; everything else is a comment."""
-    if found:
-        names = ", ".join(dict.fromkeys(f"{gpu.name}, {gpu.memory / 2**30:.0f} GiB" for gpu in found))
-        output.say(f"# GPUs here: {len(found)} ({names}).")
+    if gpus:
+        names = ", ".join(dict.fromkeys(f"{gpu.name}, {gpu.memory / 2**30:.0f} GiB" for gpu in gpus))
+        output.say(f"# GPUs here: {len(gpus)} ({names}).")
     else:
         output.say("# nvidia-smi shows no GPU. To plan for another machine: --gpus N.")
-    each = "one GPU" if plan.tensor_parallel == 1 else f"{plan.tensor_parallel} GPUs"
-    output.say(f"# Servers: {len(plan.servers)}, {each} each ({plan.reason}).")
+    gpu_count = "one GPU" if plan.tensor_parallel == 1 else f"{plan.tensor_parallel} GPUs"
+    output.say(f"# Servers: {len(plan.servers)}, {gpu_count} each ({plan.reason}).")
     if plan.idle:
         output.say(f"# Not used: GPU {', '.join(plan.idle)}.")
     if plan.servers[0].host not in {"127.0.0.1", "localhost", "::1"}:

@@ -53,7 +53,7 @@ def settle(name: str, bad: Sequence[SkippedRow], *, usable: int, skip: bool) -> 
     for row in bad:
         noun, _, number = row.place.rpartition(" ")
         alike[noun, row.reason].append(int(number))
-    shown = "; ".join(
+    reasons = "; ".join(
         f"{numbered(noun, numbers)}: {reason}" for (noun, reason), numbers in list(alike.items())[:_SHOWN]
     )
     hidden = sum(len(numbers) for numbers in list(alike.values())[_SHOWN:])
@@ -62,7 +62,7 @@ def settle(name: str, bad: Sequence[SkippedRow], *, usable: int, skip: bool) -> 
     steps = list(dict.fromkeys(row.remedy for row in bad))[:_SHOWN]
     if usable:
         steps.append(f"To skip these rows and count them as not judged, add {SKIP}.")
-    message = f"{which}: {shown}{f'; and {hidden} more' if hidden else ''}."
+    message = f"{which}: {reasons}{f'; and {hidden} more' if hidden else ''}."
     raise DataError(f"{name}: {message}" if name else message, next_step=" ".join(steps))
 
 
@@ -193,7 +193,7 @@ def _no_image(value: Any, column: str, role: str) -> BadRowError:
 def names_image(value: Any) -> bool:
     """Return whether a cell is the path or address of an image, wherever it is, or a `data:` URI of one."""
     values = value if isinstance(value, list | tuple) else (value,)
-    texts = [each[:4096].strip().lower() for each in values if isinstance(each, str)]
+    texts = [text[:4096].strip().lower() for text in values if isinstance(text, str)]
     return any(text.startswith("data:image/") or PurePosixPath(text).suffix in ENDINGS for text in texts)
 
 
@@ -287,10 +287,10 @@ def read_label(value: object, count: int, values: Values | None = None) -> str |
 
 def _best_of_order(key: str, count: int) -> str:
     """Parse `A>B`, `[[B>>A]]`, `A=B` or `C<A=B`: every candidate once, all signs in one direction."""
-    found = _ORDER.fullmatch(key.replace(" ", ""))
-    steps = _STEP.findall(found[2]) if found else []
+    match = _ORDER.fullmatch(key.replace(" ", ""))
+    steps = _STEP.findall(match[2]) if match else []
     signs = {sign for sign, _ in steps} - {"="}
-    letters = [found[1], *(letter for _, letter in steps)] if found else []
+    letters = [match[1], *(letter for _, letter in steps)] if match else []
     if len(signs) > 1 or sorted(letters) != [label.lower() for label in LABELS[:count]]:
         raise UnknownLabelError(key)
     if "<" in signs:

@@ -90,8 +90,8 @@ def complete(rows: DataTable, stated: FieldMap, repo: str = "") -> InferredField
     known = KNOWN.get(repo)
     if known is not None and all(column in rows.columns for columns in known.columns.values() for column in columns):
         return InferredFields(stated.over(known).settled(), f"Built-in column mapping of {repo}.")
-    found = _infer(rows, stated)
-    whole = stated.over(found).settled()
+    inferred = _infer(rows, stated)
+    whole = stated.over(inferred).settled()
     if not (whole.preference or whole.label_kind or whole.label_kind_text):
         whole = replace(whole, label_kind_text="scores" if whole.scores else "ranks" if whole.ranks else "")
     taken = {name: columns for name, columns in whole.columns.items() if stated.columns.get(name) != columns}

@@ -122,7 +122,7 @@ def _cell(value: Any, kind: Kind, image: Callable[[ImageInput], Any]) -> Any:
     if kind == "image" and value is not None:
         return image(value)
     if kind == "images" and value is not None:
-        return [image(each) for each in value]
+        return [image(picture) for picture in value]
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -163,8 +163,8 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     sizes: dict[str, int] = {}
     reading = _Reading(BaseFolder(path.resolve(), sizes))
     names = [name for name in os.listdir(path) if name.lower().endswith((".csv", ".tsv"))]
-    tables = sorted(each for each in map(path.joinpath, names) if each.suffix and each.is_file())
-    lines = [each for each in (path / PAIRS, path / GROUPS) if each.is_file()]
+    tables = sorted(table for table in map(path.joinpath, names) if table.suffix and table.is_file())
+    lines = [jsonl_file for jsonl_file in (path / PAIRS, path / GROUPS) if jsonl_file.is_file()]
     if lines:
         tolerant = (path / FEEDBACK_MARKER).is_file()
         for file in lines:

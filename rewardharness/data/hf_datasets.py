@@ -108,10 +108,10 @@ def _header(card: str) -> dict[str, Any]:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if getattr(event, "anchor", None) or depth > _MAX_DEPTH:
                 raise ValueError("its header has anchors, aliases, or too many levels")
-        found = yaml.safe_load(text)
+        header = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"its header is not valid YAML ({type(error).__name__})") from None
-    return found if isinstance(found, dict) else {}
+    return header if isinstance(header, dict) else {}
 
 
 @contextmanager
@@ -139,11 +139,11 @@ def _splits(base: str, patterns: Any, root: str = "") -> dict[str, tuple[str, ..
     except FileNotFoundError:
         return {}
     start = len(root or base) + 1
-    found: dict[str, set[str]] = defaultdict(set)
+    splits: dict[str, set[str]] = defaultdict(set)
     for split, pattern in ((split, pattern) for split, patterns in named.items() for pattern in patterns):
         with suppress(FileNotFoundError):
-            found[str(split)] |= {path[start:] for path in resolve_pattern(_inside(str(pattern)), base)}
-    return {split: _of_one_kind(sorted(paths)) for split, paths in found.items() if paths}
+            splits[str(split)] |= {path[start:] for path in resolve_pattern(_inside(str(pattern)), base)}
+    return {split: _of_one_kind(sorted(paths)) for split, paths in splits.items() if paths}
 
 
 def _inside(pattern: str) -> str:
@@ -292,7 +292,7 @@ def _read_arrow(path: Path) -> TableFile:
 
     if path.is_dir():
         stated = files.read_json(path / DISK_STATE)
-        if not all(_is_plain_name(each["filename"]) for each in stated["_data_files"]):
+        if not all(_is_plain_name(file["filename"]) for file in stated["_data_files"]):
             raise ValueError(f"{DISK_STATE} refers to files outside the folder")
         table = datasets.load_from_disk(str(path), keep_in_memory=False)
     else:
@@ -334,7 +334,7 @@ def _shape(feature: Any) -> Shape:
     if isinstance(feature, dict):
         if set(feature) == {"bytes", "path"} and getattr(feature["bytes"], "dtype", "") in {*_BINARY, "null"}:
             return IMAGE  # an `Image` stored without its feature
-        inner = {key: shape for key, each in feature.items() if (shape := _shape(each)) is not None}
+        inner = {key: shape for key, child in feature.items() if (shape := _shape(child)) is not None}
         return {"keys": inner} if inner else None
     if isinstance(feature, (List, LargeList)):
         shape = _shape(feature.feature)

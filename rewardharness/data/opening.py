@@ -206,19 +206,19 @@ def open_data(
             raise
         message = f"{error.message} There is no folder {spec!r} either."
         raise MissingRepoError(message, next_step=error.next_step) from None
-    found = complete(rows, fields or FieldMap(), source.hub)
+    inferred = complete(rows, fields or FieldMap(), source.hub)
     name, at, part = rows.name.partition(":")
     full = f"{name}@{rows.revision}{at}{part}" if source.hub else rows.name
-    notes = [found.how] if found.guessed else []
+    notes = [inferred.how] if inferred.guessed else []
     if is_vote_table(rows) and fields is None:
-        ballots = replace(found.fields, id="vote")
+        ballots = replace(inferred.fields, id="vote")
         votes = read_examples(rows, ballots, name=full, skip_bad_rows=skip_bad_rows)
-        dataset, mapping, how = merge_votes(votes, rows), ballots, "Votes of the app: one example per edit."
+        dataset, mapping, description = merge_votes(votes, rows), ballots, "Votes of the app: one example per edit."
     else:
-        dataset = read_examples(rows, found.fields, name=full, notes=notes, skip_bad_rows=skip_bad_rows)
-        mapping, how = found.fields, found.how
-    given = {name: value for name, value in asdict(mapping).items() if value}
-    return replace(dataset, revision=rows.revision, columns=rows.columns, mapping=given, how=how)
+        dataset = read_examples(rows, inferred.fields, name=full, notes=notes, skip_bad_rows=skip_bad_rows)
+        mapping, description = inferred.fields, inferred.how
+    column_map = {name: value for name, value in asdict(mapping).items() if value}
+    return replace(dataset, revision=rows.revision, columns=rows.columns, mapping=column_map, how=description)
 
 
 def parse_spec(spec: str) -> RowSource | None:
@@ -240,20 +240,20 @@ def parse_spec(spec: str) -> RowSource | None:
     if spec in OWN:
         return None
     if spec.startswith(HUB):
-        found = _hub_source(spec.removeprefix(HUB))
-        if found is None:
+        source = _hub_source(spec.removeprefix(HUB))
+        if source is None:
             step = f"Use {HUB}org/name[@revision][:config/split]."
             raise InputError(f"{spec[:120]!r} is not a valid dataset name on the Hub.", next_step=step)
-        return found
+        return source
     path = user_path(spec)
     if path.is_dir():
         return None if _is_ours(path) else RowSource(path=path)
     if path.is_file():
         return None if is_prompts_file(path) else RowSource(path=path)
-    found = _hub_source(spec)
-    if found is None or path.suffix.lower() in TABLES:
+    source = _hub_source(spec)
+    if source is None or path.suffix.lower() in TABLES:
         raise DataError(f"{spec[:200]} does not exist.", next_step=_SPELLINGS)
-    return found
+    return source
 
 
 def _hub_source(spec: str) -> RowSource | None:
@@ -270,8 +270,8 @@ def _is_ours(folder: Path) -> bool:
     """Return whether a folder has the native format, or a CSV file without larger tables."""
     if any((folder / name).exists() for name in (PAIRS, GROUPS, FEEDBACK_MARKER, DEMO_MARKER, DEMO_UNFINISHED)):
         return True
-    kinds = {each.suffix.lower() for each in data_files(folder)} & TABLES
-    return not kinds or (kinds <= _SMALL and any(each.suffix.lower() in _SMALL for each in folder.iterdir()))
+    kinds = {path.suffix.lower() for path in data_files(folder)} & TABLES
+    return not kinds or (kinds <= _SMALL and any(path.suffix.lower() in _SMALL for path in folder.iterdir()))
 
 
 def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad_rows: bool) -> Dataset:

@@ -218,8 +218,8 @@ class _ImageStore:
             raise DataError(message, next_step=step)
         if not self._outside:
             return []
-        shown = ", ".join(repr(name[:80]) for name in list(self._outside)[:_SHOWN])
-        return [f"Ignored image paths outside the dataset ({len(self._outside)}): {shown}."]
+        paths = ", ".join(repr(name[:80]) for name in list(self._outside)[:_SHOWN])
+        return [f"Ignored image paths outside the dataset ({len(self._outside)}): {paths}."]
 
     def _keep(self, content: bytes) -> list[str | int]:
         name = store_image(self._folder, content)

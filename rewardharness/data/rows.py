@@ -236,7 +236,7 @@ def _local_layout(path: Path) -> Layout:
     saved = hf_datasets.disk_layout(path)
     if saved is not None:
         return saved
-    paths = [each.relative_to(path).as_posix() for each in sorted(files.data_files(path))]
+    paths = [file.relative_to(path).as_posix() for file in sorted(files.data_files(path))]
     card = (path / CARD).read_text(encoding="utf-8", errors="replace") if CARD in paths else ""
     layout = find_layout(paths, card)
     if not layout.configs:
@@ -248,16 +248,16 @@ def _digest(path: Path) -> str:
     """Return the SHA-256 of a table file, or of the files in a folder."""
     if path.is_dir():
         inside = sorted(
-            each for each in path.iterdir() if each.suffix == ".arrow" or each.name == hf_datasets.DISK_STATE
+            file for file in path.iterdir() if file.suffix == ".arrow" or file.name == hf_datasets.DISK_STATE
         )
-        return files.content_id([[each.name, _digest(each)] for each in inside])
+        return files.content_id([[file.name, _digest(file)] for file in inside])
     return files.sha256_file(path)
 
 
 def _size(top: Path, paths: tuple[str, ...]) -> int:
     """Return the size of tables with embedded images, in bytes."""
-    found = [each for path in paths for each in ((top / path).rglob("*") if (top / path).is_dir() else [top / path])]
-    return sum(each.stat().st_size for each in found if each.suffix in {".parquet", ".arrow"})
+    contents = [file for path in paths for file in ((top / path).rglob("*") if (top / path).is_dir() else [top / path])]
+    return sum(file.stat().st_size for file in contents if file.suffix in {".parquet", ".arrow"})
 
 
 # Both --------------------------------------------------------------------------------------------------------------
@@ -270,8 +270,8 @@ def _with_folder(layout: Layout, config: str) -> Layout:
     inside: dict[str, dict[str, None]] = defaultdict(dict)
     for split, paths in (item for splits in layout.configs.values() for item in splits.items()):
         inside[split] |= dict.fromkeys(path for path in paths if config in PurePosixPath(path).parts)
-    found = {split: tuple(paths) for split, paths in inside.items() if paths}
-    return replace(layout, configs={**layout.configs, config: found}) if found else layout
+    subset = {split: tuple(paths) for split, paths in inside.items() if paths}
+    return replace(layout, configs={**layout.configs, config: subset}) if subset else layout
 
 
 def _choose(layout: Layout, source: RowSource, name: str) -> tuple[str, str, str, tuple[str, ...]]:

@@ -153,10 +153,10 @@ def describe_skipped(skipped: Mapping[str, Any]) -> str:
     count = skipped["n"]
     if not count:
         return ""
-    shown = "; ".join(f"{row['place']}: {row['reason']}" for row in skipped["first"][:_SHOWN])
+    reasons = "; ".join(f"{row['place']}: {row['reason']}" for row in skipped["first"][:_SHOWN])
     more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
     rows = "1 bad row was skipped and counts" if count == 1 else f"{count} bad rows were skipped and count"
-    return f"{rows} as not judged: {shown}{more}."
+    return f"{rows} as not judged: {reasons}{more}."
 
 
 def derived_id(content: list[str]) -> str:
@@ -210,7 +210,7 @@ def split(examples: Sequence[Example], *, share: float, seed: int) -> tuple[tupl
     if len(audit) in (0, len(sources)):
         audit ^= {min(ordered, key=lambda source: (len(sources[source]), _chance(seed, source)))}
     held = [(example.source_id or example.id) in audit for example in examples]
-    pool, test = ([*compress(examples, (part == each for each in held))] for part in (False, True))
+    pool, test = ([*compress(examples, (part == flag for flag in held))] for part in (False, True))
     return tuple(pool), tuple(test)
 
 
@@ -298,7 +298,7 @@ class _MediaIds(NamedTuple):
         source = example.source
         own = f"prompt:{files.content_id(example.instruction)}" if source is None else media_id(source, ids)
         references = [media_id(image, ids) for image in example.references] if example.references else []
-        return cls(own, references, [media_id(each, ids) for each in example.candidates])
+        return cls(own, references, [media_id(candidate, ids) for candidate in example.candidates])
 
     def winner(self, example: Example) -> str:
         """Return the id of the preferred candidate."""
@@ -345,9 +345,9 @@ def _problems(
     alike: dict[tuple[object, ...], list[Example]] = defaultdict(list)
     for example in examples:
         source, references, candidates = media[example.id]
-        words = " ".join(example.instruction.casefold().split())
+        instruction = " ".join(example.instruction.casefold().split())
         sources = () if example.source is None else (source, *references)
-        alike[sources, *sorted(candidates), words].append(example)
+        alike[sources, *sorted(candidates), instruction].append(example)
     copies, contradictions = [], []
     text = any(example.source is None for example in examples)
     what, one = ("texts", "text") if text else ("images", "image")

@@ -282,9 +282,9 @@ def _read_json(path: Path) -> list[dict[str, Any]]:
     text = files.read_text(path)
     if not text.lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
-            found = json.loads(text)
-            if found and isinstance(found, dict) and all(isinstance(row, dict) for row in found.values()):
-                return [{"key": name, **row} for name, row in found.items()]
+            document = json.loads(text)
+            if document and isinstance(document, dict) and all(isinstance(row, dict) for row in document.values()):
+                return [{"key": name, **row} for name, row in document.items()]
         return _read_lines(path)
     rows = files.read_json(path)
     if wrong := [number for number, row in enumerate(rows, 1) if not isinstance(row, dict)]:

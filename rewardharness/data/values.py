@@ -73,9 +73,9 @@ def _read(
         cells = {key: [row.get(key) for row in held] for key in dict.fromkeys(key for row in held for key in row)}
         shapes = {key: column_shape(values, named=False, holds=_holds_image) for key, values in cells.items()}
     table = DataTable(name, shapes, [plain_row(row, shapes, _image) for row in held])
-    found = complete(table, fields or FieldMap())
-    notes = [found.how] if found.guessed else []
-    return read_examples(table, found.fields, name=name, notes=notes, skip_bad_rows=skip_bad_rows)
+    inferred = complete(table, fields or FieldMap())
+    notes = [inferred.how] if inferred.guessed else []
+    return read_examples(table, inferred.fields, name=name, notes=notes, skip_bad_rows=skip_bad_rows)
 
 
 def _image(cell: Any) -> Any:

@@ -84,8 +84,8 @@ class VoteStore:
         """
         self.start()
         waiting = [(vote, Future[None]()) for vote in votes]
-        for each in waiting:
-            self._votes.put(each)
+        for submission in waiting:
+            self._votes.put(submission)
         for _, done in waiting:
             done.result()
 
@@ -253,5 +253,5 @@ def forget_votes(
 
 
 def _images(row: Mapping[str, Any]) -> set[str]:
-    named = [row.get("source"), *(row.get("references") or ()), *(row.get(f"candidate_{each}") for each in "abcd")]
+    named = [row.get("source"), *(row.get("references") or ()), *(row.get(f"candidate_{letter}") for letter in "abcd")]
     return {name for name in named if isinstance(name, str) and name}

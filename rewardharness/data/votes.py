@@ -253,7 +253,7 @@ def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
         people[str(row["id"])][str(voter)] = example
     keys = dict.fromkeys(str(about[example.id]["id"]) for example in order)
     merged = [replace(_majority([*(known.get(key) or unknown[key]).values()]), id=key, source_id="") for key in keys]
-    agreement = _agreement([each.preference for each in votes.values()] for votes in known.values())
+    agreement = _agreement([vote.preference for vote in votes.values()] for votes in known.values())
     anonymous = sum(not about[example.id]["voter"] for example in order)
     only = "and count only where nobody with an account has voted, once per session"
     notes = [
@@ -264,8 +264,8 @@ def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
         edits = f"{n} edit{'s' * (n != 1)} with votes of several people"
         limit = "no judge can be expected to agree with them more"
         notes.append(f"People agree with each other on {agreement.share:.0%} ({edits}); {limit}.")
-    found = Dataset.of(dataset.name, merged, problems=(*dataset.problems, *notes), skipped=dataset.skipped)
-    return replace(found, agreement=agreement)
+    result = Dataset.of(dataset.name, merged, problems=(*dataset.problems, *notes), skipped=dataset.skipped)
+    return replace(result, agreement=agreement)
 
 
 def _majority(votes: list[Example]) -> Example:

@@ -164,5 +164,5 @@ def _cells(stream: IO[bytes], member: tarfile.TarInfo, column: str, path: Path) 
     except (ValueError, RecursionError):
         return {name or ending: None}  # no image, text or JSON: an unused column
     if ending == "json" and not name and isinstance(value, dict):
-        return {str(key): each for key, each in value.items() if key != KEY}
+        return {str(key): cell for key, cell in value.items() if key != KEY}
     return {name or _TEXT_NAMES.get(ending, ending): value}

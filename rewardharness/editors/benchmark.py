@@ -100,7 +100,7 @@ class EditorBenchmark:
             raise DataError(f"{self.title} is not on the Hub.", next_step=f"{self.access} Name the copy with --source.")
         path = None if source is None else user_path(source)
         columns, rows = parse_fields(self.columns, self.name), self._rows(path, settings, progress)
-        reader, told = ExampleReader(columns, text=False, least=1), dict[str, dict[str, str]]()
+        reader, notes = ExampleReader(columns, text=False, least=1), dict[str, dict[str, str]]()
         for number, row in enumerate(rows, 1):
             if not all(str(row.get(name)) == value for name, value in self.where.items()):
                 continue
@@ -108,16 +108,16 @@ class EditorBenchmark:
                 continue
             reader.add(number, {**row, columns.id: self.id.format_map(row)} if self.id else row)
             cells = {name: row.get(column) for name, column in self.told.items()}
-            if len(reader.examples) > len(told):
-                told[next(reversed(reader.examples))] = {name: str(cell) for name, cell in cells.items() if cell}
+            if len(reader.examples) > len(notes):
+                notes[next(reversed(reader.examples))] = {name: str(cell) for name, cell in cells.items() if cell}
         settle(self.name, reader.bad, usable=len(reader.examples), skip=False)
         if not reader.examples:
             raise DataError(
                 f"{self.name}: no row of {path or self.hub} belongs to it.", next_step="Choose another copy."
             )
-        examples = [replace(example, notes=told[example.id]) for example in reader.examples.values()]
+        examples = [replace(example, notes=notes[example.id]) for example in reader.examples.values()]
         data = Dataset.of(self.name, examples, problems=reader.problems())
-        return replace(data, digest=content_id([data.digest, told])) if any(told.values()) else data
+        return replace(data, digest=content_id([data.digest, notes])) if any(notes.values()) else data
 
     def _rows(self, path: Path | None, settings: Settings, progress: Progress | None) -> Iterable[Mapping[str, Any]]:
         """Read the rows of a copy, or of the Hub."""
@@ -140,9 +140,9 @@ class EditorBenchmark:
             rows = [{"key": key, **row} for key, row in table.items()] if isinstance(table, dict) else table
             for row in rows:
                 places = {name: row[name] for name in pictured if is_image_name(row.get(name))}
-                found = {name: next((at / each for at in (file.parent, folder) if (at / each).is_file()), folder / each)
-                         for name, each in places.items()}  # fmt: skip
-                images = {name: ImageInput(places[name], path) for name, path in found.items()}
+                paths = {name: next((at / path for at in (file.parent, folder) if (at / path).is_file()), folder / path)
+                         for name, path in places.items()}  # fmt: skip
+                images = {name: ImageInput(places[name], path) for name, path in paths.items()}
                 yield {**row, **dict.fromkeys(pictured), **images, "folder": file.parent.name}
 
 
@@ -181,19 +181,19 @@ def grade(benchmark: EditorBenchmark, judgments: Mapping[str, Sequence[Judgment 
         name: The editor.
     """
     low, high = benchmark.scale
-    found: dict[str, Grade] = {}
+    by_kind: dict[str, Grade] = {}
     every, errors = list[float](), list[float]()
-    for kind, each in judgments.items():
-        rewards = [one.reward for one in each if one is not None]
+    for kind, group in judgments.items():
+        rewards = [one.reward for one in group if one is not None]
         grades = [low + reward * (high - low) for reward in rewards if reward is not None]
         errors.append(_error(grades))
-        found[kind] = _grade(grades, errors[-1], len(each), len(grades))
+        by_kind[kind] = _grade(grades, errors[-1], len(group), len(grades))
         every += grades
-    means = [each.mean for each in found.values() if each.mean is not None]
-    n, judged = (sum(getattr(each, what) for each in found.values()) for what in ("n", "judged"))
+    means = [part.mean for part in by_kind.values() if part.mean is not None]
+    n, judged = (sum(getattr(part, what) for part in by_kind.values()) for what in ("n", "judged"))
     by_edits = benchmark.overall == "edits"
     of, error = (every, _error(every)) if by_edits else (means, sum(errors) / len(errors) ** 2)
-    return GradedEditor(name, {OVERALL: _grade(of, error, n, judged), **found})
+    return GradedEditor(name, {OVERALL: _grade(of, error, n, judged), **by_kind})
 
 
 def _error(grades: Sequence[float]) -> float:
@@ -210,18 +210,18 @@ def _grade(values: Sequence[float], error: float, n: int, judged: int) -> Grade:
 
 def differences(benchmark: EditorBenchmark, judge: Judge, grades: Sequence[GradedEditor]) -> tuple[str, ...]:
     """Return what keeps grades from being compared with published ones."""
-    found, profile = [], getattr(judge, "profile", None)
+    reasons, profile = [], getattr(judge, "profile", None)
     if profile is None or profile.id != load_profile(benchmark.profile)[0].id:
-        found.append(f"the prompts are not those of the profile {benchmark.profile} (protocol {judge.protocol})")
+        reasons.append(f"the prompts are not those of the profile {benchmark.profile} (protocol {judge.protocol})")
     if benchmark.model not in judge.name:
-        found.append(f"the model is {judge.name}, not {benchmark.model}")
-    counts = {kind: each.n for kind, each in grades[0].grades.items() if kind != OVERALL}
+        reasons.append(f"the model is {judge.name}, not {benchmark.model}")
+    counts = {kind: part.n for kind, part in grades[0].grades.items() if kind != OVERALL}
     if counts != dict(benchmark.categories):
         of = sum(benchmark.categories.values())
-        found.append(f"{sum(counts.values())} of {of or 'an unknown number of'} edits were asked for")
-    if left := sum(each.overall.n - each.overall.judged for each in grades):
-        found.append(f"{left} of {sum(each.overall.n for each in grades)} edits have no grade")
-    return tuple(found)
+        reasons.append(f"{sum(counts.values())} of {of or 'an unknown number of'} edits were asked for")
+    if left := sum(editor.overall.n - editor.overall.judged for editor in grades):
+        reasons.append(f"{left} of {sum(editor.overall.n for editor in grades)} edits have no grade")
+    return tuple(reasons)
 
 
 @lru_cache(maxsize=1)
@@ -230,9 +230,9 @@ def list_benchmarks() -> tuple[EditorBenchmark, ...]:
     folder = resources("rewardharness.editors").joinpath("benchmarks")
     files = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
     values = [read_yaml(file.read_text("utf-8"), where=file.name).value for file in files]
-    return tuple(sorted((from_json(EditorBenchmark, value) for value in values), key=lambda each: each.name))
+    return tuple(sorted((from_json(EditorBenchmark, value) for value in values), key=lambda benchmark: benchmark.name))
 
 
 def find_benchmark(name: str) -> EditorBenchmark | None:
     """Return a benchmark of editors; None for other data."""
-    return next((each for each in list_benchmarks() if each.name == name), None)
+    return next((benchmark for benchmark in list_benchmarks() if benchmark.name == name), None)

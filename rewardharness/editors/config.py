@@ -66,7 +66,7 @@ class ArenaConfig(BudgetConfig, RewardConfig, DataConfig):
     @property
     def specs(self) -> tuple[str, ...]:
         """The editors one by one."""
-        return tuple(each.strip() for text in self.editors for each in text.split(",") if each.strip())
+        return tuple(spec.strip() for text in self.editors for spec in text.split(",") if spec.strip())
 
 
 @dataclass(frozen=True)

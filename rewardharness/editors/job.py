@@ -87,12 +87,12 @@ class ArenaJob(JudgingJob[ArenaResult]):
         """See `Job.open`. `editors`: Python objects in place of those of the configuration."""
         config = config.with_defaults(settings)
         opened = open_reward(config, settings)
-        found = tuple(editors) or tuple(open_editor(spec, settings) for spec in config.specs)
-        names = [editor.name for editor in found]
+        opened_editors = tuple(editors) or tuple(open_editor(spec, settings) for spec in config.specs)
+        names = [editor.name for editor in opened_editors]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"Two editors are called {repeated[0]}.", next_step="Give them different names.")
         benchmark = find_benchmark(config.data)
-        if benchmark is None and (len(found) < 2 or config.source is not None):
+        if benchmark is None and (len(opened_editors) < 2 or config.source is not None):
             what = f"{config.data} is no benchmark of editors: there is nothing to compare."
             step = "Name two editors; rh benchmark list shows the benchmarks, which --source is for."
             raise InputError(what, next_step=step)
@@ -110,19 +110,19 @@ class ArenaJob(JudgingJob[ArenaResult]):
         other = replace(config, judge=config.second_judge, release=None, calibration=None)
         second = open_reward(other, settings) if config.second_judge else None
         votes = open_data(config.votes, settings, progress=progress) if config.votes else None
-        return cls(config, settings, data, opened, found, folder, second, votes, benchmark)
+        return cls(config, settings, data, opened, opened_editors, folder, second, votes, benchmark)
 
     @cached_property
     def tasks(self) -> tuple[EditTask, ...]:
         """The edits to make: each image with each of its instructions once."""
-        found: dict[tuple[str, str], EditTask] = {}
+        tasks: dict[tuple[str, str], EditTask] = {}
         for example in self.dataset.examples:
             key = example.source_id, example.instruction
             task = EditTask(example.id, example.source_image, example.instruction, self.config.seed, example.category)
             if self.benchmark is not None:
                 key, task = (example.id, ""), replace(task, example=example)
-            found.setdefault(key, task)
-        return tuple(found.values())
+            tasks.setdefault(key, task)
+        return tuple(tasks.values())
 
     @cached_property
     def manifest(self) -> Json:
@@ -176,7 +176,7 @@ class ArenaJob(JudgingJob[ArenaResult]):
         """See `Job.preview`."""
         cost = self.cost(restart=restart, retry_failed=retry_failed)
         edits = len(self.tasks) * len(self.editors)
-        left = edits - sum(bool(each.file) for each in read_edits(self.folder).values())
+        left = edits - sum(bool(edit.file) for edit in read_edits(self.folder).values())
         about = {"folder": str(self.folder), "data": self.dataset.name, "edits": edits, "edits_left": left}
         return {**about, **cost.priced(self.limits)}
 
@@ -197,7 +197,7 @@ class ArenaJob(JudgingJob[ArenaResult]):
             for task in self.tasks
             if self.benchmark is not None or all((name, task.id) in edits for name in names)
         }
-        alone = [Duel(task, name, "") for task, found in made.items() for name in found]
+        alone = [Duel(task, name, "") for task, makers in made.items() for name in makers]
         left = possible_duels(made, self.config.seed) if self.benchmark is None else alone
         if not left:
             raise InputError(_nothing(edits.values()), next_step="Correct the editors, then run the same command.")
@@ -223,12 +223,12 @@ class ArenaJob(JudgingJob[ArenaResult]):
     def conclude(self, results: Results) -> ArenaResult:
         """Make the result of the run from its judgments."""
         edits, names = read_edits(self.folder), [editor.name for editor in self.editors]
-        found = [duel.id for duel in self.duels if duel.id in results]
-        failures = Counter(code for name in found if (code := results.failure(name)))
+        ids = [duel.id for duel in self.duels if duel.id in results]
+        failures = Counter(code for name in ids if (code := results.failure(name)))
         judge = self.opened.identity.to_json()
         facts = self._compared(results, edits) if self.benchmark is None else self._graded(self.benchmark, results)
         result = ArenaResult(
-            edits={name: _count([each for each in edits.values() if each.editor == name]) for name in names},
+            edits={name: _count([edit for edit in edits.values() if edit.editor == name]) for name in names},
             choice=self.config.choice,
             judge=judge,
             data=self.dataset.name,
@@ -253,9 +253,9 @@ class ArenaJob(JudgingJob[ArenaResult]):
         won = _wins(answers)
         return {
             "editors": rate_editors(answers),
-            "categories": {kind: rate_editors(_comparisons(each, own)) for kind, each in sorted(categories.items())},
-            "wins": {one: {name: sum(each) / len(each) for name, each in row.items()} for one, row in won.items()},
-            "met": {one: {name: len(each) for name, each in row.items()} for one, row in won.items()},
+            "categories": {kind: rate_editors(_comparisons(duels, own)) for kind, duels in sorted(categories.items())},
+            "wins": {one: {name: sum(wins) / len(wins) for name, wins in row.items()} for one, row in won.items()},
+            "met": {one: {name: len(wins) for name, wins in row.items()} for one, row in won.items()},
             "n": len(self.duels),
             "judged": len(answers),
             "ties": sum(answer == TIE for *_, answer in answers),
@@ -267,12 +267,12 @@ class ArenaJob(JudgingJob[ArenaResult]):
         graded = []
         for editor in self.editors:
             kinds: dict[str, list[Judgment | None]] = defaultdict(list)
-            for task in sorted(self.tasks, key=lambda each: each.category):
+            for task in sorted(self.tasks, key=lambda edit_task: edit_task.category):
                 name = Duel(task.id, editor.name, "").id
                 kinds[task.category].append(results.judgment(name) if name in results else None)
             graded.append(grade(benchmark, kinds, editor.name))
-        graded.sort(key=lambda each: (each.overall.mean is None, -(each.overall.mean or 0.0), each.name))
-        counts = [sum(getattr(each.overall, name) for each in graded) for name in ("n", "judged")]
+        graded.sort(key=lambda entry: (entry.overall.mean is None, -(entry.overall.mean or 0.0), entry.name))
+        counts = [sum(getattr(entry.overall, name) for entry in graded) for name in ("n", "judged")]
         differs = differences(benchmark, self.opened.judge, graded)
         return {"n": counts[0], "judged": counts[1], "grades": tuple(graded), "differs": differs}
 
@@ -308,8 +308,10 @@ class ArenaJob(JudgingJob[ArenaResult]):
 
     def numbers(self, result: ArenaResult) -> Mapping[str, float]:
         """Return the ratings or grades."""
-        grades = {f"grade/{each.name}": each.overall.mean for each in result.grades if each.overall.mean is not None}
-        return {**grades, **{f"rating/{each.name}": each.rating for each in result.editors}}
+        grades = {
+            f"grade/{editor.name}": editor.overall.mean for editor in result.grades if editor.overall.mean is not None
+        }
+        return {**grades, **{f"rating/{editor.name}": editor.rating for editor in result.editors}}
 
     def _batches(self, edits: Edits) -> list[Batch]:
         """Return the chosen comparisons, for each judge."""
@@ -351,12 +353,12 @@ class ArenaJob(JudgingJob[ArenaResult]):
 
     def _answers(self, results: Results, start: str = "") -> dict[str, str]:
         """Return the answers of a judge by comparison."""
-        found = {}
+        answers = {}
         for duel in self.duels:
             judgment = results.judgment(start + duel.id) if start + duel.id in results else None
             if judgment is not None and judgment.failure is None:
-                found[duel.id] = TIE if judgment.inconsistent or judgment.undecided else judgment.preference or TIE
-        return found
+                answers[duel.id] = TIE if judgment.inconsistent or judgment.undecided else judgment.preference or TIE
+        return answers
 
 
 def _comparisons(duels: Iterable[Duel], answers: Mapping[str, str]) -> list[Comparison]:
@@ -364,14 +366,14 @@ def _comparisons(duels: Iterable[Duel], answers: Mapping[str, str]) -> list[Comp
 
 
 def _nothing(edits: Iterable[MadeEdit]) -> str:
-    failed = next((each for each in edits if each.failure), None)
+    failed = next((edit for edit in edits if edit.failure), None)
     why = f" {failed.editor}: {failed.failure}" if failed is not None else ""
     return f"There are no edits to judge, or no two edits of the same image to compare.{why}"
 
 
 def _count(edits: Sequence[MadeEdit]) -> EditCounts:
-    failures = [each.failure for each in edits if each.failure]
-    seconds = [each.seconds for each in edits if each.seconds]
+    failures = [edit.failure for edit in edits if edit.failure]
+    seconds = [edit.seconds for edit in edits if edit.seconds]
     mean = round(sum(seconds) / len(seconds), 3) if seconds else 0.0
     return EditCounts(len(edits) - len(failures), len(failures), next(iter(failures), ""), mean)
 

@@ -203,24 +203,24 @@ class ComfyUI:
             outputs = history.get("outputs", {}).values() if isinstance(history, dict) else ()
             images = [image for output in outputs for image in output.get("images", ())]
             if images:
-                return dict(next((each for each in images if each.get("type") == "output"), images[0]))
+                return dict(next((image for image in images if image.get("type") == "output"), images[0]))
             if status.get("completed"):
                 raise ModelError("bad_response", f"{self.name}: the workflow saved no image.", next_step="Add one.")
             await asyncio.sleep(POLL_SECONDS)
 
     async def _ask(self, path: str, body: bytes | None = None, kind: str = "") -> dict[str, Any]:
-        found = await post(self.http, self.name, self.url + path, body, kind=kind, key=self.key)
-        if not isinstance(found, dict):
+        reply = await post(self.http, self.name, self.url + path, body, kind=kind, key=self.key)
+        if not isinstance(reply, dict):
             raise ModelError("bad_response", f"{self.name} is no server of ComfyUI.", next_step="Check the address.")
-        return found
+        return reply
 
 
 def _filled(value: Any, places: Mapping[str, Any]) -> Any:
     """Return a workflow with its places filled, once: an instruction is never searched for places."""
     if isinstance(value, dict):
-        return {key: _filled(each, places) for key, each in value.items()}
+        return {key: _filled(child, places) for key, child in value.items()}
     if isinstance(value, list):
-        return [_filled(each, places) for each in value]
+        return [_filled(child, places) for child in value]
     if not isinstance(value, str) or value in places:
         return places.get(value, value)
     return places[INSTRUCTION].join(value.split(INSTRUCTION))

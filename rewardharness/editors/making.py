@@ -69,8 +69,8 @@ def cached_edits(settings: Settings) -> Path:
 
 def read_edits(run: Path) -> dict[tuple[str, str], MadeEdit]:
     """Return the edits of a run folder; of several lines about one, the last counts."""
-    found = (from_json(MadeEdit, line) for _, line in read_jsonl(run / EDITS)) if (run / EDITS).is_file() else ()
-    return {(each.editor, each.id): each for each in found}
+    edits = (from_json(MadeEdit, line) for _, line in read_jsonl(run / EDITS)) if (run / EDITS).is_file() else ()
+    return {(edit.editor, edit.id): edit for edit in edits}
 
 
 def make_edits(
@@ -97,7 +97,7 @@ def make_edits(
     Raises:
         Stopped: If a stop was requested.
     """
-    known = {key: each for key, each in read_edits(run).items() if each.file}
+    known = {key: edit for key, edit in read_edits(run).items() if edit.file}
     work = _Work(run, cache, known, len(editors) * len(tasks), progress, stop)
     progress(len(known), work.total)
     run_to_end(work.all(editors, tasks, concurrency or CONCURRENCY))
@@ -139,14 +139,14 @@ class _Work:
             await editor.close()
 
     async def _made(self, editor: EditorProtocol, task: EditTask) -> MadeEdit:
-        started, found = time.perf_counter(), MadeEdit(editor.name, task.id)
+        started, edit = time.perf_counter(), MadeEdit(editor.name, task.id)
         try:
             data, new = await kept_edit(editor, task, self.cache)
         except HarnessError as error:
-            return replace(found, failure=error.message)
+            return replace(edit, failure=error.message)
         name = f"{content_id([editor.name, task.id])[:24]}.png"
         await asyncio.to_thread(write_bytes, self.run / FOLDER / name, data)
-        return replace(found, file=name, seconds=time.perf_counter() - started if new else 0.0)
+        return replace(edit, file=name, seconds=time.perf_counter() - started if new else 0.0)
 
 
 async def kept_edit(editor: EditorProtocol, task: EditTask, cache: Path) -> tuple[bytes, bool]:
@@ -210,14 +210,14 @@ def next_duels(left: Sequence[Duel], ratings: Sequence[RatedEditor], count: int,
     """
     if choice == "random" or not ratings:
         return list(left[:count])
-    known = {each.name: each for each in ratings}
+    known = {editor.name: editor for editor in ratings}
     doubts = {pair: _doubt(known, *pair) for pair in {_editors(duel) for duel in left}}
     shares = Counter[tuple[str, str]]()
     chosen: list[Duel] = []
     waiting = {pair: [duel for duel in left if _editors(duel) == pair] for pair in sorted(doubts)}
     while len(chosen) < count and any(waiting.values()):
         open_pairs = [pair for pair, duels in waiting.items() if duels]
-        pair = max(open_pairs, key=lambda each: doubts[each] / (1 + shares[each]))  # largest quotients
+        pair = max(open_pairs, key=lambda names: doubts[names] / (1 + shares[names]))  # largest quotients
         shares[pair] += 1
         chosen.append(waiting[pair].pop(0))
     return chosen
@@ -232,7 +232,7 @@ def _doubt(known: Mapping[str, RatedEditor], one: str, other: str) -> float:
     """Return the probability that the order of two ratings is wrong; 1/2 for an editor without one."""
     if one not in known or other not in known:
         return 0.5
-    errors = [(each.interval.high - each.interval.low) / 2 / Z95 for each in (known[one], known[other])]
+    errors = [(editor.interval.high - editor.interval.low) / 2 / Z95 for editor in (known[one], known[other])]
     distance = abs(known[one].rating - known[other].rating)
     return 0.5 * math.erfc(distance / (math.hypot(*errors) or 1.0) / math.sqrt(2))
 
@@ -284,15 +284,15 @@ def read_votes(
             for first, second, answer in comparisons_of([example]) if one and other else ():
                 voted[example.instruction, first, one, second, other] = answer
                 voted[example.instruction, second, other, first, one] = SWAPPED[answer]
-    found, known = {}, {key[0] for key in voted}
+    answers, known = {}, {key[0] for key in voted}
     for duel in duels:
         if tasks[duel.task] in known:
             for key in ((duel.first, duel.task), (duel.second, duel.task)):
                 hashes[key] = hashes.get(key) or _pixels(edits[key].image(run))
-            shown = [(name, hashes[name, duel.task]) for name in duel.editors]
-            if answer := voted.get((tasks[duel.task], *shown[0], *shown[1]), ""):
-                found[duel.id] = answer
-    return found, rate_editors(each for each in comparisons_of(votes.examples) if {*each[:2]} <= names)
+            sides = [(name, hashes[name, duel.task]) for name in duel.editors]
+            if answer := voted.get((tasks[duel.task], *sides[0], *sides[1]), ""):
+                answers[duel.id] = answer
+    return answers, rate_editors(vote for vote in comparisons_of(votes.examples) if {*vote[:2]} <= names)
 
 
 def _pixels(image: Candidate) -> str:

@@ -139,12 +139,12 @@ def refine(  # noqa: PLR0913  (one argument per part of the loop)
 
     def edits(asked: str, made: Callable[[int], None]) -> list[Attempt]:
         seeds = range(seed + len(attempts), seed + len(attempts) + n)
-        tasks = [EditTask("refine", contest.source, asked, each) for each in seeds]
+        tasks = [EditTask("refine", contest.source, asked, edit_seed) for edit_seed in seeds]
         return asyncio.run(_edits(opened, tasks, cached_edits(settings), made, stop))
 
     best, ended = _rounds(contest, edits, rounds, n, margin, progress)
-    if best < 0 or not any(each.image is not None and not each.failure for each in attempts):
-        why = next((each.failure for each in attempts if each.failure), "")
+    if best < 0 or not any(attempt.image is not None and not attempt.failure for attempt in attempts):
+        why = next((attempt.failure for attempt in attempts if attempt.failure), "")
         raise InputError(f"No attempt was judged. {ended} {why}".rstrip(), next_step="Correct editor, judge or budget.")
     best, gain, opinion = contest.conclusion(best, second)
     return Refined(tuple(attempts), best, gain, ended, judge.name, opinion)
@@ -174,12 +174,12 @@ def _rounds(
             asked = contest.next_instruction(best) if best >= 0 else contest.instruction
             said = f"round {number}{contest.best_so_far(best)}"
             new = edits(asked, partial(_tell, progress, said, (number - 1) * n, rounds * n))
-            attempts.extend(replace(each, round=number) for each in new)
+            attempts.extend(replace(attempt, round=number) for attempt in new)
             if contest.stop():
                 return best, STOPPED
             before, best = best, contest.best(best, len(attempts) - n)
             if best < 0:
-                return best, next(each.failure for each in attempts if each.failure)
+                return best, next(attempt.failure for attempt in attempts if attempt.failure)
             if before >= 0 and (contest.lead(best, before) or 0.0) < margin:
                 return before, f"Round {number} brought no attempt that leads by {margin:g}."
     except Stopped as over:
@@ -223,7 +223,7 @@ class _Contest:
             calls += count_requests(self.judge, replace(example, candidates=(self.source, self.source)))
         if not last and self.stop():
             raise Stopped(STOPPED)
-        if not list(self.account.within([example], lambda _: calls, lambda each: each.id)):
+        if not list(self.account.within([example], lambda _: calls, lambda edit: edit.id)):
             self.account.held = []
             raise Stopped(f"{self.account.reason[:1].upper()}{self.account.reason[1:]}.")
         judgment = self.ask(judge, images, critique)
@@ -258,7 +258,7 @@ class _Contest:
 
     def conclusion(self, best: int, second: Judge | None) -> tuple[int, float, SecondOpinion | None]:
         """Return what is chosen, its margin over the first attempt that was judged, and what a second judge says."""
-        first = next(index for index, each in enumerate(self.attempts) if each.image is not None and not each.failure)
+        first = next(index for index, edit in enumerate(self.attempts) if edit.image is not None and not edit.failure)
         try:
             gain = self.lead(best, first, last=True) or 0.0
         except Stopped:  # the judgments before took more requests than expected

@@ -100,7 +100,7 @@ class RefineJob(JudgingJob[Refined]):
             return judgment_from_json(results[name])
 
         source, config = ImageInput.of(self.config.image, "source"), self.config
-        found = refine(
+        refined = refine(
             source,
             config.instruction,
             self.editor,
@@ -120,15 +120,15 @@ class RefineJob(JudgingJob[Refined]):
         )
         if session.stop():
             raise Stopped("")
-        self.found.append(found)
+        self.found.append(refined)
         return run.results()
 
     def conclude(self, results: Results) -> Refined:
         """Write the attempts, the chosen edit and their record."""
         refined = self.found[-1]
-        for number, each in enumerate(refined.attempts, 1):
-            if each.image is not None:
-                write_bytes(self.folder / f"{number:03d}.png", original_bytes(each.image))
+        for number, attempt in enumerate(refined.attempts, 1):
+            if attempt.image is not None:
+                write_bytes(self.folder / f"{number:03d}.png", original_bytes(attempt.image))
         write_bytes(self.folder / BEST, original_bytes(refined.image))
         write_json(self.folder / RECORD, record(refined))
         return refined
@@ -141,8 +141,8 @@ class RefineJob(JudgingJob[Refined]):
 def record(refined: Refined) -> dict[str, Any]:
     """Return the JSON form without images and times; attempts are numbered from 1."""
     attempts = [
-        {"number": number, **{name: value for name, value in vars(each).items() if name != "image"}}
-        for number, each in enumerate(refined.attempts, 1)
+        {"number": number, **{name: value for name, value in vars(attempt).items() if name != "image"}}
+        for number, attempt in enumerate(refined.attempts, 1)
     ]
     second = None if refined.second is None else to_json(refined.second)
     own = {name: getattr(refined, name) for name in ("gain", "ended", "judge")}

@@ -115,7 +115,7 @@ def build_report(result: ArenaResult) -> Report:
 
 def _costs(result: ArenaResult) -> tuple[Section, ...]:
     lines, lost = [], [f"Judgments without an answer: {code} {count:,}" for code, count in result.failures.items()]
-    for who, usage in (("The judge", result.usage), *((each.who, each.usage) for each in result.agreements)):
+    for who, usage in (("The judge", result.usage), *((judge.who, judge.usage) for judge in result.agreements)):
         tokens = f"{usage.calls:,} requests, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} tokens out"
         if usage.calls or usage.seconds:
             lines.append(f"{who}: {tokens if usage.calls else 'no requests to models'}, {usage.seconds:,.0f} s.")
@@ -140,12 +140,12 @@ def _graded(result: ArenaResult) -> tuple[Section, ...]:
     )
     differs = (f"Not comparable with published grades: {'; '.join(result.differs)}.",) if result.differs else ()
     overall: list[tuple[Cell, ...]] = [
-        (each.name, cell, f"{each.overall.judged:,} of {each.overall.n:,}", "this run")
-        for each in result.grades
-        for cell in _graded_cells(each, [OVERALL], scale)
+        (editor.name, cell, f"{editor.overall.judged:,} of {editor.overall.n:,}", "this run")
+        for editor in result.grades
+        for cell in _graded_cells(editor, [OVERALL], scale)
     ]
     names = [name for name in first.grades if name != OVERALL]
-    columns = [_graded_cells(each, names, scale) for each in result.grades]
+    columns = [_graded_cells(editor, names, scale) for editor in result.grades]
     kinds = tuple(zip(names, [str(first.grades[name].n) for name in names], *columns, strict=True))
     theirs: list[tuple[Cell, ...]] = []
     for table in published:
@@ -154,8 +154,10 @@ def _graded(result: ArenaResult) -> tuple[Section, ...]:
             overall.append((name, known[OVERALL], "-", f"published: {table.source}"))
             if len(known) > 1:
                 theirs.append((name, *(known.get(kind, "-") for kind in names)))
-    remarks = Text(tuple(f"{each.source}: {line}" for each in published for line in each.remarks), "note")
-    by_kind: list[Block] = [Table(("Category", "Edits", *(each.name for each in result.grades)), kinds), remarks]
+    remarks = Text(
+        tuple(f"{publication.source}: {line}" for publication in published for line in publication.remarks), "note"
+    )
+    by_kind: list[Block] = [Table(("Category", "Edits", *(editor.name for editor in result.grades)), kinds), remarks]
     if theirs:
         by_kind.insert(1, Table(("Published", *names), tuple(theirs), "Published grades by category"))
     head = ("Editor", "Overall grade [95% CI]", "Graded", "Source")
@@ -168,7 +170,7 @@ def _graded(result: ArenaResult) -> tuple[Section, ...]:
 
 def _graded_cells(editor: GradedEditor, names: Iterable[str], scale: tuple[float, float]) -> list[Cell]:
     grades = [editor.grades[name] for name in names]
-    return [_value(each.mean, each.interval, scale, ".2f") for each in grades]
+    return [_value(grade.mean, grade.interval, scale, ".2f") for grade in grades]
 
 
 def _value(
@@ -194,24 +196,24 @@ def ratings_table(editors: Sequence[RatedEditor], edits: Mapping[str, EditCounts
         edits: What each made; None without a column for it.
     """
     cells: list[tuple[Cell, ...]] = []
-    for each, value in zip(editors, _drawn(editors, editors), strict=True):
-        made = edits.get(each.name) if edits else None
+    for editor, value in zip(editors, _drawn(editors, editors), strict=True):
+        made = edits.get(editor.name) if edits else None
         counts = (f"{made.made} of {made.made + made.failed}",) if made is not None else ()
-        cells.append((f"{each.place}. {each.name}", value, f"{each.wins:g} of {each.n}", *counts))
+        cells.append((f"{editor.place}. {editor.name}", value, f"{editor.wins:g} of {editor.n}", *counts))
     head = ("Editor", "Rating [95% interval]", "Wins", *(("Edits made",) if edits else ()))
     return Table(head, tuple(cells), kind="ratings")
 
 
 def _drawn(editors: Iterable[RatedEditor], axis: Iterable[RatedEditor]) -> list[Cell]:
     """Return ratings on the axis of some editors."""
-    bounds = [bound for each in axis for bound in (each.interval.low, each.interval.high)]
+    bounds = [bound for editor in axis for bound in (editor.interval.low, editor.interval.high)]
     ends = (min([*bounds, MEAN - 1]), max([*bounds, MEAN + 1]))
-    return [_value(each.rating, each.interval, ends, ".0f", MEAN) for each in editors]
+    return [_value(editor.rating, editor.interval, ends, ".0f", MEAN) for editor in editors]
 
 
 def headline(result: ArenaResult) -> str:
     """Return the result in one sentence."""
-    first = [each.name for each in result.editors if each.place == 1]
+    first = [editor.name for editor in result.editors if editor.place == 1]
     if not result.editors:
         return "No comparison has an answer, so there are no ratings."
     if len(first) == 1:
@@ -231,17 +233,17 @@ def _summary(result: ArenaResult) -> tuple[Text, ...]:
 
 
 def _categories(result: ArenaResult) -> tuple[Block, ...]:
-    names = [each.name for each in result.editors]
-    every = [each for rated in result.categories.values() for each in rated]
+    names = [editor.name for editor in result.editors]
+    every = [editor for rated in result.categories.values() for editor in rated]
     rows = []
     for kind, rated in result.categories.items():
-        found = dict(zip([each.name for each in rated], _drawn(rated, every), strict=True))
-        rows.append((kind, str(sum(each.n for each in rated) // 2), *(found.get(name, "-") for name in names)))
+        cells = dict(zip([editor.name for editor in rated], _drawn(rated, every), strict=True))
+        rows.append((kind, str(sum(editor.n for editor in rated) // 2), *(cells.get(name, "-") for name in names)))
     return (Table(("Category", "Comparisons", *names), tuple(rows), shown=SHOWN),) if rows else ()
 
 
 def _wins(result: ArenaResult) -> tuple[Block, ...]:
-    names = [each.name for each in result.editors]
+    names = [editor.name for editor in result.editors]
     shares = {(one, name): f"{share:.0%}" for one, row in result.wins.items() for name, share in row.items()}
     counts = {(one, name): f" of {n}" for one, row in result.met.items() for name, n in row.items()}
     rows = [(one, *(shares.get((one, name), "-") + counts.get((one, name), "") for name in names)) for one in names]
@@ -253,14 +255,14 @@ def _agreements(result: ArenaResult) -> tuple[Block, ...]:
     blocks: list[Block] = []
     if result.agreements:
         rows = [
-            (each.who, str(each.n), _share(each.same, each.n), str(each.decided), _share(each.alike, each.decided))
-            for each in result.agreements
+            (row.who, str(row.n), _share(row.same, row.n), str(row.decided), _share(row.alike, row.decided))
+            for row in result.agreements
         ]
         head = ("Judge and", "Answered by both", "Same answer [95% CI]", "Neither a tie", "Same edit [95% CI]")
         blocks.append(Table(head, tuple(rows)))
-    for each in result.agreements:
-        if each.editors:
-            blocks.append(replace(ratings_table(each.editors), title=f"Ratings by {each.who}"))
+    for agreement in result.agreements:
+        if agreement.editors:
+            blocks.append(replace(ratings_table(agreement.editors), title=f"Ratings by {agreement.who}"))
     return tuple(blocks)
 
 

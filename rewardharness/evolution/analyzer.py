@@ -87,10 +87,12 @@ def find_clusters(outcomes: Iterable[Outcome]) -> tuple[Cluster, ...]:
     for outcome in outcomes:
         if outcome.example.preference is not None and (outcome.judged or outcome.missed):
             entries = outcome.judgment.entries
-            skills = tuple(each.name for each in entries if each.kind == "skill" and each.reason != "always")
+            skills = tuple(entry.name for entry in entries if entry.kind == "skill" and entry.reason != "always")
             groups[kind_of(outcome.example), skills].append(outcome)
     clusters = [cluster for (kind, skills), members in groups.items() for cluster in _divide(kind, skills, members)]
-    return tuple(sorted(clusters, key=lambda each: (-each.strength, each.kind, each.skills, each.misled_by)))
+    return tuple(
+        sorted(clusters, key=lambda cluster: (-cluster.strength, cluster.kind, cluster.skills, cluster.misled_by))
+    )
 
 
 def analyze(outcomes: Sequence[Outcome], limit: int = 8) -> tuple[Finding, ...]:
@@ -151,8 +153,8 @@ def chain_grades(judgment: Judgment) -> dict[str, dict[str, float]]:
 
 def _labels(asked: Mapping[str, Any]) -> list[str]:
     images = asked.get("images", [])
-    named = [each.get("image") if isinstance(each, dict) else each for each in images if isinstance(images, list)]
-    return [str(each).upper() for each in named if str(each).upper() in LABELS]
+    named = [image.get("image") if isinstance(image, dict) else image for image in images if isinstance(images, list)]
+    return [str(label).upper() for label in named if str(label).upper() in LABELS]
 
 
 def _grades(result: Mapping[str, Any], labels: Sequence[str]) -> Iterator[tuple[str, float]]:
@@ -160,8 +162,8 @@ def _grades(result: Mapping[str, Any], labels: Sequence[str]) -> Iterator[tuple[
     by_label = {label: result[label] for label in LABELS if isinstance(result.get(label), dict)}
     if not by_label and len(labels) == 1:
         by_label = {labels[0]: result}
-    for label, each in by_label.items():
-        grade = each.get("grade")
+    for label, answer in by_label.items():
+        grade = answer.get("grade")
         if isinstance(grade, int | float) and not isinstance(grade, bool) and 0 <= grade <= 1:
             yield label, float(grade)
 
@@ -186,8 +188,8 @@ def _score_leads(judgment: Judgment, chosen: str, wanted: str) -> dict[str, floa
 
 def _divide(kind: str, skills: tuple[str, ...], members: Sequence[Outcome]) -> list[Cluster]:
     """Divide failures by what misled the judge; causes that occur once form one group."""
-    wrong = [each for each in members if each.missed]
-    wrong.sort(key=lambda each: (-(each.judgment.margin or 0.0), each.example.id))
+    wrong = [member for member in members if member.missed]
+    wrong.sort(key=lambda member: (-(member.judgment.margin or 0.0), member.example.id))
     by_cause: dict[str, list[Outcome]] = defaultdict(list)
     causes = [misled_by(outcome) for outcome in wrong]
     for outcome, cause in zip(wrong, causes, strict=True):
@@ -248,9 +250,9 @@ def shape_findings(view: View) -> tuple[Finding, ...]:
 
 
 def _mergers(view: View, consulted: Mapping[str, Sequence[Outcome]]) -> Iterator[Finding]:
-    tried = {frozenset(each.names) for each in view.rejected if each.operator == "merge"}
+    tried = {frozenset(edit.names) for edit in view.rejected if edit.operator == "merge"}
     for first, second in combinations(view.library.skills, 2):
-        ids = [{each.example.id for each in consulted[name]} for name in (first.name, second.name)]
+        ids = [{outcome.example.id for outcome in consulted[name]} for name in (first.name, second.name)]
         both, either = ids[0] & ids[1], ids[0] | ids[1]
         if len(both) < LEAST or len(both) < TOGETHER * len(either) or is_general(first) != is_general(second):
             continue
@@ -263,18 +265,22 @@ def _mergers(view: View, consulted: Mapping[str, Sequence[Outcome]]) -> Iterator
             f"The Skills `{first.name}` and `{second.name}` overlap: both are consulted on {len(both)} of the "
             f"{len(either)} examples on which either is, and {' and '.join(what)}. One Skill could say what both say."
         )
-        yield _finding(statement, [each for each in consulted[first.name] if each.example.id in both])
+        yield _finding(statement, [outcome for outcome in consulted[first.name] if outcome.example.id in both])
 
 
 def _splits(view: View, consulted: Mapping[str, Sequence[Outcome]]) -> Iterator[Finding]:
-    tried = {name for each in view.rejected if each.operator in {"split", "retrigger"} for name in each.names}
+    tried = {name for edit in view.rejected if edit.operator in {"split", "retrigger"} for name in edit.names}
     for entry in view.library.skills:
         if entry.name in tried or is_general(entry):
             continue
         by_kind: dict[str, list[Outcome]] = defaultdict(list)
         for outcome in consulted[entry.name]:
             by_kind[kind_of(outcome.example)].append(outcome)
-        misses = {kind: sum(one.missed for one in each) for kind, each in sorted(by_kind.items()) if len(each) >= LEAST}
+        misses = {
+            kind: sum(one.missed for one in outcomes)
+            for kind, outcomes in sorted(by_kind.items())
+            if len(outcomes) >= LEAST
+        }
         shares = {kind: count / len(by_kind[kind]) for kind, count in misses.items()}
         if not shares or max(shares.values()) - min(shares.values()) < UNEVEN:
             continue
@@ -288,10 +294,10 @@ def _splits(view: View, consulted: Mapping[str, Sequence[Outcome]]) -> Iterator[
 
 
 def _finding(statement: str, outcomes: Sequence[Outcome]) -> Finding:
-    ordered = sorted(outcomes, key=lambda each: (not each.missed, each.example.id))
-    cited = tuple(each.example.id for each in ordered[:MAX_CITED])
-    kinds = [kind for kind, _ in Counter(kind_of(each.example) for each in ordered).most_common(MAX_CITED)]
-    failures = sum(each.missed for each in outcomes)
+    ordered = sorted(outcomes, key=lambda outcome: (not outcome.missed, outcome.example.id))
+    cited = tuple(outcome.example.id for outcome in ordered[:MAX_CITED])
+    kinds = [kind for kind, _ in Counter(kind_of(outcome.example) for outcome in ordered).most_common(MAX_CITED)]
+    failures = sum(outcome.missed for outcome in outcomes)
     return Finding(statement, cited, tuple(kinds), failures, len(outcomes) - failures)
 
 
@@ -331,10 +337,10 @@ def choose_cases(outcomes: Sequence[Outcome], misses: int, hits: int, seed: int)
     rows = [list(cluster.failures) for cluster in find_clusters(outcomes)]
     depth = max(map(len, rows), default=0)
     chosen = [row[level] for level in range(depth) for row in rows if level < len(row)][:misses]
-    kinds = {kind_of(each.example) for each in chosen}
-    met = [each for each in outcomes if each.judged and not each.missed and kind_of(each.example) in kinds]
+    kinds = {kind_of(case.example) for case in chosen}
+    met = [case for case in outcomes if case.judged and not case.missed and kind_of(case.example) in kinds]
     drawn = random.Random(seed).sample(met, min(hits, len(met)))
-    return [*chosen, *sorted(drawn, key=lambda each: each.example.id)]
+    return [*chosen, *sorted(drawn, key=lambda case: case.example.id)]
 
 
 def cases_text(cases: Sequence[Outcome]) -> str:
@@ -360,14 +366,18 @@ def _case_text(outcome: Outcome, alias: str) -> str:
 def _responses(example: Example) -> str:
     """Write the text candidates of a case; nothing for images and videos."""
     candidates = zip(example.labels, example.candidates, strict=True)
-    texts = [(label, quoted(each.text, MAX_RESPONSE)) for label, each in candidates if isinstance(each, TextInput)]
+    texts = [
+        (label, quoted(candidate.text, MAX_RESPONSE))
+        for label, candidate in candidates
+        if isinstance(candidate, TextInput)
+    ]
     return "".join(f'<candidate name="{label}">\n{text}\n</candidate>\n' for label, text in texts)
 
 
 def counts_text(outcomes: Sequence[Outcome]) -> str:
     """Write hits and misses by kind of edit, most misses first."""
-    missing: Counter[str] = Counter(kind_of(each.example) for each in outcomes if each.missed)
-    total: Counter[str] = Counter(kind_of(each.example) for each in outcomes if each.judged or each.missed)
+    missing: Counter[str] = Counter(kind_of(outcome.example) for outcome in outcomes if outcome.missed)
+    total: Counter[str] = Counter(kind_of(outcome.example) for outcome in outcomes if outcome.judged or outcome.missed)
     kinds = sorted(total, key=lambda kind: (-missing[kind], kind))
     return "\n".join(f"- {kind}: {missing[kind]} of {total[kind]} missed" for kind in kinds) or "- nothing was judged"
 
@@ -388,11 +398,13 @@ def entry_text(entry: Entry, whole: bool) -> str:
     triggers = quoted(entry.metadata.get("triggers", ""), MAX_TRIGGERS) or "(none: its description decides)"
     lines = [f'<entry name="{entry.name}" kind="{entry.kind}">', quoted(entry.description, MAX_INSTRUCTION)]
     lines += [f"triggers: {triggers}", *([f"measure: {quoted(entry.measure, 64)}"] if entry.measure else [])]
-    for each in criteria_of(entry):
-        of = f", only {'/'.join(each.applies)}" if each.applies else ""
-        by = f", measure {quoted(each.measure, 64)}" if each.measure else ""
-        text = quoted(each.text, 200) if whole else ""
-        lines.append(f"- criterion {each.id} (weight {each.weight:g}, {each.dimension}{of}{by}) {text}".rstrip())
+    for criterion in criteria_of(entry):
+        of = f", only {'/'.join(criterion.applies)}" if criterion.applies else ""
+        by = f", measure {quoted(criterion.measure, 64)}" if criterion.measure else ""
+        text = quoted(criterion.text, 200) if whole else ""
+        lines.append(
+            f"- criterion {criterion.id} (weight {criterion.weight:g}, {criterion.dimension}{of}{by}) {text}".rstrip()
+        )
     schema = json.dumps(dict(entry.output_schema), ensure_ascii=False) if entry.output_schema else ""
     texts = {"system prompt:\n": entry.system_prompt, "output_schema: ": schema, "body:\n": entry.body}
     lines += [f"{head}{quoted(text, MAX_ENTRY)}" for head, text in texts.items() if whole and text]

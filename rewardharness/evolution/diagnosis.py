@@ -231,6 +231,6 @@ def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[ScopeCheck, ..
         folds = len(np.unique(data.comparisons.sources))
         tested = cross_validate(run, plan.library, state.outcomes, data, seed_of(plan.seed, "fit", number), folds)
         evidence = tested.evidence(part, len(data.examples), tested.judged + tested.failed)
-        told = vars(EvidenceReport.of(evidence))
-        scopes.append(ScopeCheck(**told, name=data.name, accepted=evidence.decision == "accept"))
+        report = vars(EvidenceReport.of(evidence))
+        scopes.append(ScopeCheck(**report, name=data.name, accepted=evidence.decision == "accept"))
     return tuple(scopes)

@@ -237,15 +237,15 @@ class Evaluator:
     ) -> list[Outcome]:
         """Judge examples with the judge, or with each of several; budget and progress count these as one judgment."""
         first, *others = judges_of(self.base_judge)
-        found = [self._judge(first, library, examples, keys, cost)]
+        outcomes = [self._judge(first, library, examples, keys, cost)]
         for number, judge in enumerate(others, 2):
             meter, self.meter = self.meter, Meter()
             try:
                 with self.outside_budget():
-                    found.append(self.judge_with(judge, f"judge{number}-", library, examples))
+                    outcomes.append(self.judge_with(judge, f"judge{number}-", library, examples))
             finally:
                 self.meter = meter
-        return [self._pooled(each) for each in zip(*found, strict=True)] if others else found[0]
+        return [self._pooled(group) for group in zip(*outcomes, strict=True)] if others else outcomes[0]
 
     def _pooled(self, outcomes: Sequence[Outcome]) -> Outcome:
         """Return the outcomes of several judges on an example as one, with the judgment that agrees least.
@@ -256,7 +256,9 @@ class Evaluator:
         if missing := [outcome for outcome in outcomes if not outcome.judged]:
             return min(missing, key=lambda outcome: outcome.unsupported)
         judges = enumerate(judges_of(self.base_judge), 1)
-        credits = {f"{place}. {one.name}": each.credit for (place, one), each in zip(judges, outcomes, strict=True)}
+        credits = {
+            f"{place}. {one.name}": outcome.credit for (place, one), outcome in zip(judges, outcomes, strict=True)
+        }
         least = min(outcomes, key=lambda outcome: outcome.credit)
         judgment = replace(least.judgment, judge=self.base_judge.name, protocol=self.base_judge.protocol)
         return Outcome(least.example, judgment, fmean(credits.values()), credits)

@@ -64,7 +64,7 @@ def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) ->
     Returns:
         A checked proposal; a `ReplyProblem` for the model; or None if the model proposes nothing.
     """
-    edits = [each for each in map(_edit, find_objects(text)) if each is not None]
+    edits = [edit for edit in map(_edit, find_objects(text)) if edit is not None]
     if not edits:
         return ReplyProblem('The reply holds no JSON object with an "operator".')
     value = edits[-1]  # what comes before the last are drafts
@@ -117,9 +117,9 @@ def similarity(one: str, other: str) -> float:
 def _edit(value: Mapping[str, Any]) -> dict[str, Any] | None:
     """Find the edit in an object: itself, under a key, or the first of a list."""
     nested: list[Any] = [value]
-    for each in value.values():
-        nested += each if isinstance(each, list) else [each]
-    return next((each for each in nested if isinstance(each, dict) and isinstance(each.get("operator"), str)), None)
+    for member in value.values():
+        nested += member if isinstance(member, list) else [member]
+    return next((edit for edit in nested if isinstance(edit, dict) and isinstance(edit.get("operator"), str)), None)
 
 
 def _outside_phase(proposal: Proposal, view: View) -> str:
@@ -145,7 +145,7 @@ def _wording_problem(entry: Entry, after: Library, view: View) -> str:
     """Return the first problem of the Library check that the entry did not have before."""
     old = view.library.get(entry.name)
     known = set(_complaints(old, view.library, view)) if old is not None else set()
-    new = next((each for each in _complaints(entry, after, view) if each not in known), "")
+    new = next((complaint for complaint in _complaints(entry, after, view) if complaint not in known), "")
     if new:
         return f"`{entry.name}`: {new}"
     match = _EXAMPLE.search(wording(entry))
@@ -160,9 +160,9 @@ def _complaints(entry: Entry, library: Library, view: View) -> Iterable[str]:
     rubric = print_rubric(entry.rubric) if entry.rubric is not None else None
     read, places = read_entry(print_entry(entry), entry.name, entry.kind, rubric, findings)
     if read is not None and places is not None:
-        context = LintContext({each.name for each in library.entries}, view.known_measures)
+        context = LintContext({other.name for other in library.entries}, view.known_measures)
         lint_entry(ReadEntry(read, places), context, findings)
-    return [f"{each.message} {each.remedy}".strip() for each in findings.found if each.severity != "note"]
+    return [f"{problem.message} {problem.remedy}".strip() for problem in findings.found if problem.severity != "note"]
 
 
 def _repeats(entry: Entry, after: Library, view: View) -> str:

@@ -106,7 +106,7 @@ class JudgeComparison:
     def of(cls, judge: str, *judged: Sequence[Outcome]) -> "JudgeComparison":
         """Compare the outcomes of a judge with the final Library and with the starting one."""
         final, start = (
-            [replace(each, credit=each.credits.get(judge, 0.0)) for each in outcomes] for outcomes in judged
+            [replace(outcome, credit=outcome.credits.get(judge, 0.0)) for outcome in outcomes] for outcomes in judged
         )
         return cls(Score.of(final), Score.of(start), HeldOutComparison.of(final, start))
 

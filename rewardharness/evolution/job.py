@@ -192,7 +192,7 @@ class EvolutionJob(EvolutionPlan):
             retry_failed: Not used: what failed is judged again whenever the search needs it.
         """
         pool = self.parts[0]
-        usual = sum((expected_cost(each, pool, self.library) for each in judges_of(self.judge)), Cost())
+        usual = sum((expected_cost(judge, pool, self.library) for judge in judges_of(self.judge)), Cost())
         return replace(usual.scaled(self.estimate.expected / len(pool)), judgments=0)
 
     @cached_property

@@ -116,10 +116,10 @@ class LLMOrchestrator:
             return run_to_end(self._repair(view, proposal, problem))
 
     async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        library, told = analyzer.library_text(view.library), analyzer.quoted(problem, MAX_OBSERVED)
+        library, quote = analyzer.library_text(view.library), analyzer.quoted(problem, MAX_OBSERVED)
         tool = "\n".join(analyzer.entry_text(entry, True) for entry in proposal.entries)
         statement = analyzer.quoted(proposal.statement, MAX_FINDING)
-        asked = load("evolve_rehearsed", library=library, tool=tool, statement=statement, problem=told)
+        asked = load("evolve_rehearsed", library=library, tool=tool, statement=statement, problem=quote)
         try:
             aim = Finding(proposal.statement, proposal.cited, (), 0, 0)
             return await self._write(view, [asked], aim, proposal.mutation)
@@ -337,7 +337,7 @@ async def _write(
 ) -> tuple[Library, Sequence[str]]:
     """Return the Library of the last reply with usable Skills, and what is wrong with the others."""
     failure = Failure("unjudged", "Not judged.")  # the checks of proposals need the instructions alone
-    outcomes = tuple(Outcome(each, Judgment(each.id, "", "", "", failure=failure), 0.0) for each in examples)
+    outcomes = tuple(Outcome(example, Judgment(example.id, "", "", "", failure=failure), 0.0) for example in examples)
     view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
     view = replace(view, known_measures=known_measures(view.task.candidate))
     distinct = sorted({" ".join(example.instruction.split()) for example in examples})

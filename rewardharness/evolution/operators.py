@@ -95,9 +95,9 @@ class _Step:
         before, after = (entry.rubric.weights() if entry.rubric else {} for entry in (self.old, self.new))
         return {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {**before, **after}}
 
-    def count(self, words: re.Pattern[str]) -> int:
+    def count(self, pattern: re.Pattern[str]) -> int:
         """Return how many more of some words it has after the edit."""
-        before, after = (len(words.findall(wording(entry))) for entry in (self.old, self.new))
+        before, after = (len(pattern.findall(wording(entry))) for entry in (self.old, self.new))
         return after - before
 
 
@@ -183,11 +183,11 @@ def with_gains(results: Results, gains: Sequence[tuple[Mutation, float]]) -> Res
         results: The results so far.
         gains: The operator of each child, and its paired gain over its parent, with sign.
     """
-    found = dict(results)
+    totals = dict(results)
     for name, gain in gains:
-        share, (won, lost) = min(1.0, max(0.0, 0.5 + 0.5 * gain / FULL_GAIN)), found.get(name, (0.0, 0.0))
-        found[name] = won + share, lost + 1.0 - share
-    return found
+        share, (won, lost) = min(1.0, max(0.0, 0.5 + 0.5 * gain / FULL_GAIN)), totals.get(name, (0.0, 0.0))
+        totals[name] = won + share, lost + 1.0 - share
+    return totals
 
 
 def next_operator(
@@ -252,7 +252,7 @@ def _same(one: Criterion, other: Criterion) -> bool:
 
 
 def _states_facts(edit: _Edit) -> bool:
-    taste, facts = (sum(step.count(words) for step in edit.steps) for words in (_TASTE, _FACTS))
+    taste, facts = (sum(step.count(pattern) for step in edit.steps) for pattern in (_TASTE, _FACTS))
     measures = [sum(one.measure is not None for one in side.values()) for step in edit.steps for side in step.criteria]
     better = taste < 0 or facts > 0 or sum(measures[1::2]) > sum(measures[::2])
     return edit.changes("skill") and taste <= 0 and better

@@ -333,7 +333,7 @@ class EvolutionPlan:
         times = samples_for(begin + usual, len(held_out)) if samples is None else samples
         ensemble = times * len(held_out) if uses_model and times > 1 else 0
         judges = judges_of(self.judge)
-        requests = min((sum(count_requests(each, example) for each in judges) for example in training), default=0)
+        requests = min((sum(count_requests(judge, example) for judge in judges) for example in training), default=0)
         audit = (3 if uses_model else 2) * len(held_out)
         return Estimate(begin, usual, audit, ensemble, 2 * self.regression.pairs, requests)
 

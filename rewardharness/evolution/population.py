@@ -125,7 +125,7 @@ class PopulationSchedule(Schedule):
         kept = survivors(self.name, here, judged, self.population, source)
         better = max(map(_rank, kept))[0] > max(map(_rank, population.members))[0]
         idle = 0 if better else PATIENCE if silent and self.islands == 1 else state.idle + 1
-        members = (*(each for each in population.members if each.island != island), *kept)
+        members = (*(member for member in population.members if member.island != island), *kept)
         members = migrated(members, population.generation, self.islands, self.population)
         gains = [(child.proposal.mutation, child.gain) for child in children if child.proposal.mutation]
         results = with_gains(population.results, gains)
@@ -141,7 +141,7 @@ class PopulationSchedule(Schedule):
         choice: Choice = "fixed" if self.name == "random" else self.operators
         seed, different = seed_of(run.seed, "operators", state.round), 0.0
         if choice == "diversity_driven":
-            different = diversity([run.evaluator.judge(each.library, run.sides[0]) for each in population.members])
+            different = diversity([run.evaluator.judge(member.library, run.sides[0]) for member in population.members])
         numbers = range(population.asked, population.asked + PER_PARENT) if usable else ()
         return tuple(next_operator(choice, usable, number, population.results, seed, different) for number in numbers)
 
@@ -151,7 +151,9 @@ class PopulationSchedule(Schedule):
         left = list(children)
         for size in (*(size for size in RACE if size < len(order)), len(order)):
             for child in left:
-                before, after = (run.evaluator.judge(each, order[:size]) for each in (child.parent, child.library))
+                before, after = (
+                    run.evaluator.judge(library, order[:size]) for library in (child.parent, child.library)
+                )
                 child.gain = paired_gain(self.objective, before, after)
             kept = len(left) if size == len(order) else math.ceil(len(left) / 2)
             if self.name == "random":
@@ -169,13 +171,13 @@ class PopulationSchedule(Schedule):
         if state.phase != "prune":
             run.emit(PhaseBegan("prune", state.round, step=state.step))
         state = replace(state, phase="prune")
-        members = [each for each in population.members if each.library.id != state.library.id]
+        members = [member for member in population.members if member.library.id != state.library.id]
         best = max(members, key=_rank, default=None)
         if self.name == "random" and members:
             best = random.Random(seed_of(run.seed, "final", state.tests)).choice(members)
         if best is None or state.tests >= FINAL_TESTS:
             return replace(state, ending=ending_of(state, self.proposals))
-        rest = tuple(each for each in population.members if each.library.id != best.library.id)
+        rest = tuple(member for member in population.members if member.library.id != best.library.id)
         state = replace(state, population=replace(population, members=rest))
         proposal = difference(state.library, best.library)
         policy = SignTest(level(state.tests + 1, (1 - FIT) * ALPHA if state.fitted else ALPHA))
@@ -253,7 +255,7 @@ def diversity(judged: Sequence[Sequence[Outcome]]) -> float:
 
 def choose_parents(members: Sequence[Member], count: int, selection: Selection, source: random.Random) -> list[Member]:
     """Choose different members as parents; fewer than `count` if there are not enough."""
-    left = sorted(members, key=lambda each: (-each.fitness, each.library.id))
+    left = sorted(members, key=lambda member: (-member.fitness, member.library.id))
     if selection == "top_k":
         left = left[: max(1, math.ceil(len(left) / 3))]
     if selection == "pareto":
@@ -266,14 +268,14 @@ def choose_parents(members: Sequence[Member], count: int, selection: Selection, 
             chosen.append(min(source.sample(left, min(2, len(left))), key=left.index))
         else:
             chosen.append(source.choice(left))
-        left = [each for each in left if each is not chosen[-1]]
+        left = [member for member in left if member is not chosen[-1]]
     return chosen
 
 
 def frontier(members: Sequence[Member]) -> list[Member]:
     """Return the members that no other one beats on every kind of edit and in length."""
-    values = [{**each.by_kind, "length": -float(_length(each.library))} for each in members]
-    return [each for each, own in zip(members, values, strict=True) if not any(_beats(one, own) for one in values)]
+    values = [{**member.by_kind, "length": -float(_length(member.library))} for member in members]
+    return [member for member, own in zip(members, values, strict=True) if not any(_beats(one, own) for one in values)]
 
 
 def _beats(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
@@ -293,18 +295,18 @@ def survivors(
         size: Members to keep.
         source: Random numbers, for `random`.
     """
-    every = sorted((*members, *children), key=lambda each: (-each.fitness, each.library.id))
+    every = sorted((*members, *children), key=lambda member: (-member.fitness, member.library.id))
     if strategy == "iterative":
-        return (max(every, key=lambda each: (each.fitness, each in children, each.library.id)),)
+        return (max(every, key=lambda member: (member.fitness, member in children, member.library.id)),)
     if strategy == "random":
         return tuple(source.sample(every, min(size, len(every))))
     if strategy == "pareto":
         first = frontier(every)
-        every = [*first, *(each for each in every if each not in first)]
+        every = [*first, *(member for member in every if member not in first)]
     kept = every[: min(ELITES, size - 1)]
     quota = max(1, (size - len(kept)) // 2)
-    kept += [each for each in every if each in children and each not in kept][:quota]
-    kept += [each for each in every if each not in kept][: size - len(kept)]
+    kept += [member for member in every if member in children and member not in kept][:quota]
+    kept += [member for member in every if member not in kept][: size - len(kept)]
     return tuple(kept)
 
 
@@ -313,12 +315,12 @@ def migrated(members: tuple[Member, ...], generation: int, islands: int, size: i
     turn, island = divmod(generation, islands)
     if islands == 1 or turn % MIGRATION != MIGRATION - 1:
         return members
-    best, target = max((each for each in members if each.island == island), key=_rank), (island + 1) % islands
-    others = [each for each in members if each.island == target]
-    if any(each.library.id == best.library.id for each in others):
+    best, target = max((member for member in members if member.island == island), key=_rank), (island + 1) % islands
+    others = [member for member in members if member.island == target]
+    if any(member.library.id == best.library.id for member in others):
         return members
     worst = min(others, key=_rank) if len(others) >= size else None
-    return (*(each for each in members if each is not worst), replace(best, island=target))
+    return (*(member for member in members if member is not worst), replace(best, island=target))
 
 
 def difference(before: Library, after: Library) -> Proposal:

@@ -336,7 +336,7 @@ def name_of(change: Change) -> str:
 
 def wording(entry: Entry) -> str:
     """Return all texts of an entry: description, body, system prompt and criteria."""
-    criteria = (each.text for each in criteria_of(entry))
+    criteria = (criterion.text for criterion in criteria_of(entry))
     return "\n".join(filter(None, (entry.description, entry.body, entry.system_prompt, *criteria)))
 
 

@@ -180,7 +180,7 @@ def _spending(report: EvolutionReport) -> Table:
 
 
 def _puzzles(puzzles: Sequence[Puzzle]) -> tuple[Block, ...]:
-    rows = tuple((each.id, each.instruction, str(each.label), str(each.versions)) for each in puzzles)
+    rows = tuple((puzzle.id, puzzle.instruction, str(puzzle.label), str(puzzle.versions)) for puzzle in puzzles)
     table = Table(("Example", "Instruction", "Label", "Times judged"), rows)
     return (Text(("Their labels may be wrong.",)), table) if rows else ()
 
@@ -196,10 +196,10 @@ def _against(compared: HeldOutComparison | None) -> str:
     """Return the comparison with the final Library in words."""
     if compared is None:
         return ""
-    words = f"{compared.fixes} better, {compared.breaks} worse, p {compared.p or 0:.2g}"
+    text = f"{compared.fixes} better, {compared.breaks} worse, p {compared.p or 0:.2g}"
     if compared.p is None:
-        words = "no difference" if compared.n else "nothing to compare"
+        text = "no difference" if compared.n else "nothing to compare"
     if compared.gain is None or compared.interval is None:
-        return words
+        return text
     low, high = compared.interval
-    return f"{compared.gain:+.1%} [{low:+.1%}, {high:+.1%}]: {words}"
+    return f"{compared.gain:+.1%} [{low:+.1%}, {high:+.1%}]: {text}"

@@ -101,7 +101,7 @@ def _candidate(run: Run, state: State, proposal: Proposal) -> Trial:
 
 def new_tool(proposal: Proposal) -> Entry | None:
     """Return the prompted Tool that a proposal adds or changes; None if there is none."""
-    return next((each for each in proposal.entries if each.kind == "tool" and each.measure is None), None)
+    return next((entry for entry in proposal.entries if entry.kind == "tool" and entry.measure is None), None)
 
 
 def unrehearsed(run: Run, state: State, waiting: Pending) -> bool:
@@ -151,7 +151,7 @@ def _call(run: Run, state: State, proposal: Proposal, *, repaired: bool) -> list
 
 
 def _problem(bad: Sequence[Observation]) -> str:
-    return " ".join(dict.fromkeys(each.problem for each in bad))
+    return " ".join(dict.fromkeys(observation.problem for observation in bad))
 
 
 def _examples(run: Run, state: State, proposal: Proposal) -> list[Example]:
@@ -174,7 +174,7 @@ def _repaired(run: Run, state: State, proposal: Proposal, bad: Sequence[Observat
     except ModelError as error:
         return f"The Orchestrator gave no answer when asked to repair it ({error.code})."
     if better is None:
-        dropped = " ".join(each.problem for each in run.orchestrator.dropped)
+        dropped = " ".join(failure.problem for failure in run.orchestrator.dropped)
         return f"The Orchestrator did not repair it. {dropped}"
     if better.signature in {proposal.signature, *(tried.signature for tried in state.rejected)}:
         return "The Orchestrator returned the same proposal."

@@ -303,7 +303,7 @@ class State:
 
     def instead(self, waiting: Pending, *others: Pending) -> "State":
         """Return the state with others, or none, in the place of a pending proposal."""
-        pending = [item for each in self.pending for item in (others if each is waiting else (each,))]
+        pending = [item for proposal in self.pending for item in (others if proposal is waiting else (proposal,))]
         return replace(self, pending=tuple(pending))
 
 

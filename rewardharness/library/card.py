@@ -235,7 +235,7 @@ def _read_facts(value: Any) -> Facts | None:
 
 def _is_possible(gain: PairedGain) -> bool:
     counts = gain.better + gain.worse <= gain.judged <= gain.n <= 10**9 and min(gain.better, gain.worse) >= 0
-    return counts and all(-1 <= each <= 1 for each in (gain.value, *(gain.interval or ()))) and 0 <= (gain.p or 0) <= 1
+    return counts and all(-1 <= gap <= 1 for gap in (gain.value, *(gain.interval or ()))) and 0 <= (gain.p or 0) <= 1
 
 
 def _header(subject: CardSubject) -> Header:

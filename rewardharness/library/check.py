@@ -96,9 +96,9 @@ def check_texts(
     findings = Findings(entry.path)
     new, places = read_entry(texts[ENTRY_FILE], entry.name, entry.kind, texts.get(RUBRIC_FILE), findings)
     if new is not None and places is not None:
-        context = LintContext({each.name for each in library.entries}, known_measures)
+        context = LintContext({other.name for other in library.entries}, known_measures)
         lint_entry(ReadEntry(new, places), context, findings)
-        compare_entries([new if each.name == new.name else each for each in library.entries], findings)
+        compare_entries([new if other.name == new.name else other for other in library.entries], findings)
     return None if findings.failed else new, tuple(dict.fromkeys(findings.found))
 
 

@@ -341,7 +341,7 @@ def _rebase(hub: Repo, draft: Upload, remote: _Remote) -> tuple[Upload, frozense
     """
     theirs = remote.parent
     base = fetch_snapshot(hub, remote.base) if remote.base else Snapshot("", {}, {}, None)
-    before, after = (EMPTY if each.library is None else each.library for each in (base, theirs))
+    before, after = (EMPTY if snapshot.library is None else snapshot.library for snapshot in (base, theirs))
     library, entry_conflicts = merge_libraries(before, draft.library, after)
     card, conflicts = _merged_card(draft, base, theirs)
     known = {*draft.texts, *(draft.origin.files if draft.origin is not None else ()), *theirs.files}

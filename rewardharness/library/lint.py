@@ -114,13 +114,13 @@ def _check_body(read: ReadEntry, context: LintContext, findings: Findings) -> No
             findings.warning(message, line(offset), remedy)
     positions = list(_POSITIONS.finditer(body)) if entry.kind == "skill" else []
     if positions:
-        words = ", ".join(dict.fromkeys(f"'{shown(match.group())}'" for match in positions))
-        message = f"This Skill refers to candidates by position: {words}."
+        terms = ", ".join(dict.fromkeys(f"'{shown(match.group())}'" for match in positions))
+        message = f"This Skill refers to candidates by position: {terms}."
         findings.warning(message, line(positions[0].start()), _NO_POSITIONS)
     tags = list(_CHAIN_TAG.finditer(body))
     if tags:
-        words = ", ".join(dict.fromkeys(match.group().lower() for match in tags))
-        message = f"The body contains tags of the reasoning chain: {words}."
+        terms = ", ".join(dict.fromkeys(match.group().lower() for match in tags))
+        message = f"The body contains tags of the reasoning chain: {terms}."
         findings.warning(message, line(tags[0].start()), "Describe them in words; judges may confuse them with output.")
 
 
@@ -208,8 +208,8 @@ def _check_keys(prompt: str, keys: Collection[str], findings: Findings, line: in
         for match in _REPLY_KEY.finditer(prompt)
         if match[1] not in keys and prompt.count("{", 0, match.start()) - prompt.count("}", 0, match.start()) <= top
     )
-    words = _words(prompt)
-    missing = [key for key in keys if (key not in requested if unknown else _words(key) not in words)]
+    text = _words(prompt)
+    missing = [key for key in keys if (key not in requested if unknown else _words(key) not in text)]
     missing_names, unknown_names = (", ".join(f"`{shown(key)}`" for key in names) for names in (missing, unknown))
     message = f"The system prompt requests {unknown_names}, which `output_schema` does not contain."
     if missing and unknown:

@@ -103,10 +103,10 @@ def register_entry(path: Path, name: str) -> Library:
     library, findings = Library.load(path), Findings("")
     kinds: list[Kind] = [kind for kind, base in FOLDERS.items() if (path / base / name / ENTRY_FILE).exists()]
     if len(kinds) != 1 or loadable_name_problem(name):
-        how, word = ("both", " and ") if kinds else ("neither", " nor ")
+        quantifier, word = ("both", " and ") if kinds else ("neither", " nor ")
         places = word.join(f"{base}/{name}/{ENTRY_FILE}" for base in FOLDERS.values())
         step = "Write one of them: its folder has the name of the entry."
-        raise LibraryError(f"{path} has {how} {places}.", next_step=step)
+        raise LibraryError(f"{path} has {quantifier} {places}.", next_step=step)
     read = read_one(Folder(path), kinds[0], name, findings)
     findings.raise_first()
     assert read is not None
@@ -129,8 +129,8 @@ def with_triggers(library: Library) -> Library:
             continue
         subject = re.sub(r"[-_]", " ", f"{entry.name}. {entry.description}")
         best = max(topics, key=lambda topic: (len(_matching(topic, subject)), -len(topic)))
-        words = [*_matching(best, f"{subject}\n{entry.body}"), *best] if _matching(best, subject) else []
-        proposed = ", ".join([*dict.fromkeys(map(str, words))][:MAX_PROPOSED])
+        triggers = [*_matching(best, f"{subject}\n{entry.body}"), *best] if _matching(best, subject) else []
+        proposed = ", ".join([*dict.fromkeys(map(str, triggers))][:MAX_PROPOSED])
         changed = replace(entry, metadata={**entry.metadata, "triggers": proposed or "always"}, documents={})
         library = library.apply(ReplaceEntry(changed, "triggers from its words"))
     return library

@@ -167,7 +167,9 @@ def read_folder(path: Path) -> FolderContent:
     empty = FolderContent(Registry(), (), "", findings)
     if not path.is_dir():
         message = "This is not a folder." if path.exists() else "The folder does not exist."
-        findings.error(message, remedy="Name the folder that contains registry.json, or create one: rh library new FOLDER")
+        findings.error(
+            message, remedy="Name the folder that contains registry.json, or create one: rh library new FOLDER"
+        )
         return empty
     folder = Folder(path)
     text = _read(folder, REGISTRY_FILE, MAX_REGISTRY, findings)

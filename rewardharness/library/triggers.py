@@ -172,10 +172,10 @@ def _trigger(item: str) -> Trigger:
             choices = ", ".join(EDIT_KINDS)
             raise TriggerError(f"{shown(item, 40)} names no kind of edit. Write `kind:` and one of: {choices}.")
         return Trigger("edit", kind[1].lower())
-    words = " ".join(_plain(item).split())
-    if not any(char.isalnum() for char in words):
+    phrase = " ".join(_plain(item).split())
+    if not any(char.isalnum() for char in phrase):
         raise TriggerError(f"{shown(item, 40)} contains no word.")
-    return Trigger("words", words)
+    return Trigger("words", phrase)
 
 
 @dataclass(frozen=True)
@@ -212,16 +212,16 @@ def _root(word: str) -> str:
     return word.lower()[:-1] if len(word_forms(word)) > 1 and word[-1] in "eyEY" else word.lower()
 
 
-def _split_words(words: str) -> list[str]:
-    return [word for word in re.split(r"[\s-]+", words) if word]
+def _split_words(phrase: str) -> list[str]:
+    return [word for word in re.split(r"[\s-]+", phrase) if word]
 
 
-def _words_expression(words: str) -> str:
+def _words_expression(phrase: str) -> str:
     """Build the expression for a phrase: all forms of each word, separated by spaces or hyphens."""
-    if _UNSPACED.search(words):
-        return re.escape(words)
-    forms = (sorted(word_forms(word), key=lambda form: (-len(form), form)) for word in _split_words(words))
-    parts = ("(?:" + "|".join(map(re.escape, each)) + ")" for each in forms)
+    if _UNSPACED.search(phrase):
+        return re.escape(phrase)
+    forms = (sorted(word_forms(word), key=lambda form: (-len(form), form)) for word in _split_words(phrase))
+    parts = ("(?:" + "|".join(map(re.escape, variants)) + ")" for variants in forms)
     return r"(?<!\w)" + r"[\s-]+".join(parts) + r"(?!\w)"
 
 

@@ -354,11 +354,11 @@ def read_evolution(folder: Path) -> EvolutionSummary:
 
 def read_evolutions(folders: Iterable[Path]) -> list[EvolutionSummary]:
     """Read the evolutions among some run folders. Other runs, and damaged ones, are skipped."""
-    found = []
+    evolutions = []
     for folder in folders:
         try:
             if read_manifest(folder).get("command") == "evolve":
-                found.append(read_evolution(folder))
+                evolutions.append(read_evolution(folder))
         except HarnessError:
             continue
-    return found
+    return evolutions

@@ -159,16 +159,16 @@ class Lineage:
         """
         records = (self.read_all() if known is None else known).values()
         candidates = [record for record in records if kind in {"", record.kind}]
-        found = [record for record in candidates if which in {record.name, f"{record.kind}.{record.name}", record.id}]
-        if not found and len(which) >= _MIN_PREFIX:
-            found = [record for record in candidates if record.id.startswith(which)]
-        if len(found) == 1:
-            return found[0]
+        matches = [record for record in candidates if which in {record.name, f"{record.kind}.{record.name}", record.id}]
+        if not matches and len(which) >= _MIN_PREFIX:
+            matches = [record for record in candidates if record.id.startswith(which)]
+        if len(matches) == 1:
+            return matches[0]
         listed = [
-            f"{record.kind}.{record.name}" if found or not kind else record.name for record in found or candidates
+            f"{record.kind}.{record.name}" if matches or not kind else record.name for record in matches or candidates
         ]
         names, what = ", ".join(listed[:8]) or "none", f"{kind or 'record'} {which!r}"
-        if found:
+        if matches:
             raise LineageError(f"{what} is ambiguous.", next_step=f"Choose one of: {names}.")
         raise LineageError(f"There is no {what} in {self.folder}.", next_step=f"Records: {names}.")
 
@@ -397,7 +397,7 @@ def read_curve(path: Path, key: str = "reward") -> RewardCurve:
     Raises:
         InputError: If the file has no curve.
     """
-    found: list[tuple[int, float]] = []
+    points: list[tuple[int, float]] = []
     missing = 0
     for point in _points(path):
         if key not in point:
@@ -409,18 +409,18 @@ def read_curve(path: Path, key: str = "reward") -> RewardCurve:
         if number is None and reward is not None and not isinstance(reward, float):
             raise InputError(f"{path}: the {key} at step {step} is not a number.", next_step=_NEXT)
         missing += number is None
-        found += [(step, number)] if number is not None else []
-    if not found:
+        points += [(step, number)] if number is not None else []
+    if not points:
         raise InputError(f"{path} has no points with a number under {key!r}.", next_step=_NEXT)
-    found.sort(key=lambda point: point[0])
-    late = found[-max(1, round(LATE * len(found))) :]
+    points.sort(key=lambda point: point[0])
+    late = points[-max(1, round(LATE * len(points))) :]
     return RewardCurve(
-        points=len(found),
+        points=len(points),
         missing=missing,
-        first=found[0],
-        last=found[-1],
-        lowest=min(found, key=lambda point: point[1]),
-        highest=max(found, key=lambda point: point[1]),
+        first=points[0],
+        last=points[-1],
+        lowest=min(points, key=lambda point: point[1]),
+        highest=max(points, key=lambda point: point[1]),
         late_mean=fmean(reward for _, reward in late),
         sha256=sha256_file(path),
     )

@@ -45,9 +45,9 @@ class RemoteConfig(ClusterConfig):
     """Repository for the evolved Library, ORG/NAME."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("flavor", "namespace", "image", "push_to") if getattr(self, name)]
-        if not self.is_remote and given:
-            raise InputError(f"--{given[0].replace('_', '-')} is for a job on the Hub.", next_step="Add --on hf-jobs.")
+        names = [name for name in ("flavor", "namespace", "image", "push_to") if getattr(self, name)]
+        if not self.is_remote and names:
+            raise InputError(f"--{names[0].replace('_', '-')} is for a job on the Hub.", next_step="Add --on hf-jobs.")
         if self.push_to:
             from rewardharness.hub.repository import is_repo
 
@@ -58,8 +58,8 @@ class RemoteConfig(ClusterConfig):
     @property
     def words(self) -> list[str]:
         """The options as words of a command line; empty unless it is a job on the Hub."""
-        given = {name: value for name, value in vars(self).items() if value} if self.is_remote else {}
-        return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        options = {name: value for name, value in vars(self).items() if value} if self.is_remote else {}
+        return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
     @property
     def is_remote(self) -> bool:
@@ -69,11 +69,11 @@ class RemoteConfig(ClusterConfig):
     @property
     def seconds(self) -> int:
         """The longest duration in seconds."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", self.timeout)
-        if found is None or float(found[1]) <= 0:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", self.timeout)
+        if match is None or float(match[1]) <= 0:
             step = "Write a duration such as 90m or 8h."
             raise InputError(f"--timeout {self.timeout[:40]} cannot be read.", next_step=step)
-        return max(1, int(float(found[1]) * _UNITS[found[2]]))
+        return max(1, int(float(match[1]) * _UNITS[match[2]]))
 
 
 ON_THIS_COMPUTER = RemoteConfig()

@@ -193,8 +193,8 @@ def _uploadable(path: Path, name: str) -> Path:
 
 def _pinned(name: str, spec: str, access: Access) -> str:
     """Return a name on the Hub with the commit that it means now; other names are returned unchanged."""
-    if name == "library" and (found := split_spec(spec)):
-        return f"{found[0]}@{Repo(found[0], access).head(found[1] or MAIN).commit}"
+    if name == "library" and (location := split_spec(spec)):
+        return f"{location[0]}@{Repo(location[0], access).head(location[1] or MAIN).commit}"
     if name not in _DATA or spec in {task.name for task in list_tasks()}:
         return spec
     source = parse_spec(spec)
@@ -232,15 +232,15 @@ def served_model(config: JobConfig) -> str:
 
 def keys_of(config: JobConfig, settings: Settings) -> dict[str, str]:
     """Return the keys of the hosted models that are named, by environment variable; each for its own kind alone."""
-    found: dict[str, str | None] = {}
+    keys: dict[str, str | None] = {}
     for spec in _models(config):
         kind = spec.partition(":")[0]
         if kind == "gemini":
-            found["GEMINI_API_KEY"] = settings.gemini_key
+            keys["GEMINI_API_KEY"] = settings.gemini_key
         elif kind in {"openai", "openrouter"} and not model_urls(spec):
-            found[f"{kind.upper()}_API_KEY"] = settings.service_keys.get(kind)
+            keys[f"{kind.upper()}_API_KEY"] = settings.service_keys.get(kind)
         elif "@http" in spec and spec == getattr(config, "orchestrator", ""):
-            found["RH_ORCHESTRATOR_API_KEY"] = settings.orchestrator_key
+            keys["RH_ORCHESTRATOR_API_KEY"] = settings.orchestrator_key
         elif "@http" in spec:
-            found["RH_API_KEY"] = settings.api_key
-    return {name: key for name, key in found.items() if key}
+            keys["RH_API_KEY"] = settings.api_key
+    return {name: key for name, key in keys.items() if key}

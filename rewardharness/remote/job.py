@@ -190,9 +190,9 @@ def plan_job(
 def _hardware(where: RemoteConfig, model: str, client: JobsClient) -> tuple[Hardware, tuple[str, ...]]:
     """Return the hardware of a job, and warnings about it."""
     name = where.flavor or (GPU_FLAVOR if model else PLAIN_FLAVOR)
-    listed = {each.name: each for each in client.hardware()}
+    listed = {flavor.name: flavor for flavor in client.hardware()}
     if name not in listed:
-        known = ", ".join(f"{each.name} (${each.price:.2f} per hour)" for each in listed.values())
+        known = ", ".join(f"{flavor.name} (${flavor.price:.2f} per hour)" for flavor in listed.values())
         raise InputError(f"Unknown hardware {name[:60]!r}.", next_step=f"Choose --flavor from: {known}.")
     hardware = listed[name]
     if not model:
@@ -350,7 +350,7 @@ class _Copy:
         for path, file in self._repo.fetch(head, wanted, tree).items():
             write_bytes(places[path], file.read_bytes())
         kept = {*places.values()}
-        for file in [each for each in self._folder.rglob("*") if each.is_file()] if kept else ():
+        for file in [entry for entry in self._folder.rglob("*") if entry.is_file()] if kept else ():
             if file not in kept and file.name not in _OWN:
                 file.unlink()
         self._commit = head

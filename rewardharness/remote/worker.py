@@ -113,9 +113,9 @@ class Worker:
 
     def _run(self, judge: str, restart: bool) -> None:
         """Run the command and push its files, at intervals and at the end."""
-        words = self._words(judge, restart)
+        arguments = self._words(judge, restart)
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rewardharness", *words],
+            [sys.executable, "-P", "-m", "rewardharness", *arguments],
             cwd=self.root,
             env=child_environment(
                 {"PYTHONPATH": f"{self.root}/package:{self.root}/packages", "RH_HOME": str(self.root / "home")}
@@ -149,8 +149,8 @@ class Worker:
         config = with_server(from_json(JOBS[job].config, fields), str(self.about["model"]), judge)
         file = self.root / "config.json"
         write_json(file, {"job": job, **to_json(config)})
-        words = [job, "--config", str(file), "--run", str(self.run_folder), *(["--restart"] if restart else [])]
-        return [*words, "--yes"]
+        arguments = [job, "--config", str(file), "--run", str(self.run_folder), *(["--restart"] if restart else [])]
+        return [*arguments, "--yes"]
 
     def _push(self) -> None:
         """Push the files that have changed. A push that fails is repeated at the next interval."""

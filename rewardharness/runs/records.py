@@ -126,12 +126,12 @@ def record_run(arguments: Mapping[str, Any], settings: Settings, *, config: Any 
         if setting.name.endswith(("_key", "_token")) and (value := getattr(settings, setting.name))
     )
     kept = {name: value for name, value in arguments.items() if name not in _NO_ARGUMENTS and not callable(value)}
-    words = [_masked(word, secrets) for word in arguments.get("words", ())]
+    command_line = [_masked(word, secrets) for word in arguments.get("words", ())]
     folder = Path.cwd()
     return Recording(
-        command=words[0] if words else "",
+        command=command_line[0] if command_line else "",
         session={
-            "words": words,
+            "words": command_line,
             "arguments": {name: _plain(value, secrets) for name, value in sorted({**kept, **resolved}.items())},
             "folder": str(folder),
             **surroundings(folder),
@@ -294,11 +294,11 @@ def git_state(folder: Path) -> dict[str, Any] | None:
     return {"commit": commit if valid else None, "dirty": any(not line.startswith("#") for line in lines)}
 
 
-def _git(folder: Path, *words: str) -> str | None:
+def _git(folder: Path, *arguments: str) -> str | None:
     """Run git and return its output; None if it fails."""
     try:
         done = subprocess.run(
-            ["git", *_QUIET, *words],
+            ["git", *_QUIET, *arguments],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -57,9 +57,9 @@ class Results(MutableMapping[str, Json]):
         return len(self._lines)
 
     def __copy__(self) -> "Results":
-        found = Results()
-        found._lines = dict(self._lines)
-        return found
+        results = Results()
+        results._lines = dict(self._lines)
+        return results
 
     def fields(self, name: str, names: frozenset[str]) -> Json:
         """Return some fields of a result, which is faster than the whole result; others may be there, too."""
@@ -92,12 +92,12 @@ class Results(MutableMapping[str, Json]):
 
 def read_results(path: Path) -> Results:
     """Read a results file; without one there are no results. If an id occurs in several lines, the last line counts."""
-    found = Results()
+    results = Results()
     if path.exists():
         with path.open("rb", buffering=LARGE_READ) as stream:
             for line in stream:
-                found.add_line(line)
-    return found
+                results.add_line(line)
+    return results
 
 
 TOLERANCE = 0.1
@@ -215,7 +215,7 @@ def _differences(place: str, before: Any, after: Any) -> list[Difference]:
 
 def _numbers(before: Judgment, after: Judgment) -> Iterable[tuple[str, float | None, float | None]]:
     yield "margin", before.margin, after.margin
-    first, second = ({label: each.reward for label, each in judgment.scores.items()} for judgment in (before, after))
+    first, second = ({label: score.reward for label, score in judgment.scores.items()} for judgment in (before, after))
     for label in sorted({*first, *second}):
         yield f"reward of {label}", first.get(label), second.get(label)
 

@@ -145,11 +145,11 @@ class RunFolder:
 
 def read_result(path: Path, name: str) -> dict[str, Any] | None:
     """Read the result with an id from a run folder; None if there is none. If there are several, the last counts."""
-    found = None
+    result = None
     for _, record in read_jsonl(path / RESULTS):
         if record.get("id") == name:
-            found = record
-    return found
+            result = record
+    return result
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -204,17 +204,17 @@ def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
         folder: The folder to search.
         below: Search the folder itself and all levels below it. Folders inside a run are not searched.
     """
-    found: list[Path] = []
+    runs: list[Path] = []
     for place, folders, files in os.walk(folder):
         here = Path(place)
         if MANIFEST in files and (below or here != folder):
-            found.append(here)
+            runs.append(here)
         elif below or here == folder:  # links are not followed further, as they may form cycles
             links = [here / name for name in folders if (here / name).is_symlink()]
-            found += [link for link in links if (link / MANIFEST).is_file()]
-        if here in found or not (below or here == folder):
+            runs += [link for link in links if (link / MANIFEST).is_file()]
+        if here in runs or not (below or here == folder):
             folders.clear()
-    return sorted(found, key=lambda run: (-_changed(run), str(run)))
+    return sorted(runs, key=lambda run: (-_changed(run), str(run)))
 
 
 def note_elsewhere(run: Path, home: Path) -> None:
@@ -228,14 +228,14 @@ def note_elsewhere(run: Path, home: Path) -> None:
 def runs_elsewhere(home: Path) -> list[Path]:
     """Return the remembered run folders that still exist."""
     notes = (home / ELSEWHERE).glob("*") if (home / ELSEWHERE).is_dir() else ()
-    found = (Path(read_text(note)) for note in notes if note.is_file())
-    return [run for run in found if (run / MANIFEST).is_file()]
+    paths = (Path(read_text(note)) for note in notes if note.is_file())
+    return [run for run in paths if (run / MANIFEST).is_file()]
 
 
 def extent(run: Path) -> tuple[float, int]:
     """Return when a run folder was last changed, in seconds of the epoch, and its size in bytes."""
-    found = [path.lstat() for path in run.rglob("*") if path.is_file() and not path.is_symlink()]
-    return max((each.st_mtime for each in found), default=0.0), sum(each.st_size for each in found)
+    stats = [path.lstat() for path in run.rglob("*") if path.is_file() and not path.is_symlink()]
+    return max((stat.st_mtime for stat in stats), default=0.0), sum(stat.st_size for stat in stats)
 
 
 def remove_run(run: Path) -> None:

@@ -48,9 +48,9 @@ def edit_reward(
     def score(images: Any, prompts: Any, metadata: Any = None, ref_images: Any = None) -> tuple[list[float], Details]:
         edited = pictures(images, "the images")
         before = _sources([_source(row) for row in metadata or ()] if ref_images is None else ref_images)
-        for given, what in ((before, "source images"), (instructions := list(prompts), "prompts")):
-            if len(given) != len(edited):
-                message = f"There are {len(given)} {what} for {len(edited)} images."
+        for values, what in ((before, "source images"), (instructions := list(prompts), "prompts")):
+            if len(values) != len(edited):
+                message = f"There are {len(values)} {what} for {len(edited)} images."
                 raise InputError(message, next_step="Give one for each.")
         rows = zip(instructions, before, edited, strict=True)
         results = client.score([Ask(text, source, image, None, more) for text, (source, *more), image in rows])

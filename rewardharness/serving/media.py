@@ -195,8 +195,8 @@ class Edit:
     @property
     def images(self) -> tuple[RequestImage, ...]:
         """All images."""
-        given = (self.source, *self.references, *self.candidates)
-        groups = (media.frames if isinstance(media, RequestFrames) else (media,) for media in given)
+        inputs = (self.source, *self.references, *self.candidates)
+        groups = (media.frames if isinstance(media, RequestFrames) else (media,) for media in inputs)
         return tuple(image for group in groups for image in group if isinstance(image, RequestImage))
 
     @property

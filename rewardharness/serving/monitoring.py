@@ -183,30 +183,30 @@ class RequestSample(BackgroundWriter[Sample]):
         for (edit, candidate), result in zip(judged, results, strict=True):
             source, reward = edit.source, result.reward
             if isinstance(source, RequestImage) and isinstance(candidate, RequestImage) and reward is not None:
-                given = source, *edit.references
-                key = (edit.instruction.strip(), *(image.sha256 for image in given))
-                alike.setdefault(key, (given, {}))[1][candidate.sha256] = candidate, reward
-        several = [key for key, (_, found) in alike.items() if key[0] and len(found) > 1]
+                inputs = source, *edit.references
+                key = (edit.instruction.strip(), *(image.sha256 for image in inputs))
+                alike.setdefault(key, (inputs, {}))[1][candidate.sha256] = candidate, reward
+        several = [key for key, (_, group) in alike.items() if key[0] and len(group) > 1]
         if not several:
             return None
         key = self._chance.choice(several)
-        sources, found = alike[key]
-        return key[0], sources, self._chance.sample([*found.values()], min(len(LABELS), len(found)))
+        sources, candidates = alike[key]
+        return key[0], sources, self._chance.sample([*candidates.values()], min(len(LABELS), len(candidates)))
 
     def _store(self, sample: Sample) -> None:
-        instruction, given, judged = sample
+        instruction, sources, judged = sample
         if self._rows % _LOOK_AGAIN == 0:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
             if not (self._folder / FEEDBACK_MARKER).exists():  # a line that a crash tore is passed over
                 write_json(self._folder / FEEDBACK_MARKER, {"format": 1})
-        images = [*given, *(candidate for candidate, _ in judged)]
+        images = [*sources, *(candidate for candidate, _ in judged)]
         self._size += sum(len(image.data) for image in images)
         if self._size > MAX_SAMPLE:
             raise OSError(errno.EFBIG, f"it has reached {MAX_SAMPLE >> 20} MiB")
         source, *names = [store_image(self._folder, image.data) for image in images]
-        row: dict[str, Any] = {"instruction": instruction, "source": source, "references": names[: len(given) - 1]}
-        row["candidates"] = names[len(given) - 1 :]
+        row: dict[str, Any] = {"instruction": instruction, "source": source, "references": names[: len(sources) - 1]}
+        row["candidates"] = names[len(sources) - 1 :]
         row["context"] = {"rewards": [reward for _, reward in judged], **self._about}
         append_jsonl(self._folder / (PAIRS if len(judged) == 2 else GROUPS), row)
         self._rows += 1

@@ -43,9 +43,9 @@ def read_token(given: str | None, file: Path | None) -> str | None:
     return token
 
 
-def clean_request_id(given: str | None) -> str:
+def clean_request_id(request_id: str | None) -> str:
     """Return the request id of a caller without unsafe characters, or create one."""
-    cleaned = _ID.sub("", given or "")[:_LONGEST_ID]
+    cleaned = _ID.sub("", request_id or "")[:_LONGEST_ID]
     return cleaned or uuid.uuid4().hex
 
 
@@ -79,8 +79,8 @@ class Guard:
                 step = "Ask from a program on this machine, or start the server with a token."
                 raise RefusedError(403, Fault("forbidden", "Pages in a browser may not ask this server.", step))
             return
-        scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
-        right = hmac.compare_digest(shown.strip(), self.token.encode("ascii"))
+        scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+        right = hmac.compare_digest(credentials.strip(), self.token.encode("ascii"))
         if scheme.lower() != b"bearer" or not right:
             step = "Send the header 'Authorization: Bearer TOKEN' with the server's token."
             raise RefusedError(401, Fault("unauthorized", "The token is missing or wrong.", step))

@@ -199,8 +199,8 @@ class _Edit(_Strict):
         """Read `prompt_id`, `prompt` and `candidate` of a text; the prompt decides which rubric applies."""
         if not isinstance(value, dict) or "prompt_id" not in value or not isinstance(value.get("candidate"), dict):
             return value
-        given = {key: each for key, each in value.items() if key not in {"prompt_id", "prompt", "candidate"}}
-        return {**given, "instruction": value.get("prompt"), "edited": {"text": value["candidate"].get("text")}}
+        fields = {key: content for key, content in value.items() if key not in {"prompt_id", "prompt", "candidate"}}
+        return {**fields, "instruction": value.get("prompt"), "edited": {"text": value["candidate"].get("text")}}
 
     @property
     def media(self) -> dict[str, Given]:

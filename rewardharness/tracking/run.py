@@ -46,40 +46,40 @@ def run_config(manifest: Mapping[str, Any], options: Any = None) -> Config:
         manifest: The manifest of the run.
         options: The configuration of its job, a dataclass; None for no further options.
     """
-    found: dict[str, str | int | float | bool] = {}
+    config: dict[str, str | int | float | bool] = {}
     for field in fields(options) if is_dataclass(options) else ():
         value = getattr(options, field.name)
         if isinstance(value, bool | int | float) or (isinstance(value, str) and field.name in _CHOICES):
-            found[field.name] = value
+            config[field.name] = value
     for name, value in manifest.items():
         if isinstance(value, bool | int | float) or (isinstance(value, str) and name in _IDENTITY):
-            found[_RENAMED.get(name, name)] = value
-    if "judge" in found:
-        found["judge"] = without_file(str(found["judge"]))
-    return found
+            config[_RENAMED.get(name, name)] = value
+    if "judge" in config:
+        config["judge"] = without_file(str(config["judge"]))
+    return config
 
 
 def score_numbers(report: Mapping[str, Any]) -> dict[str, float]:
     """Return the result of judging a dataset; `report` is as `report_json` writes it."""
-    found = known_numbers({f"final/{name}": report[name] for name in ("n", "judged", "coverage")})
-    found["final/failures"] = sum(report["failures"].values())
+    numbers = known_numbers({f"final/{name}": report[name] for name in ("n", "judged", "coverage")})
+    numbers["final/failures"] = sum(report["failures"].values())
     for kind, accuracy in report["by_label_kind"].items():
-        found |= share_numbers(f"final/{_word(kind or 'unnamed')}", accuracy, "accuracy")
-    return found | share_numbers("final/groups", report["groups"], "best_accuracy")
+        numbers |= share_numbers(f"final/{_word(kind or 'unnamed')}", accuracy, "accuracy")
+    return numbers | share_numbers("final/groups", report["groups"], "best_accuracy")
 
 
 def benchmark_numbers(result: Mapping[str, Any]) -> dict[str, float]:
     """Return the result of a benchmark: the rows of the judge, and of the same model without a Library."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for start, role in (("final", "judge"), ("without_library", "empty")):
         row = next((row for row in result["rows"] if row["role"] == role), None)
         if row is None:
             continue
-        found |= known_numbers({f"{start}/coverage": row["coverage"], f"{start}/judged": row["judged"]})
+        numbers |= known_numbers({f"{start}/coverage": row["coverage"], f"{start}/judged": row["judged"]})
         for number in reversed(row["numbers"]):  # of several with one name, the first counts
-            words = (number["part"], number["metric"], number["dimension"])
-            found |= share_numbers("/".join((start, *(_word(word) for word in words if word))), number, "value")
-    return found
+            parts = (number["part"], number["metric"], number["dimension"])
+            numbers |= share_numbers("/".join((start, *(_word(word) for word in parts if word))), number, "value")
+    return numbers
 
 
 def spending_numbers(spent: Mapping[str, Any]) -> dict[str, float]:

@@ -64,7 +64,7 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[TrackerSpec, ...]:
         InputError: If a name or project cannot be used.
     """
     parts = [part.strip() for text in ([texts] if isinstance(texts, str) else texts) for part in text.split(",")]
-    found: dict[TrackerSpec, None] = {}
+    trackers: dict[TrackerSpec, None] = {}
     for part in filter(None, parts):
         name, colon, project = part.partition(":")
         if name not in PACKAGES:
@@ -73,8 +73,8 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[TrackerSpec, ...]:
         if colon and not (project and all(char.isalnum() or char in "-_." for char in project) and project[0] != "."):
             step = "Use letters, digits, '-', '_' and '.'."
             raise InputError(f"The project {shown(project)!r} of {name} cannot be used.", next_step=step)
-        found[TrackerSpec(name, project or PROJECT)] = None
-    return tuple(found)
+        trackers[TrackerSpec(name, project or PROJECT)] = None
+    return tuple(trackers)
 
 
 def check_packages(specs: Iterable[TrackerSpec]) -> None:
@@ -95,8 +95,8 @@ def _trackio(project: str, run: str, config: Config, folder: Path) -> Tracker:
     for name, module in list(sys.modules.items()):  # it prints on standard output, which belongs to the command
         if name.partition(".")[0] == "trackio":
             vars(module)["print"] = _quiet
-    how = {"resume": "allow", "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
-    opened = trackio.init(project, name=run, config=dict(config), **how)
+    options = {"resume": "allow", "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+    opened = trackio.init(project, name=run, config=dict(config), **options)
     return Tracker(lambda numbers, step: opened.log(dict(numbers), step=step), opened.finish)
 
 

@@ -180,8 +180,8 @@ class Forecast:
 
     def fires(self, entry: Entry, case: ForecastCase) -> bool:
         """Whether an entry is consulted for an example."""
-        words = entry.metadata.get("triggers") or f"{entry.name} {entry.description}"
-        key = (words, "" if entry.triggers else "words", case.request.instruction)
+        text = entry.metadata.get("triggers") or f"{entry.name} {entry.description}"
+        key = (text, "" if entry.triggers else "words", case.request.instruction)
         if key not in self._fired:
             self._fired[key] = fires(entry, case.request.instruction) is not None
         return self._fired[key]
@@ -294,8 +294,8 @@ def _measured(example: Example, cache: JudgmentCache | None) -> Mapping[str, Map
     wanted = tuple(name for name in known_measures(task.candidate) if name not in SLOW or name in slow)
     with suppress(HarnessError):
         source = Loaded.of(example.source)
-        for label, each in zip(example.labels, example.candidates, strict=True):
-            readings = measure(source, Loaded.of(each), request, wanted, cache).readings
+        for label, candidate in zip(example.labels, example.candidates, strict=True):
+            readings = measure(source, Loaded.of(candidate), request, wanted, cache).readings
             grades[label] = {name: item.grade for name, item in readings.items() if item.grade is not None}
         return grades
     return {}

@@ -49,10 +49,13 @@ def new_criteria(forecast: Forecast) -> Iterator[Proposal]:
     for kind, cases in forecast.kinds.items():
         home = forecast.homes[kind]
         for measure in forecast.measures:
-            if not any(each.measure == measure and kind in (each.applies or (kind,)) for each in criteria_of(home)):
+            if not any(
+                criterion.measure == measure and kind in (criterion.applies or (kind,))
+                for criterion in criteria_of(home)
+            ):
                 yield from _new_criterion(forecast, home, measure, cases, kind)
     general = [entry for entry in forecast.view.library.skills if is_general(entry) and entry.rubric]
-    used = {each.measure for entry in general for each in criteria_of(entry) if not each.applies}
+    used = {criterion.measure for entry in general for criterion in criteria_of(entry) if not criterion.applies}
     for measure in forecast.measures:
         if measure not in used:
             yield from _new_criterion(forecast, _general_home(general, measure), measure, forecast.cases)
@@ -86,12 +89,12 @@ def _new_criterion(
 
 
 def _new_skill(view: View, kind: str, criterion: Criterion, why: str) -> Entry:
-    words = phrasing.KINDS[kind] if kind else phrasing.ANY_TEXT if view.task is TEXT else phrasing.ANY
-    name = f"judging-{kind}-edits" if kind else f"judging-every-{words.what.split()[-1]}"
+    wording = phrasing.KINDS[kind] if kind else phrasing.ANY_TEXT if view.task is TEXT else phrasing.ANY
+    name = f"judging-{kind}-edits" if kind else f"judging-every-{wording.what.split()[-1]}"
     name = free_name(view.library, name)
-    metadata = {**entry_metadata(view.task), "triggers": words.triggers or "always"}
-    body = phrasing.new_body(name, words, phrasing.note(criterion, why))
-    return Entry(name, "skill", words.description, body, metadata, rubric=Rubric((criterion,)))
+    metadata = {**entry_metadata(view.task), "triggers": wording.triggers or "always"}
+    body = phrasing.new_body(name, wording, phrasing.note(criterion, why))
+    return Entry(name, "skill", wording.description, body, metadata, rubric=Rubric((criterion,)))
 
 
 def other_weights(forecast: Forecast) -> Iterator[Proposal]:
@@ -165,7 +168,7 @@ def fewer_triggers(forecast: Forecast) -> Iterator[Proposal]:
         alone: dict[Trigger, list[ForecastCase]] = {}
         for case in forecast.reach(entry):
             asked = case.request
-            matching = [each for each in entry.triggers if each.matches(asked.instruction, asked.kinds)]
+            matching = [trigger for trigger in entry.triggers if trigger.matches(asked.instruction, asked.kinds)]
             if len(matching) == 1:
                 alone.setdefault(matching[0], []).append(case)
         for trigger, cases in alone.items():
@@ -176,7 +179,7 @@ def fewer_triggers(forecast: Forecast) -> Iterator[Proposal]:
                 f"`{entry.name}` is no longer consulted because of the trigger `{trigger}`, which alone matched "
                 f"{len(cases)} examples."
             )
-            rest = ", ".join(str(each) for each in entry.triggers if each != trigger)
+            rest = ", ".join(str(other) for other in entry.triggers if other != trigger)
             after = replace(entry, metadata={**entry.metadata, "triggers": rest})
             yield _changed("retrigger", after, ("untrigger", entry.name, str(trigger)), says)
 
@@ -244,7 +247,7 @@ def merged_skills(forecast: Forecast) -> Iterator[Proposal]:
 
 
 def _is_for(forecast: Forecast, entry: Entry, kind: str) -> bool:
-    return entry == forecast.homes.get(kind) or any(kind in each.applies for each in criteria_of(entry))
+    return entry == forecast.homes.get(kind) or any(kind in criterion.applies for criterion in criteria_of(entry))
 
 
 def _telling_words(passed: Sequence[ForecastCase], kind: str, cases: Sequence[ForecastCase]) -> list[str]:
@@ -286,21 +289,23 @@ def _both_rubrics(first: Entry, second: Entry) -> Rubric | None:
         return first.rubric or second.rubric
     known = {(one.measure, one.applies) for one in first.rubric.criteria if one.measure is not None}
     extra = {**second.rubric.extra, **first.rubric.extra}
-    for each in second.rubric.criteria:
-        if (each.measure, each.applies) not in known:
-            first = replace(first, rubric=Rubric((*criteria_of(first), replace(each, id=free_id(first, each.id)))))
+    for criterion in second.rubric.criteria:
+        if (criterion.measure, criterion.applies) not in known:
+            first = replace(
+                first, rubric=Rubric((*criteria_of(first), replace(criterion, id=free_id(first, criterion.id))))
+            )
     return Rubric(criteria_of(first), extra)
 
 
 def free_name(library: Library, name: str) -> str:
     """Return a name that no entry has."""
-    return next(each for each in _numbered(name) if each not in library)
+    return next(variant for variant in _numbered(name) if variant not in library)
 
 
 def free_id(entry: Entry | None, name: str) -> str:
     """Return an id that no criterion of a Skill has."""
-    taken = {each.id for each in criteria_of(entry)}
-    return next(each for each in _numbered(name) if each not in taken)
+    taken = {criterion.id for criterion in criteria_of(entry)}
+    return next(variant for variant in _numbered(name) if variant not in taken)
 
 
 def _numbered(name: str) -> Iterator[str]:
@@ -316,22 +321,22 @@ def with_criterion(entry: Entry, criterion: Criterion, why: str) -> Entry:
 def with_other(entry: Entry, old: Criterion, new: Criterion) -> Entry:
     """Put a criterion in the place of another."""
     assert entry.rubric is not None
-    criteria = tuple(new if each.id == old.id else each for each in entry.rubric.criteria)
+    criteria = tuple(new if criterion.id == old.id else criterion for criterion in entry.rubric.criteria)
     return replace(entry, rubric=replace(entry.rubric, criteria=criteria))
 
 
 def without_criterion(entry: Entry, criterion: Criterion) -> Entry:
     """Take a criterion out of a Skill; a rubric that would have no weight left goes as a whole."""
     assert entry.rubric is not None
-    rest = tuple(each for each in entry.rubric.criteria if each.id != criterion.id)
-    rubric = replace(entry.rubric, criteria=rest) if any(each.weight > 0 for each in rest) else None
+    rest = tuple(other for other in entry.rubric.criteria if other.id != criterion.id)
+    rubric = replace(entry.rubric, criteria=rest) if any(other.weight > 0 for other in rest) else None
     return replace(entry, rubric=rubric, body=phrasing.without_note(entry.body, criterion))
 
 
 def _general_home(general: Sequence[Entry], measure: str) -> Entry | None:
     """Return the Skill for every edit with the most criteria in the dimension of a measure."""
     dimension = MEASURES[measure].dimension
-    sizes = {entry.name: sum(each.dimension == dimension for each in criteria_of(entry)) for entry in general}
+    sizes = {entry.name: sum(criterion.dimension == dimension for criterion in criteria_of(entry)) for entry in general}
     return min(general, key=lambda entry: (-sizes[entry.name], entry.name), default=None)
 
 

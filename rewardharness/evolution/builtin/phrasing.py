@@ -58,13 +58,13 @@ _FILE = "texts.yaml"
 _TEXTS = from_json(_Texts, read_yaml((files(__package__) / _FILE).read_text("utf-8"), where=_FILE).value)
 ANY = _TEXTS.kinds["any"]
 ANY_TEXT = replace(_TEXTS.kinds["response"], what="a response")
-KINDS: Mapping[str, KindWords] = {kind: words for kind, words in _TEXTS.kinds.items() if kind in EDIT_KINDS}
+KINDS: Mapping[str, KindWords] = {kind: wording for kind, wording in _TEXTS.kinds.items() if kind in EDIT_KINDS}
 
 
 def title(measure: str) -> str:
     """Return the title of a measure."""
-    words = _TEXTS.measures.get(measure)
-    return words.title if words else measure.replace("_", " ").capitalize()
+    wording = _TEXTS.measures.get(measure)
+    return wording.title if wording else measure.replace("_", " ").capitalize()
 
 
 def criterion_text(measure: str) -> str:
@@ -106,10 +106,10 @@ def without_note(body: str, criterion: Criterion) -> str:
     return head + heading + "\n".join(kept)
 
 
-def new_body(name: str, words: KindWords, line: str) -> str:
+def new_body(name: str, wording: KindWords, line: str) -> str:
     """Write the body of a new Skill."""
     heading = name.replace("-", " ").capitalize()
-    return f"# {heading}\n\n{words.description} {words.advice}\n\n{LEARNED}\n\n{line}\n"
+    return f"# {heading}\n\n{wording.description} {wording.advice}\n\n{LEARNED}\n\n{line}\n"
 
 
 def tool_body(name: str, measure: str) -> str:

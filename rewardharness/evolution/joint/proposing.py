@@ -83,13 +83,13 @@ def find_scopes(cases: Sequence[ForecastCase]) -> tuple[Scope, ...]:
     if task_of(cases[0].outcome.example) is TEXT:
         return (Scope("preferences-for-all-responses", ANY_TEXT, (), tuple(cases), False),)
     scopes = [Scope("preferences-for-all-edits", ANY, (), tuple(cases), _same_look(cases))]
-    for kind, words in KINDS.items():
+    for kind, wording in KINDS.items():
         chosen = [case for case in cases if case.kind == kind]
         if len(chosen) < LEAST_CASES:
             continue
         scope = _phrase_scope(chosen, (kind,))
-        if scope is None and words.triggers:
-            scope = Scope(f"preferences-for-{kind}-edits", words, (kind,), tuple(chosen), _same_look(chosen))
+        if scope is None and wording.triggers:
+            scope = Scope(f"preferences-for-{kind}-edits", wording, (kind,), tuple(chosen), _same_look(chosen))
         if scope is not None and len(scope.cases) >= LEAST_CASES:
             scopes.append(scope)
     return tuple(scopes)
@@ -99,14 +99,14 @@ def _phrase_scope(cases: Sequence[ForecastCase], applies: tuple[str, ...]) -> Sc
     phrase = shared_phrase([case.request.instruction for case in cases])
     if not phrase:
         return None
-    words = KindWords(
+    wording = KindWords(
         f'is asked for with the words "{phrase}"',
         "The criteria and their weights were fitted on people's choices between such edits.",
         phrase,
     )
     name = "preferences-for-" + "-".join(re.findall(r"[a-z0-9]+", phrase))[:40].strip("-")
     chosen = tuple(case for case in cases if phrase in _plain(case.request.instruction))
-    return Scope(name, words, applies, chosen, _same_look(chosen))
+    return Scope(name, wording, applies, chosen, _same_look(chosen))
 
 
 def shared_phrase(instructions: Sequence[str]) -> str:
@@ -116,14 +116,14 @@ def shared_phrase(instructions: Sequence[str]) -> str:
     """
     counts: Counter[str] = Counter()
     for instruction in instructions:
-        found = _WORD.findall(instruction.lower())
+        words = _WORD.findall(instruction.lower())
         plain = _plain(instruction)
         counts.update(
             {
                 phrase
                 for size in range(2, _LONGEST + 1)
-                for start in range(len(found) - size + 1)
-                if (phrase := " ".join(found[start : start + size])) in plain and _is_specific(phrase)
+                for start in range(len(words) - size + 1)
+                if (phrase := " ".join(words[start : start + size])) in plain and _is_specific(phrase)
             }
         )
     shared = [phrase for phrase, count in counts.items() if count >= COVERAGE * len(instructions)]
@@ -239,8 +239,8 @@ def allowed_measures(scope: Scope, known: Sequence[str]) -> tuple[str, ...]:
 def _present(forecast: Forecast, case: ForecastCase, label: str) -> tuple[float, float, float]:
     """Return the mean log grade of the criteria for instruction following, the log reward, and their weight."""
     graded = [pair for pair in forecast.graded(case).get(label, ()) if pair[0].dimension == "instruction"]
-    weight = math.fsum(each.weight for each, _ in graded)
-    logs = math.fsum(each.weight * math.log(max(grade, GRADE_FLOOR)) for each, grade in graded)
+    weight = math.fsum(criterion.weight for criterion, _ in graded)
+    logs = math.fsum(criterion.weight * math.log(max(grade, GRADE_FLOOR)) for criterion, grade in graded)
     scores = case.outcome.judgment.scores
     if any(other not in scores for other in case.grades):
         return 0.0, 0.0, 0.0

@@ -84,26 +84,26 @@ class Reweighting:
         sums: dict[Literal["instruction", "quality"], list[float]] = {"instruction": [], "quality": []}
         for _, grades in self.graded:
             keys = next(iter(grades.values()))
-            for dimension, found in sums.items():
-                found.append(math.fsum(known[key].weight for key in keys if known[key].dimension == dimension))
-        return {dimension: fmean(found) for dimension, found in sums.items()}
+            for dimension, totals in sums.items():
+                totals.append(math.fsum(known[key].weight for key in keys if known[key].dimension == dimension))
+        return {dimension: fmean(values) for dimension, values in sums.items()}
 
 
 def graded_examples(library: Library, outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Grades]]:
     """Return the judged examples with a preferred candidate, with the model's grades of every candidate."""
     known = _criteria(library)
-    found = []
+    examples = []
     for outcome in outcomes:
         if outcome.judged and outcome.example.preference in outcome.example.labels:
             grades = read_grades(outcome.judgment, known)
-            if set(grades) == set(outcome.example.labels) and len({frozenset(each) for each in grades.values()}) == 1:
-                found.append((outcome, grades))
-    return found
+            if set(grades) == set(outcome.example.labels) and len({frozenset(keys) for keys in grades.values()}) == 1:
+                examples.append((outcome, grades))
+    return examples
 
 
 def read_grades(judgment: Judgment, known: Mapping[str, Criterion]) -> Grades:
     """Return the grades in the answers of a judgment; the mean of repeated ones, none off the scale."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    by_label: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for step in judgment.steps:
         if step.kind != "answer":
             continue
@@ -117,13 +117,13 @@ def read_grades(judgment: Judgment, known: Mapping[str, Criterion]) -> Grades:
             if key in known:
                 with suppress(InputError):
                     value = grade(known[key], number)
-                    found[str(answer["candidate"])][key].append(value)
-    return {label: {key: fmean(numbers) for key, numbers in grades.items()} for label, grades in found.items()}
+                    by_label[str(answer["candidate"])][key].append(value)
+    return {label: {key: fmean(numbers) for key, numbers in grades.items()} for label, grades in by_label.items()}
 
 
 def reweighting_data(library: Library, graded: Sequence[tuple[Outcome, Grades]]) -> Reweighting:
     """Collect the training data: the log reward now, and the log grade of each criterion."""
-    criteria = tuple(sorted({key for _, grades in graded for each in grades.values() for key in each}))
+    criteria = tuple(sorted({key for _, grades in graded for keys in grades.values() for key in keys}))
     rows, weights, sources, ids = [], list[float](), list[int](), list[str]()
     numbers: dict[str, int] = {}
     for outcome, grades in graded:
@@ -141,7 +141,10 @@ def reweighting_data(library: Library, graded: Sequence[tuple[Outcome, Grades]])
 
 def _criteria(library: Library) -> dict[str, Criterion]:
     return {
-        f"{entry.name}/{each.id}": each for entry in library.skills if entry.rubric for each in entry.rubric.criteria
+        f"{entry.name}/{criterion.id}": criterion
+        for entry in library.skills
+        if entry.rubric
+        for criterion in entry.rubric.criteria
     }
 
 

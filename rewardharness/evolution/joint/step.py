@@ -103,11 +103,11 @@ def fit_next(run: Run, state: State, alpha: float) -> State:
     Returns:
         The state after the decision; `fitting` is false if no scope is left.
     """
-    found, number = fit_data(run, state), state.fitted
-    if number >= len(found):
+    collectors, number = fit_data(run, state), state.fitted
+    if number >= len(collectors):
         return replace(state, fitting=False)
     done = replace(state, fitted=number + 1)
-    data, seed = found[number](), seed_of(run.seed, "fit", number)
+    data, seed = collectors[number](), seed_of(run.seed, "fit", number)
     proposal = data.propose(state.library, data.comparisons, seed)
     if proposal is None:
         return done
@@ -119,7 +119,7 @@ def fit_next(run: Run, state: State, alpha: float) -> State:
     emit_proposed(run, done, proposal, after)
     tested = cross_validate(run, state.library, state.outcomes, data, seed)
     touched = run.evaluator.affected(state.library, after, run.pool)
-    evidence = tested.evidence(alpha * part_of(number, len(found)), len(touched), tested.judged + tested.failed)
+    evidence = tested.evidence(alpha * part_of(number, len(collectors)), len(touched), tested.judged + tested.failed)
     if evidence.decision == "accept":
         outcomes = {outcome.example.id: outcome for outcome in run.evaluator.judge(after, touched)}
         done = accept(run, done, proposal, outcomes, evidence)

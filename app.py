@@ -1,5 +1,7 @@
 """Start the web app: `python app.py`, or as a Hugging Face Space."""
 
+from contextlib import suppress
+
 from app.starting import quick_imports
 from rewardharness.settings import Settings
 
@@ -7,4 +9,5 @@ with quick_imports():
     from app.main import launch
 
 if __name__ == "__main__":
-    launch(Settings.from_env())
+    with suppress(KeyboardInterrupt):
+        launch(Settings.from_env())

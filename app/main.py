@@ -2,7 +2,9 @@
 
 import re
 import signal
+import socket
 import tempfile
+import threading
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -28,7 +30,8 @@ from app.services import AppServices, is_local
 from app.starting import started
 from app.vote.page import build_vote_tab
 from app.widgets import QUIET, Updates, Widgets, button, markup, state
-from rewardharness.errors import InputError
+from rewardharness.data.opening import parse_spec
+from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.hub import split_spec
 from rewardharness.runs.job import exit_within
 from rewardharness.serving.hosts import HostCheck, HostMiddleware
@@ -138,7 +141,10 @@ def launch(settings: Settings, *, ready: Callable[[str], None] | None = None, **
         started()
         if ready is not None:
             ready(str(blocks.local_url))
-        blocks.block_thread()
+        try:
+            threading.Event().wait()
+        finally:
+            blocks.close(verbose=False)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -164,7 +170,7 @@ def serve(
         settings: The settings.
         scratch: A private folder, removed by the caller afterwards.
         host: Address to listen on. Empty: this computer only, or every address in a Hugging Face Space.
-        port: Port to listen on.
+        port: Port to listen on; 0 for any.
         inbrowser: Open the page in the browser.
         quiet: Do not print the address.
         places: Addresses of the models of the release in the settings, if any.
@@ -175,6 +181,15 @@ def serve(
         HarnessError: If the release cannot be used.
     """
     host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
+    if settings.vote_data:
+        try:
+            parse_spec(settings.vote_data)
+        except HarnessError as error:
+            raise InputError(f"RH_VOTE_DATA: {error.message}", next_step=error.next_step) from None
+    if not port:  # Gradio would ask port 0 whether it is there
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, 0))
+            port = probe.getsockname()[1]
     services = AppServices(settings, scratch, local=is_local(settings, host), places=places)
     # By default all Gradio apps of a machine share one folder for uploads and delete each other's files.
     export("GRADIO_TEMP_DIR", str(scratch / "uploads"))

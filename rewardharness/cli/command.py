@@ -223,6 +223,11 @@ def run_app(name: str, words: Sequence[str]) -> int:
 
 def _wrong_use(name: str, arguments: Sequence[str], error: Exception) -> int:
     """Print what is wrong with the arguments of a command. Returns the exit status."""
+    from cyclopts import UnusedCliTokensError
+
+    if isinstance(error, UnusedCliTokensError):
+        unused = ", ".join(map(repr, error.unused_tokens))
+        error = UsageError(f"There is no place for {unused}.", next_step="Put the name of its option before it.")
     named = " ".join([name, *(word for word in arguments[:1] if word in load_app(name))])
     next_step = error.next_step if isinstance(error, HarnessError) else ""
     output.wrong_use(named, f"{getattr(error, 'message', '') or error}", next_step, json="--json" in arguments)
@@ -253,7 +258,7 @@ def options_from_file(job: str, app: "App", commands: tuple[str, ...], arguments
     listed = arguments.get("--judges", None)
     tokens = [] if listed is None else listed.tokens
     for token in tuple(tokens):
-        if token.value.endswith(_LISTS) and Path(token.value).is_file():
+        if token.value.endswith(_LISTS) and ":" not in token.value:
             judges = _read_config(token.value, job)[0].get("judges") or [{}]
             place = tokens.index(token)
             tokens[place : place + 1] = [token.evolve(value=judge) for judge in map(with_options, judges)]

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app, within
 from rewardharness.cli.hub import pushed_json
+from rewardharness.cli.output import INTERRUPTED
 from rewardharness.errors import InputError, MissingPackageError
 from rewardharness.ranges import PORTS
 from rewardharness.settings import Settings
@@ -32,7 +33,7 @@ def run(
     release: str | None = None,
     router: str | None = None,
     mcp: bool = False,
-) -> None:
+) -> int:
     """Start the web app and serve it until interrupted.
 
     Example: `rh app --open`
@@ -74,7 +75,11 @@ def run(
         if mcp:
             output.say(f"MCP server: {address.rstrip('/')}/gradio_api/mcp/")
 
-    launch(settings, host=host, port=port, inbrowser=open_, ready=ready, places=Places(judge, router), mcp=mcp)
+    try:
+        launch(settings, host=host, port=port, inbrowser=open_, ready=ready, places=Places(judge, router), mcp=mcp)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
 
 
 @app.command

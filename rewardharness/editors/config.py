@@ -83,7 +83,7 @@ class RefineConfig(BudgetConfig, RewardConfig, _Edit):
 
     _: KW_ONLY
     editor: str = field(metadata=SENDS)
-    """openai:NAME@URL, openai:NAME, hf:NAME, comfyui:FILE@URL, or painter:0.2 for the demo data."""
+    """openai:NAME@URL, hf:NAME, diffusers:NAME@COMMIT, comfyui:FILE@URL, folder:DIR, or painter:0.2 for demo data."""
     candidate: Path | None = field(default=None, metadata=READS)
     """An edit to improve, which counts as the first attempt."""
     rounds: int = 4

@@ -173,12 +173,14 @@ def _open_model(
     from rewardharness.judging.profile_opening import profile_of
     from rewardharness.judging.subagent import SubAgent
     from rewardharness.models.limits import EndpointSettings
-    from rewardharness.models.open import open_model
+    from rewardharness.models.open import KINDS, open_model
     from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
     spec, named = str(config.judge), profile_of(str(config.judge))
     if named is not None:
         spec = named[1]
+    elif spec.partition(":")[0] not in KINDS:
+        raise _unknown(spec)
     if model.principles and model.protocol != "checklist":
         raise InputError("Principles need the protocol checklist.", next_step="Choose it, or give no principles.")
     if model.principles:
@@ -245,9 +247,18 @@ def _open_other(spec: str, model: ModelJudgeConfig, settings: Settings) -> Judge
         from rewardharness.judging.reward_judges import open_http
 
         return open_http(spec, settings.api_key or "")
+    raise _unknown(spec)
+
+
+def _unknown(spec: str) -> InputError:
+    from rewardharness.judging.baselines import BASELINES
+
     known = ", ".join((MEASURED, *BASELINES))
-    step = f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL, hf:NAME or PROFILE:NAME@URL."
-    raise InputError(f"Unknown judge {spec[:100]!r}.", next_step=step)
+    step = (
+        f"Write {known}, mean(JUDGE, JUDGE), each(JUDGE, JUDGE), file:SCORES.jsonl, http:URL, PROFILE:NAME@URL, "
+        f"vllm:NAME@URL, openai:NAME[@URL], hf:NAME, openrouter:NAME, gemini:NAME or scripted:FILE.jsonl."
+    )
+    return InputError(f"Unknown judge {spec[:100]!r}.", next_step=step)
 
 
 def is_model(spec: str) -> bool:

@@ -31,6 +31,8 @@ SERVICES = {
     "hf": "https://router.huggingface.co/v1",
 }
 """Base URLs of hosted services by kind of model, for names without an address."""
+KINDS = frozenset({"vllm", "gemini", "scripted", *SERVICES})
+"""Kinds of models: what a specification begins with."""
 
 MAX_ENDPOINTS = 1_000_000
 """Characters of a file of endpoints that are read."""
@@ -62,7 +64,7 @@ def open_model(
         message = "The timeout and the number of concurrent requests must be greater than 0."
         raise InputError(message, next_step="Choose larger values.")
     kind, colon, rest = spec.partition(":")
-    if not colon or kind not in {"vllm", "gemini", "scripted", *SERVICES} or not rest.strip():
+    if not colon or kind not in KINDS or not rest.strip():
         raise InputError(f"Unknown model {_shown(spec)}.", next_step=_SPELLINGS)
     if kind == "scripted":
         return read_script(Path(rest))
@@ -75,7 +77,7 @@ def open_model(
 
     name, urls, hosted = _parse(spec)
     if not name or not urls or (not hosted and kind in SERVICES and kind != "openai"):
-        problem = "cannot have an address" if urls else "has no endpoint"
+        problem = "cannot have an address" if urls else "has no address such as http://localhost:8000/v1"
         raise InputError(f"{_shown(spec)} {problem}.", next_step=_SPELLINGS)
     key = endpoint.api_key or (service_key(kind, spec, settings) if hosted else settings.api_key)
     return OpenAICompatibleModel(kind, name, urls, replace(endpoint, api_key=key), reopen=reopen)

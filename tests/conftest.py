@@ -24,7 +24,8 @@ settings.load_profile("calm")
 if TYPE_CHECKING:
     from hub_parts import Hub
 
-REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TESTS = Path(__file__).resolve().parent
+REAL_DATA = TESTS.parents[1] / "shared" / "data"
 """Data made by other people, beside the checkout on machines that have it; never part of this repository."""
 
 _connect = socket.socket.connect
@@ -41,9 +42,26 @@ LONG = ("test_docs.py", "test_frozen.py", "test_every_job.py", "test_evolve.py",
 """Modules that take longest, and would have others wait for one process at the end if they began late."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have each of several processes begin with other modules: what one has compiled, the others read.
+
+    The first of all is one of the app, whose folder has Gradio imported quickly.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker and config.args == config.getini("testpaths"):
+        first, *modules = sorted(str(path) for path in TESTS.rglob("test_*.py"))
+        start = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        config.args = [first, *modules[start:], *modules[:start]]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the longest modules begin first."""
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    """Have the longest modules begin first, then those with a browser, in the same order in all processes."""
+
+    def place(item: pytest.Item) -> tuple[int, bool, Path]:
+        long = LONG.index(item.path.name) if item.path.name in LONG else len(LONG)
+        return long, "browser" not in item.keywords, item.path
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
@@ -65,6 +83,16 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("RH_HOME", str(home))
     monkeypatch.setenv("RH_REGRESSION_PAIRS", "0")
     yield home
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_parsing() -> Iterator[None]:
+    """Inspect each command once, not for every command line."""
+    from parsing import inspect_once
+
+    with pytest.MonkeyPatch.context() as patch:
+        inspect_once(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -22,20 +22,16 @@ from hub_server import HubServer
 from lineage_parts import Scene, make_scene
 from PIL import Image
 from playwright.sync_api import BrowserContext, expect, sync_playwright
-from visits import CHROMIUM, PATIENCE
+from visits import CHROMIUM, PATIENCE, SWITCHES
 
 from rewardharness.files import read_json, write_json
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
 
-NO_GPU = ["--disable-gpu", "--disable-gpu-compositing", "--disable-software-rasterizer"]
-"""Without them, and where there is no GPU, Chromium emulates one, which costs a third of the time of the tests."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the tests with a browser run first, as they take longest, and give them time."""
-    items.sort(key=lambda item: "browser" not in item.keywords)
+    """Give the tests with a browser time."""
     for item in items:
         if "browser" in item.keywords:
             item.add_marker(pytest.mark.timeout(400))
@@ -49,10 +45,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
     """
     if CHROMIUM is None:
         pytest.skip("no Chromium on the PATH")
-    args = ["--no-sandbox", "--disable-dev-shm-usage", *NO_GPU]
     profile = tmp_path_factory.getbasetemp() / "chromium"
     with sync_playwright() as running:
-        started = running.chromium.launch_persistent_context(profile, executable_path=CHROMIUM, args=args)
+        started = running.chromium.launch_persistent_context(profile, executable_path=CHROMIUM, args=SWITCHES)
         started.set_default_timeout(PATIENCE)
         expect.set_options(timeout=PATIENCE)
         yield started

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from app_parts import Served, running_app
 from benchmark_parts import make_labelled
-from conftest import NO_GPU
 from hub_server import HubServer
 from login_provider import provider, space_settings
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from screenshots import photograph
-from visits import CHROMIUM, PATIENCE, open_tab, visit
+from visits import CHROMIUM, PATIENCE, SWITCHES, open_tab, visit
 
 from rewardharness.demo.dataset import make_demo
 
@@ -30,8 +29,7 @@ def chromium() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on the PATH")
     with sync_playwright() as running:
-        args = ["--no-sandbox", "--disable-dev-shm-usage", *NO_GPU]
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=args)
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
         expect.set_options(timeout=PATIENCE)
         yield browser
         browser.close()

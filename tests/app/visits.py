@@ -12,6 +12,9 @@ from screenshots import SIZES
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 
+NO_GPU = ("--disable-gpu", "--disable-gpu-compositing", "--disable-software-rasterizer")
+"""Without them, and where there is no GPU, Chromium emulates one, which costs a third of the time of the tests."""
+SWITCHES = ["--no-sandbox", "--disable-dev-shm-usage", *NO_GPU]
 PATIENCE = 100_000
 """Milliseconds after which what was to come to the page has not come."""
 

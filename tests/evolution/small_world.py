@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,10 +47,15 @@ QUICK = DefaultSchedule(per_round=2, prune_share=0.0, alpha=0.9)
 """With a loose error budget, so that few examples are enough."""
 
 
-def picture(level: int, name: str) -> ImageInput:
+@cache
+def grey(level: int) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(np.full((16, 16, 3), level, np.uint8)).save(stream, "PNG")
-    return ImageInput(f"{GENERATOR}-{name}.png", data=stream.getvalue())
+    return stream.getvalue()
+
+
+def picture(level: int, name: str) -> ImageInput:
+    return ImageInput(f"{GENERATOR}-{name}.png", data=grey(level))
 
 
 def make_dataset(per_topic: int = 12, topics: Sequence[str] = TOPICS) -> Dataset:

@@ -11,12 +11,10 @@ from model_server import Answer, Fault, ModelServer, refused_url
 
 from rewardharness.errors import InputError, MissingPackageError
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError
+from rewardharness.models.gemini import GeminiModel
 from rewardharness.models.limits import EndpointSettings
 from rewardharness.models.open import open_model
 from rewardharness.settings import Settings
-
-pytest.importorskip("google.genai", reason="google-genai is not installed")
-from rewardharness.models.gemini import GeminiModel
 
 KEY = "AIza-" + "secret"
 KEYS = replace(Settings.from_env({}), gemini_key=KEY)
@@ -25,6 +23,12 @@ QUICK = EndpointSettings(
 )
 PICTURE = ImagePart(b"\x89PNG" + bytes(range(256)), "image/png")
 LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def client():
+    """Import what takes long only in the process that needs it."""
+    pytest.importorskip("google.genai", reason="google-genai is not installed")
 
 
 class GeminiServer(ModelServer):

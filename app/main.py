@@ -30,7 +30,7 @@ from app.services import AppServices, is_local
 from app.starting import started
 from app.vote.page import build_vote_tab
 from app.widgets import QUIET, Updates, Widgets, button, markup, state
-from rewardharness.data.opening import parse_spec
+from rewardharness.data.opening import DEMO, parse_spec
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.hub import split_spec
 from rewardharness.runs.job import exit_within
@@ -181,15 +181,8 @@ def serve(
         HarnessError: If the release cannot be used.
     """
     host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
-    if settings.vote_data:
-        try:
-            parse_spec(settings.vote_data)
-        except HarnessError as error:
-            raise InputError(f"RH_VOTE_DATA: {error.message}", next_step=error.next_step) from None
-    if not port:  # Gradio would ask port 0 whether it is there
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.bind((host, 0))
-            port = probe.getsockname()[1]
+    port = port or _free_port(host)
+    _check_vote_data(settings)
     services = AppServices(settings, scratch, local=is_local(settings, host), places=places)
     # By default all Gradio apps of a machine share one folder for uploads and delete each other's files.
     export("GRADIO_TEMP_DIR", str(scratch / "uploads"))
@@ -230,6 +223,20 @@ def serve(
         message = f"Port {port} on {host} is not available."
         raise InputError(message, next_step="Choose another with --port, or stop the program that uses it.") from error
     return blocks
+
+
+def _free_port(host: str) -> int:
+    """Return a free port: Gradio would ask port 0 whether it is there."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _check_vote_data(settings: Settings) -> None:
+    try:
+        parse_spec(settings.vote_data or DEMO)
+    except HarnessError as error:
+        raise InputError(f"RH_VOTE_DATA: {error.message}", next_step=error.next_step) from None
 
 
 def _asset(name: str) -> str:

@@ -69,8 +69,7 @@ class ImageInput:
         if image is None or (self.data is not None and self.path is not None):
             step = 'Give one path, bytes, Pillow image or array: ImageInput("source", image).'
             raise ImageError(f"{self.name!r} is the name of an image, without the image itself.", next_step=step)
-        if isinstance(image, str) and image:
-            image = Path(image)
+        image = Path(image) if isinstance(image, str) and image else image
         on_disk = isinstance(image, Path)
         object.__setattr__(self, "path", image if on_disk else None)
         object.__setattr__(self, "data", None if on_disk else picture(image, self.name or "The image"))

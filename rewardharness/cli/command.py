@@ -226,7 +226,7 @@ def _wrong_use(name: str, arguments: Sequence[str], error: Exception) -> int:
     from cyclopts import UnusedCliTokensError
 
     if isinstance(error, UnusedCliTokensError):
-        unused = ", ".join(map(repr, error.unused_tokens))
+        unused = ", ".join(map(repr, error.unused_tokens or ()))
         error = UsageError(f"There is no place for {unused}.", next_step="Put the name of its option before it.")
     named = " ".join([name, *(word for word in arguments[:1] if word in load_app(name))])
     next_step = error.next_step if isinstance(error, HarnessError) else ""

@@ -17,7 +17,10 @@ import pytest
 from app_parts import ROOT
 from model_server import ModelServer, own_port
 
+from app.main import serve
+from rewardharness.errors import InputError
 from rewardharness.measure.images import encode_png
+from rewardharness.settings import Settings
 
 SECONDS = 20.0
 """Longest time to the end, on a machine that does much else: a third of what the open work would take."""
@@ -100,3 +103,25 @@ def test_the_reward_server_ends_with_open_connections_and_work(tmp_path: Path) -
     idle.close()
     working.close()
     assert status == 0 and seconds < SECONDS
+
+
+@pytest.mark.slow
+def test_the_app_takes_any_free_port_and_ctrl_c_ends_it_as_other_commands(tmp_path: Path) -> None:
+    command = [sys.executable, "-u", "-m", "rewardharness", "app", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment(tmp_path), **pipes) as process:
+        assert process.stdout is not None
+        address = urlsplit(next(word for word in process.stdout.readline().split() if word.startswith("http")))
+        connection = http.client.HTTPConnection(str(address.hostname), address.port)
+        connection.request("GET", "/config")
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        text, problems = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Keyboard" not in text and "Traceback" not in problems
+
+
+def test_a_dataset_for_votes_that_does_not_exist_is_told_at_the_start(tmp_path: Path) -> None:
+    settings = Settings.from_env({"RH_HOME": str(tmp_path), "RH_VOTE_DATA": "nowhere/"})
+    with pytest.raises(InputError, match="RH_VOTE_DATA: nowhere/ does not exist"):
+        serve(settings, tmp_path)

@@ -126,6 +126,9 @@ def test_a_library_can_be_begun_in_a_folder_with_underscores(tmp_path: Path, rh:
     rh("library", "new", tmp_path / "My_library")
     assert Library.load(tmp_path / "My_library").meta["id"] == "my-library"
     assert "create one: rh library new" in rh("library", "show", tmp_path / "none", status=1).err
+    assert "--thin belongs to --copy" in rh("library", "new", tmp_path / "half", "--thin", status=2).err
+    assert not (tmp_path / "half").exists()
+    assert "There is no place for 'agent'" in rh("library", "show", "builtin", "agent", status=2).err
 
 
 @pytest.mark.parametrize("spelling", ["{}/lamps", "{}/skills/lamps", "{}/skills/lamps/SKILL.md", "lamps"])

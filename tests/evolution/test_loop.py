@@ -9,6 +9,8 @@ import pytest
 from small_world import GOOD, Fuse, Killed, ListOrchestrator, events_of, evolved, make_dataset, make_plan, see
 
 from rewardharness.errors import InputError, RunError
+from rewardharness.evolution import job
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import (
     Concluding,
@@ -25,9 +27,12 @@ from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.loop import evolve, finished_report
 from rewardharness.evolution.plan import RegressionSet
 from rewardharness.evolution.progress import RunProgress, read_progress
+from rewardharness.evolution.proposal import Observe
 from rewardharness.evolution.report import EvolutionReport, read_report
 from rewardharness.evolution.report_page import headline
 from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
@@ -35,6 +40,8 @@ from rewardharness.models.open import Script
 from rewardharness.runs.job import RunPaused, Session, Stopped
 from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.runs.store import RunFolder
+from rewardharness.schema import Example
+from rewardharness.settings import Settings
 
 Whole = tuple[dict[str, Any], int, Path]
 """The result of a run, its number of requests, and its folder."""
@@ -136,6 +143,37 @@ def test_a_stop_is_clean_and_what_is_answered_is_not_paid_again(whole: Whole, tm
     plan, again = make_plan(tmp_path)
     report = evolve(plan, tmp_path / "run")
     assert len(model.requests) + len(again.requests) == whole[1] == report.spent.judge.calls
+
+
+def test_a_stop_is_heard_while_examples_are_measured_for_proposals(tmp_path: Path) -> None:
+    watch, measured = Session(), list[str]()
+
+    def observe(example: Example) -> dict[str, dict[str, float]]:
+        measured.append(example.id)
+        watch.stop.asked = True
+        return {}
+
+    plan = replace(make_plan(tmp_path)[0], orchestrator=BuiltinOrchestrator(), observe=observe)
+    with pytest.raises(Stopped):
+        evolve(plan, tmp_path / "run", watch)
+    assert 1 <= len(measured) <= plan.concurrency < len(plan.parts[0])
+
+
+def test_the_expected_time_is_that_of_measuring_even_if_judgments_are_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, caches = list[str](), list[object]()
+
+    def observer(cache: object) -> Observe:
+        caches.append(cache)
+        return lambda example: measured.append(example.id) or {}
+
+    monkeypatch.setattr(job, "observer", observer)
+    plan, settings = make_plan(tmp_path)[0], Settings.from_env({"RH_HOME": str(tmp_path)})
+    judge = MeasuredJudge(cache=JudgmentCache(tmp_path / "cache"))
+    planned = job.EvolutionJob(**{**vars(plan), "judge": judge}, folder=tmp_path / "run", settings=settings)
+    assert planned.seconds > 0 and caches == [None]
+    assert measured == [example.id for example in planned.parts[0][1 : job.TIMED]]
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ def options_from_file(job: str, app: "App", commands: tuple[str, ...], arguments
     listed = arguments.get("--judges", None)
     tokens = [] if listed is None else listed.tokens
     for token in tuple(tokens):
-        if token.value.endswith(_LISTS) and ":" not in token.value:
+        if token.value.endswith(_LISTS) and Path(token.value).is_file():
             judges = _read_config(token.value, job)[0].get("judges") or [{}]
             place = tokens.index(token)
             tokens[place : place + 1] = [token.evolve(value=judge) for judge in map(with_options, judges)]

@@ -253,6 +253,8 @@ def _open_other(spec: str, model: ModelJudgeConfig, settings: Settings) -> Judge
 def _unknown(spec: str) -> InputError:
     from rewardharness.judging.baselines import BASELINES
 
+    if spec.endswith((".yaml", ".yml", ".json")):
+        return InputError(f"{spec[:200]} does not exist.", next_step="Name a YAML or JSON file of judges.")
     known = ", ".join((MEASURED, *BASELINES))
     step = (
         f"Write {known}, mean(JUDGE, JUDGE), each(JUDGE, JUDGE), file:SCORES.jsonl, http:URL, PROFILE:NAME@URL, "

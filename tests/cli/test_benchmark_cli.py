@@ -168,6 +168,7 @@ def test_tasks_are_listed_and_shown(rh: Rh) -> None:
         (["{data}", "--judge", "guess"], "Unknown judge 'guess'"),
         (["{data}", "--baselines", "luck"], "Unknown judge 'luck'"),
         (["{data}", "--judge", "magic:m"], "Unknown judge 'magic:m'"),
+        (["{data}", "--judges", "none.yaml"], "none.yaml does not exist"),
         (["{data}", "--judge", "vllm:m"], "has no address such as http://"),
         (["report", "."], "holds no benchmark"),
         (["compare", ".", "."], "holds no benchmark"),

@@ -288,7 +288,11 @@ class ShardsJob:
         Args:
             restart: Not used: an output folder cannot be started over.
             retry_failed: Judge again all rows that failed before, not only those that the model was the cause of.
+
+        Raises:
+            RunError: If the folder holds other files or another run.
         """
+        self.store.check(self.manifest)
         own, parts, retry = self.plan(retry_failed=retry_failed)
         rows, done, worker = sum(part.count for part in own), self.store.done(), self.worker
         again = sum(failure is None for rows in retry.values() for failure in rows.values())

@@ -14,6 +14,7 @@ from rewardharness.cli import output
 from rewardharness.cli.command import WORDS
 from rewardharness.cli.output import INTERRUPTED
 from rewardharness.errors import InputError, shell
+from rewardharness.files import RUN_MANIFEST
 from rewardharness.garbage import collection_paused
 from rewardharness.remote.config import ON_THIS_COMPUTER, RAY, ClusterConfig, RemoteConfig
 from rewardharness.settings import Settings
@@ -179,12 +180,15 @@ def run_job(
         return _run_remotely(config, options, where, settings, view)
     from rewardharness.cli.report import counter, event_printer
     from rewardharness.runs.job import Session, Stopped, StopRequest
+    from rewardharness.runs.store import check_manifest
 
     job, again = open_job(config, options, settings, view), options.restart
     if not again and (done := job.finished()) is not None:
         if not options.quiet or options.dry_run:
             output.note(f"The run in {job.folder} is complete; nothing is left to judge. --restart starts over.")
         return _show_plan(job, options, view) if options.dry_run else view.show(job, done, options)
+    if not again and (job.folder / RUN_MANIFEST).is_file():
+        check_manifest(job.folder, job.manifest)  # the cost counts what is judged there
     view.begin(job, options)
     cost = job.cost(restart=again, retry_failed=options.retry_failed)
     if options.dry_run or not options.quiet:

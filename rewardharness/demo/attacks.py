@@ -226,7 +226,7 @@ def _cases(plan: _Plan, categories: tuple[str, ...], stream: int) -> tuple[Known
     numbers = [number for number, name in enumerate(CATEGORIES) if name in categories]
     wanted = [numbers[number % len(numbers)] for number in range(plan.cases)]
     counts = plan.cases, plan.seed
-    return tuple(find_case(lambda case: case.category in categories, each, rng, used, *counts) for each in wanted)
+    return tuple(find_case(lambda case: case.category in categories, index, rng, used, *counts) for index in wanted)
 
 
 def _draw(plan: _Plan, number: int) -> str:

@@ -286,11 +286,11 @@ def _draw(plan: _Plan, number: int) -> str:
     items = _items(plan)
     item, case = items[number], items[number].case
     rng = np.random.default_rng([item.seed, 3])
-    keys = list(dict.fromkeys(each.case.key for each in items[: number + 1]))
+    keys = list(dict.fromkeys(entry.case.key for entry in items[: number + 1]))
     source_file = f"images/s{keys.index(case.key):04d}.jpg"
     source = case.source()
     source_data = encode(source, 95, plan.side)
-    if all(each.case.key != case.key for each in items[:number]):
+    if all(entry.case.key != case.key for entry in items[:number]):
         files.write_bytes(plan.path / source_file, source_data)
     wear = float(rng.random())
     quality = int(rng.integers(90, 96)) if wear < 0.85 else int(rng.integers(50, 62))

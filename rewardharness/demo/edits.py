@@ -134,7 +134,7 @@ _KEEP_WORDS = (
 
 def _whole(
     category: str,
-    words: str,
+    instructions: str,
     base: Base,
     change: Callable[[Picture], Picture],
     unasked: tuple[str, ...],
@@ -142,7 +142,7 @@ def _whole(
     **fields: Any,
 ) -> KnownEdit:
     """Return an edit of a whole image, with unrequested changes of some kinds; `fields` are other fields of it."""
-    right, instruction = _then(base.picture, change), pick(words, rng)
+    right, instruction = _then(base.picture, change), pick(instructions, rng)
     over = (*((what, _then(draw, change)) for what, draw in base.meddled), *meddle_later(right, unasked, rng))
     known = {"over": over, "defects": ANYWHERE, **fields}
     return KnownEdit(category, instruction, base.key, base.picture, right, **known)
@@ -169,7 +169,7 @@ def change_tone(base: Base, rng: Rng) -> KnownEdit | None:
 def change_style(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a style transfer to a drawing or painting."""
     name = pick(STYLES, rng)
-    other = pick([each for each in STYLES if each != name], rng)
+    other = pick([option for option in STYLES if option != name], rng)
     share = float(rng.uniform(0.35, 0.6))
     return _whole(
         "style",
@@ -192,7 +192,7 @@ def _turned(picture: Picture, name: str) -> Picture:
 def flip(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a flip or rotation of the image."""
     name = pick(list(_FLIP_WORDS), rng)
-    other = pick([each for each in _FLIP_WORDS if each != name], rng)
+    other = pick([turn for turn in _FLIP_WORDS if turn != name], rng)
     wrong = ((other, _then(base.picture, partial(_turned, name=other))),)
     half_done = _then(base.picture, lambda picture: fade(picture, _turned(picture, name), 0.55))
     change = partial(_turned, name=name)

@@ -58,7 +58,7 @@ def is_there(path: Path, made_by: Mapping[str, Any], *, replace: bool) -> bool:
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file.", next_step="Choose a folder.")
-    if not path.is_dir() or all(each.name.startswith(".") for each in path.iterdir()):
+    if not path.is_dir() or all(child.name.startswith(".") for child in path.iterdir()):
         return False
     whole, part = _marker(path / DEMO_MARKER), _marker(path / DEMO_UNFINISHED)
     if (there := part or whole) is None:
@@ -95,10 +95,10 @@ def finish(path: Path, made_by: Mapping[str, Any], tables: Mapping[str, str]) ->
 def _marker(path: Path) -> dict[str, Any] | None:
     """Return the content of a marker file; None if it is missing or not ours."""
     try:
-        found = files.read_json(path) if path.is_file() else None
+        marker = files.read_json(path) if path.is_file() else None
     except DataError:
         return None
-    return found if isinstance(found, dict) and found.get("made_by") == MAKER else None
+    return marker if isinstance(marker, dict) and marker.get("made_by") == MAKER else None
 
 
 def _tables(path: Path) -> dict[str, str]:

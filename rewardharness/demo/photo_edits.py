@@ -47,8 +47,8 @@ _WORDS = ("HELLO", "WELCOME", "SUMMER", "DREAM", "TODAY", "ENJOY", "STORY", "WON
 def base_of(name: str) -> Base:
     """Return a photograph to edit."""
     spots = _SPOTS.get(name, (("in the corner", 0.85, 0.97, 0.22),))
-    kind, color, words = _ADDED.get(name, (_BALL,))[0]
-    added = (f"{words[2:]} added", partial(_placed, name, kind, color, spots[0]))
+    kind, color, phrase = _ADDED.get(name, (_BALL,))[0]
+    added = (f"{phrase[2:]} added", partial(_placed, name, kind, color, spots[0]))
     return Base(f"photo-{name}", partial(photo, name), (added,), colorful=name not in _GRAY)
 
 
@@ -81,8 +81,8 @@ def add(base: Base, rng: Rng) -> KnownEdit | None:
         (f"{other[2]} added instead", partial(_placed, name, other[0], other[1], spot)),
         (f"added {spots[first - 1][0]}", partial(_placed, name, kind, color, spots[first - 1])),
     )
-    words = pick("Add {} {}.|Put {} {}.|Place {} {}.", rng).format(what, spot[0])
-    return _case("add", words, base, right, wrong, lambda: fade(base.picture(), right(), 0.45), rng)
+    instruction = pick("Add {} {}.|Put {} {}.|Place {} {}.", rng).format(what, spot[0])
+    return _case("add", instruction, base, right, wrong, lambda: fade(base.picture(), right(), 0.45), rng)
 
 
 _Ellipse = tuple[int, int, int, int]
@@ -159,15 +159,15 @@ def recolor(base: Base, rng: Rng) -> KnownEdit | None:
         return None
     what, like, _ = _PARTS[name]
     color, bad = (
-        str(each) for each in rng.choice([each for each in _HUES if each not in like.split()], 2, replace=False)
+        str(choice) for choice in rng.choice([hue for hue in _HUES if hue not in like.split()], 2, replace=False)
     )
-    words = pick("Make the {0} {1}.|Change the color of the {0} to {1}.|Turn the {0} {1}.", rng)
+    template = pick("Make the {0} {1}.|Change the color of the {0} to {1}.|Turn the {0} {1}.", rng)
     wrong: Named = (
         (f"made {bad}", partial(_dyed, name, bad)),
         (f"everything made {color}", partial(_dyed, name, color, True)),
     )
     right = partial(_dyed, name, color)
-    return _case("color", words.format(what, color), base, right, wrong, partial(_half_dyed, name, color), rng)
+    return _case("color", template.format(what, color), base, right, wrong, partial(_half_dyed, name, color), rng)
 
 
 _SKIES: dict[str, tuple[str, list[tuple[float, tuple[float, float, float]]]]] = {
@@ -200,7 +200,7 @@ def change_background(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate a background edit of the rocket photograph."""
     if base.key != "photo-rocket":
         return None
-    name, bad = (str(each) for each in rng.choice(list(_SKIES), 2, replace=False))
+    name, bad = (str(sky) for sky in rng.choice(list(_SKIES), 2, replace=False))
     right = partial(_with_sky, name)
     wrong: Named = ((f"made {bad}", partial(_with_sky, bad)),)
     edge = float(rng.uniform(0.35, 0.6))
@@ -255,14 +255,14 @@ def remove(base: Base, rng: Rng) -> KnownEdit | None:
         return None
     fill, places = _REMOVED[name]
     what, other = list(places)[:: 1 if rng.integers(2) == 0 else -1]
-    words = pick("Remove the {}.|Erase the {}.|Take out the {}.", rng).format(what)
+    instruction = pick("Remove the {}.|Erase the {}.|Take out the {}.", rng).format(what)
 
     def without(thing: str, share: float = 1.0) -> Picture:
         picture = base.picture()
         return fade(picture, fill(picture, *places[thing]), share) if share < 1 else fill(picture, *places[thing])
 
     wrong: Named = ((f"{other} removed instead", partial(without, other)),)
-    return _case("remove", words, base, partial(without, what), wrong, partial(without, what, 0.5), rng)
+    return _case("remove", instruction, base, partial(without, what), wrong, partial(without, what, 0.5), rng)
 
 
 def captioned(base: Base, text: str, height: float) -> Picture:
@@ -279,8 +279,8 @@ def write(base: Base, rng: Rng) -> KnownEdit | None:
     """Generate an edit that writes a word across the photograph."""
     word, top = pick(_WORDS, rng), bool(rng.random() < 0.5)
     where, near, far = ("top", 52, SIDE - 52) if top else ("bottom", SIDE - 52, 52)
-    words = 'Write "{0}" at the {1} of the picture.|Put the word "{0}" in white at the {1}.'.split("|")
-    words.insert(1, "Add the text '{0}' at the {1}.")
+    templates = 'Write "{0}" at the {1} of the picture.|Put the word "{0}" in white at the {1}.'.split("|")
+    templates.insert(1, "Add the text '{0}' at the {1}.")
     bad = misspelt(word, rng)
     right = partial(captioned, base, word, near)
     wrong: Named = (
@@ -288,4 +288,4 @@ def write(base: Base, rng: Rng) -> KnownEdit | None:
         ("written at the other end", partial(captioned, base, word, far)),
     )
     begun = partial(captioned, base, word[: len(word) // 2], near)
-    return _case("text", pick(words, rng).format(word, where), base, right, wrong, begun, rng)
+    return _case("text", pick(templates, rng).format(word, where), base, right, wrong, begun, rng)

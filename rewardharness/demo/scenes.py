@@ -118,15 +118,15 @@ class Scene:
 
     def beside(self, thing: Thing) -> list[Thing]:
         """Return the other objects that take a slot."""
-        return [each for each in self.standing if each != thing]
+        return [other for other in self.standing if other != thing]
 
     def without(self, thing: Thing) -> "Scene":
         """Return the scene without an object."""
-        return replace(self, things=tuple(each for each in self.things if each != thing))
+        return replace(self, things=tuple(other for other in self.things if other != thing))
 
     def changed(self, old: Thing, new: Thing) -> "Scene":
         """Return the scene with an object replaced."""
-        return replace(self, things=tuple(new if each == old else each for each in self.things))
+        return replace(self, things=tuple(new if thing == old else thing for thing in self.things))
 
     def altered(self, thing: Thing, **values: Any) -> "Scene":
         """Return the scene with other values of the fields of an object."""
@@ -318,6 +318,6 @@ def noun(thing: Thing) -> str:
     return KINDS[thing.kind].noun or thing.kind
 
 
-def article(words: str) -> str:
+def article(phrase: str) -> str:
     """Return words with the indefinite article."""
-    return f"an {words}" if words[0] in "aeiou" else f"a {words}"
+    return f"an {phrase}" if phrase[0] in "aeiou" else f"a {phrase}"

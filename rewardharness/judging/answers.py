@@ -135,9 +135,9 @@ def read_turn(
     said = conclusion(text, cut_off=cut_off)
     if isinstance(said, ReplyProblem):
         return Turn(thought, said)
-    found = list(_BLOCK.finditer(said))
-    sections = [(match.group("tag").lower(), match.group("body").strip()) for match in found]
-    thought = thought or (said[: found[0].start()].strip() if found else "")
+    matches = list(_BLOCK.finditer(said))
+    sections = [(match.group("tag").lower(), match.group("body").strip()) for match in matches]
+    thought = thought or (said[: matches[0].start()].strip() if matches else "")
     if sections and sections[0][0] == "tool":
         return Turn(thought, _read_tool(sections[0][1]))
     bodies = [body for tag, body in sections if tag == "answer"]
@@ -172,7 +172,7 @@ def read_answer(
     value: dict[str, Any], labels: Sequence[str], *, ties: bool, dimensions: Sequence[str] = DIMENSIONS[:2]
 ) -> Answer | ReplyProblem:
     """Read the object of a final answer."""
-    value = {str(key).strip().lower(): each for key, each in value.items()}
+    value = {str(key).strip().lower(): entry for key, entry in value.items()}
     scores, problem = _read_scores(value, labels, dimensions)
     if len(labels) == 1:
         return ReplyProblem(problem) if problem else Answer("", scores)
@@ -200,17 +200,17 @@ def read_number(value: Any, low: float, high: float) -> float | None:
 
 def read_object(text: str, *keys: str) -> dict[str, Any] | None:
     """Return the last JSON object in a text that has one of some keys, or any object without keys; None without one."""
-    found = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
-    return found[-1] if found else None
+    objects = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
+    return objects[-1] if objects else None
 
 
 def read_last(text: str, keys: Sequence[str], read: Callable[[dict[str, Any]], T | ReplyProblem]) -> T | ReplyProblem:
     """Read the last JSON object in a text that has one of some keys: what comes before it are drafts."""
-    found = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
-    if not found:
+    objects = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
+    if not objects:
         missing = f"The reply holds no JSON object with {' or '.join(json.dumps(key) for key in keys[:3])}."
         return ReplyProblem(NOT_JSON if any(json.dumps(key) in text for key in keys) else missing)
-    return read(found[-1])
+    return read(objects[-1])
 
 
 def find_objects(text: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -224,9 +224,9 @@ def find_objects(text: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:
         keys: Keys of which an object must have one; without keys, objects in objects are not found.
     """
     decoder, wanted = json.JSONDecoder(strict=False), frozenset(key.lower() for key in keys)
-    repaired = _TRAILING_COMMA.sub("", _ESCAPE.sub(lambda each: each[0] if each[1] else r"\\", text))
+    repaired = _TRAILING_COMMA.sub("", _ESCAPE.sub(lambda escape: escape[0] if escape[1] else r"\\", text))
     places = [(version, [match.start() for match in re.finditer(r"\{", version)]) for version in (text, repaired)]
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     number, effort = 0, _EFFORT * (len(text) + _TOO_DEEP)
     while number < len(places[0][1]):
         for version, starts in places:
@@ -240,25 +240,25 @@ def find_objects(text: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:
             except (ValueError, RecursionError):
                 effort -= _TOO_DEEP
             else:
-                found += _with_keys(value, wanted)
+                objects += _with_keys(value, wanted)
                 number = bisect_left(starts, start + length)
                 break
         else:
             number += 1
         if effort < 0:
             return []
-    return found
+    return objects
 
 
 def _with_keys(value: Any, keys: frozenset[str]) -> Iterator[dict[str, Any]]:
     """Yield an object if it has one of some keys, or else those in its values, in order."""
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, dict) and (not keys or any(str(key).strip().lower() in keys for key in each)):
-            yield each
-        elif isinstance(each, dict | list):
-            pending += reversed([*(each.values() if isinstance(each, dict) else each)])
+        node = pending.pop()
+        if isinstance(node, dict) and (not keys or any(str(key).strip().lower() in keys for key in node)):
+            yield node
+        elif isinstance(node, dict | list):
+            pending += reversed([*(node.values() if isinstance(node, dict) else node)])
 
 
 def _split_thought(text: str) -> tuple[str, str | None]:
@@ -307,13 +307,13 @@ def _read_scores(
     """Read scores per label: nested, or flat with keys such as `score_A_instruction`; of a single label also alone."""
     nested = value.get("scores")
     named: dict[str, dict[str, Any]] = {label: {} for label in labels}
-    for key, each in (nested if isinstance(nested, dict) else value).items():
-        words = _GROUP.split(unicodedata.normalize("NFKC", str(key)).upper())
-        label = next((label for label in labels if label in words), None)
-        if label is not None and isinstance(each, dict):
-            named[label] |= {str(name).strip().lower(): grade for name, grade in each.items()}
-        elif (label is not None or len(labels) == 1) and not (isinstance(each, str) and len(each) > _LONGEST_GRADE):
-            named[label or labels[0]] |= {name: each for name in dimensions if name.upper() in words}
+    for key, entry in (nested if isinstance(nested, dict) else value).items():
+        parts = _GROUP.split(unicodedata.normalize("NFKC", str(key)).upper())
+        label = next((label for label in labels if label in parts), None)
+        if label is not None and isinstance(entry, dict):
+            named[label] |= {str(name).strip().lower(): grade for name, grade in entry.items()}
+        elif (label is not None or len(labels) == 1) and not (isinstance(entry, str) and len(entry) > _LONGEST_GRADE):
+            named[label or labels[0]] |= {name: entry for name in dimensions if name.upper() in parts}
     if not any(named.values()):
         return {}, 'The answer has no "scores".' if len(labels) > 1 else "The answer has no scores."
     scores: dict[str, tuple[float, ...]] = {}

@@ -111,8 +111,8 @@ class ConfidenceCalibration:
     def words(self) -> str:
         """The errors in a sentence."""
 
-        def shown(each: MeasuredError) -> str:
-            return f"{each.error:.3f} (95% CI {each.interval.low:.2f} to {each.interval.high:.2f})"
+        def shown(measurement: MeasuredError) -> str:
+            return f"{measurement.error:.3f} (95% CI {measurement.interval.low:.2f} to {measurement.interval.high:.2f})"
 
         before = f"{shown(self.before)} before, " if self.before is not None else ""
         return f"Expected calibration error {before}{shown(self.after)} after, cross-validated, n = {self.after.n:,}."
@@ -133,7 +133,7 @@ class ConfidenceCalibration:
             InputError: If it is of another.
         """
         if other := self.mismatch(identity):
-            ours, here = (f"{each.judge}, {each.protocol}, Library {each.library_id[:12]}" for each in (self, identity))
+            ours, here = (f"{side.judge}, {side.protocol}, Library {side.library_id[:12]}" for side in (self, identity))
             message = f"The calibration is of another {other.replace('lib', 'Lib')}: {ours}. Here: {here}."
             raise InputError(message, next_step="Fit one for this judge: rh benchmark LABELED_DATA --calibrate FILE.")
 
@@ -167,8 +167,8 @@ def edit_kind(example: Example, judgment: Judgment) -> str:
     """Return the kind of edit whose curve applies to a judgment."""
     # With `allow_ungradable` there is a reward, but no score for the instruction. Models have no parts.
     several = judgment.scores.values()
-    if any(each.reward is None or (judgment.parts and each.instruction is None) for each in several):
-        return NOT_GRADABLE if len({not each.evidence for each in several}) == 1 else ONE_EDITED
+    if any(score.reward is None or (judgment.parts and score.instruction is None) for score in several):
+        return NOT_GRADABLE if len({not score.evidence for score in several}) == 1 else ONE_EDITED
     task = task_of(example)
     return read_instruction(example.instruction).kinds[0] if task is IMAGE_EDIT else task.name
 

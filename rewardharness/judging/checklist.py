@@ -78,11 +78,14 @@ async def write_checklist(asking: Asking, cache: JudgmentCache) -> tuple[Princip
         item = object_schema({"text": {"type": "string"}, "about": about, "weight": weight})
         schema = object_schema({"principles": {"type": "array", "items": item, "minItems": LEAST, "maxItems": MOST}})
         chat = asking.chat(system, asking.question("question_checklist"), schema)
-        found, result = await ask_object(asking, chat, read_checklist, _FORM, _RULE)
-        return found or (), result
+        principles, result = await ask_object(asking, chat, read_checklist, _FORM, _RULE)
+        return principles or (), result
 
     def write(made: tuple[Principles, PresentationResult]) -> dict[str, Any] | None:
-        said = [_Principle(each.criterion.text, each.criterion.dimension, each.criterion.weight) for each in made[0]]
+        said = [
+            _Principle(principle.criterion.text, principle.criterion.dimension, principle.criterion.weight)
+            for principle in made[0]
+        ]
         return {"principles": to_json(said)} if said else None
 
     def read(known: dict[str, Any]) -> tuple[Principles, PresentationResult]:
@@ -108,9 +111,12 @@ def read_checklist(value: Mapping[str, Any], least: int = LEAST) -> Principles |
     named = enumerate(said, 1)
     return tuple(
         Applied(
-            "checklist", Criterion(f"p{number}", neutral(" ".join(each.text.split())), each.weight, (0, 1), each.about)
+            "checklist",
+            Criterion(
+                f"p{number}", neutral(" ".join(principle.text.split())), principle.weight, (0, 1), principle.about
+            ),
         )
-        for number, each in named
+        for number, principle in named
     )
 
 
@@ -140,20 +146,22 @@ def read_principles(lines: Iterable[str]) -> Principles:
             )
             raise InputError(f"{shown(line)!r} is no principle.", next_step=step)
         said += [one] if line else []
-    if (found := read_checklist({"principles": said}, 1)) is None:
+    if (principles := read_checklist({"principles": said}, 1)) is None:
         raise InputError(f"{len(said)} principles are not possible.", next_step=f"Write 1 to {MOST}, one per line.")
-    return found
+    return principles
 
 
 def listed(principles: Principles) -> str:
     """Return principles as text, for the chain of a judgment; `checklist_of` reads it."""
-    return "\n".join(f"{each.key}: {line}" for each, line in zip(principles, lines_of(principles), strict=True))
+    return "\n".join(
+        f"{principle.key}: {line}" for principle, line in zip(principles, lines_of(principles), strict=True)
+    )
 
 
 def lines_of(principles: Principles) -> list[str]:
     """Return principles as the lines that `read_principles` reads."""
-    said = (each.criterion for each in principles)
-    return [f"{each.dimension} {each.weight:g}: {each.text}" for each in said]
+    said = (principle.criterion for principle in principles)
+    return [f"{criterion.dimension} {criterion.weight:g}: {criterion.text}" for criterion in said]
 
 
 @dataclass(frozen=True)
@@ -178,7 +186,7 @@ def checklist_of(judgment: Judgment) -> GradedChecklist | None:
         return None
     met: dict[str, tuple[float | None, ...]] = {}
     for label in judgment.scores:
-        own = [each for each in grades if isinstance(each, dict) and each.get("candidate") == label]
-        said = [[each[one.key] for each in own if isinstance(each.get(one.key), int | float)] for one in principles]
+        own = [reply for reply in grades if isinstance(reply, dict) and reply.get("candidate") == label]
+        said = [[reply[one.key] for reply in own if isinstance(reply.get(one.key), int | float)] for one in principles]
         met[label] = tuple(sum(several) / len(several) if several else None for several in said)
     return GradedChecklist(principles, met)

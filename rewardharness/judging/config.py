@@ -33,14 +33,14 @@ def split_options(spec: str) -> tuple[str, dict[str, str]]:
     """
     known = [field.name for field in fields(JudgeConfig) if not field.metadata]
     options: dict[str, str] = {}
-    while (found := _OPTION.search(spec)) and not spec.startswith("file:"):
-        name, value = found[1].replace("-", "_"), found[2]
+    while (match := _OPTION.search(spec)) and not spec.startswith("file:"):
+        name, value = match[1].replace("-", "_"), match[2]
         if name not in known and value is None:
             break  # a part of the name
         if name not in known:
-            raise InputError(f"{found[0]!r} is no option of a judge.", next_step=f"Options: {', '.join(known)}.")
+            raise InputError(f"{match[0]!r} is no option of a judge.", next_step=f"Options: {', '.join(known)}.")
         options.setdefault(name, "true" if value is None else value)
-        spec = spec[: found.start()]
+        spec = spec[: match.start()]
     return spec, options
 
 
@@ -103,11 +103,11 @@ class JudgeConfig:
         judge, options = split_options(self.judge or "")
         if options and self.one_judge:
             try:
-                given = from_json(JudgeConfig, options, coerce=True)
+                overrides = from_json(JudgeConfig, options, coerce=True)
             except ValidationError as error:
                 raise InputError(f"{self.judge!r}: {error.message}.", next_step="Correct its options.") from None
             for name in options:
-                object.__setattr__(self, name, getattr(given, name))
+                object.__setattr__(self, name, getattr(overrides, name))
             object.__setattr__(self, "judge", judge)
         check_ranges(self, self.ranges)
 
@@ -186,8 +186,8 @@ def with_options(judge: object) -> str:
         return judge
     if not isinstance(judge, Mapping) or not isinstance(judge.get("judge"), str):
         raise InputError(f"{judge!r} names no judge.", next_step="Write NAME, or {judge: NAME, samples: 4}.")
-    given = {name: value for name, value in judge.items() if name != "judge" and value is not False}
-    options = [f"+{name}" if value is True else f"+{name}={value}" for name, value in given.items()]
+    values = {name: value for name, value in judge.items() if name != "judge" and value is not False}
+    options = [f"+{name}" if value is True else f"+{name}={value}" for name, value in values.items()]
     return "".join([judge["judge"], *(option.replace("_", "-") for option in options)])
 
 
@@ -197,16 +197,16 @@ SEVERAL = ("mean(", "each(")
 
 def split_judges(texts: Iterable[str]) -> list[str]:
     """Split lists of judges at their commas, but no list of addresses, no ensemble and no path of a file."""
-    found: list[str] = []
+    specs: list[str] = []
     for text in texts:
-        start = len(found)
+        start = len(specs)
         for part in [text] if text.startswith("file:") else text.split(","):
-            inside = len(found) > start and found[-1].count("(") > found[-1].count(")")
-            if inside or (part.strip().startswith(("http://", "https://")) and len(found) > start):
-                found[-1] += f",{part if inside else part.strip()}"
+            inside = len(specs) > start and specs[-1].count("(") > specs[-1].count(")")
+            if inside or (part.strip().startswith(("http://", "https://")) and len(specs) > start):
+                specs[-1] += f",{part if inside else part.strip()}"
             elif part.strip():
-                found.append(part.strip())
-    return found
+                specs.append(part.strip())
+    return specs
 
 
 def members_of(spec: str) -> list[str] | None:

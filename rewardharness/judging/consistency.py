@@ -43,8 +43,12 @@ def consistency_of(graded: Iterable[tuple[Criterion, float]], *, measured: bool 
         The score; None if no criterion is about consistency.
     """
     about = PRESERVING if measured else frozenset[str]()
-    own = [(each, grade) for each, grade in graded if each.dimension == "consistency" or each.measure in about]
-    part = combine((each.weight, grade) for each, grade in own)
+    own = [
+        (criterion, grade)
+        for criterion, grade in graded
+        if criterion.dimension == "consistency" or criterion.measure in about
+    ]
+    part = combine((criterion.weight, grade) for criterion, grade in own)
     return None if part is None else SCALE[0] + part * (SCALE[1] - SCALE[0])
 
 
@@ -67,13 +71,13 @@ class ConsistencyJudge(MeasuredJudge):
         return content_id([usual, "consistency", self._weight]) if self._weight else usual
 
     def _conclude(self, example: Example, library: Library, case: MeasuredExample, started: float) -> Judgment:
-        measured = {label: self._scored(each, case) for label, each in case.measured.items()}
+        measured = {label: self._scored(candidate, case) for label, candidate in case.measured.items()}
         return super()._conclude(example, library, replace(case, measured=measured), started)
 
     def _scored(self, candidate: GradedCandidate, case: MeasuredExample) -> GradedCandidate:
         graded = [(a.criterion, candidate.grades[a.key]) for a in case.criteria if a.key in candidate.grades]
         kept = 1.0 if case.references else LOST_PART + (1 - LOST_PART) * candidate.taken.scene
-        found = consistency_of(graded)
-        found = None if found is None else SCALE[0] + (found - SCALE[0]) * kept
+        score = consistency_of(graded)
+        score = None if score is None else SCALE[0] + (score - SCALE[0]) * kept
         assert candidate.scores is not None  # checked by `judge_now`
-        return replace(candidate, scores=with_consistency(candidate.scores, found, self._weight))
+        return replace(candidate, scores=with_consistency(candidate.scores, score, self._weight))

@@ -128,9 +128,9 @@ def answer_form(form: str, shown: Shown, *, ties: bool) -> str:
         return load(f"{form}_one", shown.wording, example=spans(shown)) + third_score(shown)
     if form == "format_letter":
         return load(form, choices=" or ".join(labels))
-    words = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
+    choices = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
     example = ", ".join(f'"{label}": {spans(shown)}' for label in labels)
-    text = load(form, choices=" or ".join(words), example=example, ties=load("ties" if ties else "no_ties"))
+    text = load(form, choices=" or ".join(choices), example=example, ties=load("ties" if ties else "no_ties"))
     return text + third_score(shown)
 
 

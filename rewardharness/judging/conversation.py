@@ -123,7 +123,7 @@ class Conversation:
     def _answered(self, answer: Answer) -> PresentationResult:
         said: dict[str, object] = {"preference": answer.preference} if answer.preference else {}
         names = self.asking.shown.dimensions
-        said["scores"] = {label: dict(zip(names, each, strict=True)) for label, each in answer.scores.items()}
+        said["scores"] = {label: dict(zip(names, grades, strict=True)) for label, grades in answer.scores.items()}
         self._note(ChainStep("answer", json.dumps(said)))
         scores, leads = translate(answer, self.asking)
         if answer.problem:

@@ -97,8 +97,8 @@ def read_critique(value: object) -> Critique | None:
     texts = [text for text in (*problems, following) if isinstance(text, str) and len(text) <= MAX_TEXT]
     if len(texts) <= len(problems):
         return None
-    *found, next_instruction = (neutral(text.strip()) for text in texts)
-    named = tuple(text for text in found if text)
+    *descriptions, next_instruction = (neutral(text.strip()) for text in texts)
+    named = tuple(text for text in descriptions if text)
     return Critique(named, next_instruction if named else "")
 
 

@@ -107,12 +107,12 @@ class Deployments:
     def in_effect(self, target: str) -> list[DeploymentRecord]:
         """Return the records that were active, oldest first."""
         known = {record.number: record for record in self.history(target)}
-        found: list[DeploymentRecord] = []
+        records: list[DeploymentRecord] = []
         record = self.active(target)
-        while record is not None and (not found or record.number < found[-1].number):
-            found.append(record)
+        while record is not None and (not records or record.number < records[-1].number):
+            records.append(record)
             record = known.get(record.on) if record.on is not None else None
-        return found[::-1]
+        return records[::-1]
 
     def deploy(self, target: str, release: Release) -> tuple[DeploymentRecord, bool]:
         """Make a release active under a name, if this installation can reproduce it.
@@ -181,14 +181,14 @@ class Deployments:
 
     def _find(self, target: str, beginning: str) -> str:
         known = sorted(file.stem for file in (self._folder(target) / "releases").glob("*.json"))
-        found = [each for each in known if each.startswith(beginning)] if len(beginning) >= _LEAST else []
-        if len(found) != 1:
-            problem = "is the beginning of several" if found else "is not one"
+        matches = [digest for digest in known if digest.startswith(beginning)] if len(beginning) >= _LEAST else []
+        if len(matches) != 1:
+            problem = "is the beginning of several" if matches else "is not one"
             raise ReleaseError(
                 f"{beginning[:64]!r} {problem} of the releases that were deployed as {target!r}.",
-                next_step=f"Give at least {_LEAST} digits of one of: {', '.join(each[:12] for each in known)}.",
+                next_step=f"Give at least {_LEAST} digits of one of: {', '.join(digest[:12] for digest in known)}.",
             )
-        return found[0]
+        return matches[0]
 
     def _stored(self, target: str, id: str) -> Release:
         return load_release(self._file(target, id), id=id)
@@ -211,8 +211,8 @@ class Deployments:
             message = f"Another process is deploying as {target!r}."
             raise ReleaseError(message, next_step="Wait for it, then look: rh release deploy --list") from None
         try:
-            for each in (folder, folder / "releases"):
-                remove_stale(each, age=0)
+            for directory in (folder, folder / "releases"):
+                remove_stale(directory, age=0)
             yield
         finally:
             os.close(handle)
@@ -232,8 +232,8 @@ def find_release(spec: str, settings: Settings) -> Release:
 
 def _records(values: Iterable[Any]) -> list[DeploymentRecord]:
     """Read records; invalid ones are left out."""
-    found = []
+    records = []
     for value in values:
         with suppress(ValidationError):
-            found.append(from_json(DeploymentRecord, value))
-    return found
+            records.append(from_json(DeploymentRecord, value))
+    return records

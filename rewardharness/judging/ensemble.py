@@ -39,40 +39,40 @@ class EnsembleJudge(Judge):
     @property
     def name(self) -> str:
         """The names of all members."""
-        return f"{'each' if self.apart else 'mean'}({', '.join(each.name for each in self.members)})"
+        return f"{'each' if self.apart else 'mean'}({', '.join(member.name for member in self.members)})"
 
     @property
     def protocol(self) -> str:
         """The protocols of all members."""
         kind = "each" if self.apart else "mean of standardized rewards" if self.scales else "mean"
-        return f"{kind}: {'; '.join(each.protocol for each in self.members)}"
+        return f"{kind}: {'; '.join(member.protocol for member in self.members)}"
 
     @property
     def revision(self) -> str:
         """Content id of the revisions of all members."""
         kind = "each" if self.apart else "ensemble"
-        return content_id([kind, *(each.revision for each in self.members), self.scales])
+        return content_id([kind, *(member.revision for member in self.members), self.scales])
 
     @property
     def traits(self) -> Traits:  # type: ignore[override]  # read-only
         """What all members can do."""
-        first, *others = (each.traits for each in self.members)
-        tasks = tuple(task for task in first.tasks if all(task in each.tasks for each in others))
+        first, *others = (member.traits for member in self.members)
+        tasks = tuple(task for task in first.tasks if all(task in other.tasks for other in others))
         traits = [first, *others]
         return Traits(
             tasks,
-            concurrency=min(each.concurrency for each in traits),
-            uses_model=any(each.uses_model for each in traits),
-            uses_library=any(each.uses_library for each in traits),
-            needs_ids=any(each.needs_ids for each in traits),
-            needs_pixels=any(each.needs_pixels for each in traits),
-            calls_tools=self.apart and any(each.calls_tools for each in traits),
-            router_id=next((each.router_id for each in traits if self.apart and each.router_id), None),
+            concurrency=min(trait.concurrency for trait in traits),
+            uses_model=any(trait.uses_model for trait in traits),
+            uses_library=any(trait.uses_library for trait in traits),
+            needs_ids=any(trait.needs_ids for trait in traits),
+            needs_pixels=any(trait.needs_pixels for trait in traits),
+            calls_tools=self.apart and any(trait.calls_tools for trait in traits),
+            router_id=next((trait.router_id for trait in traits if self.apart and trait.router_id), None),
         )
 
     def with_ties(self, ties: bool) -> "EnsembleJudge":
         """Return the same judge whose members have `tie` among their answers, or not."""
-        return replace(self, members=tuple(each.with_ties(ties) for each in self.members))
+        return replace(self, members=tuple(member.with_ties(ties) for member in self.members))
 
     def standardized(self, judgments: Sequence[Sequence[Judgment]]) -> "EnsembleJudge":
         """Return the same judge with the rewards of each member divided by their spread on some data.
@@ -87,7 +87,9 @@ class EnsembleJudge(Judge):
         """
         scales = []
         for member, several in zip(self.members, judgments, strict=True):
-            rewards = [each.reward for judged in several for each in judged.scores.values() if each.reward is not None]
+            rewards = [
+                score.reward for judged in several for score in judged.scores.values() if score.reward is not None
+            ]
             if len(set(rewards)) < 2:
                 raise InputError(f"{member.name} gave too few rewards to scale them.", next_step="Judge more examples.")
             scales.append((fmean(rewards), pstdev(rewards)))
@@ -95,11 +97,11 @@ class EnsembleJudge(Judge):
 
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example with all members at once."""
-        judgments = await asyncio.gather(*(each.judge(example, library) for each in self.members))
-        usage = sum((each.usage for each in judgments), Usage())
-        usage = replace(usage, seconds=max(each.usage.seconds for each in judgments))
+        judgments = await asyncio.gather(*(member.judge(example, library) for member in self.members))
+        usage = sum((member_judgment.usage for member_judgment in judgments), Usage())
+        usage = replace(usage, seconds=max(member_judgment.usage.seconds for member_judgment in judgments))
         failure = _failed({member.name: judged for member, judged in zip(self.members, judgments, strict=True)})
-        steps = tuple(step for each in judgments for step in each.steps)
+        steps = tuple(step for member_judgment in judgments for step in member_judgment.steps)
         if failure is not None:
             return replace(unjudged(example, self, library, failure, usage), steps=steps)
         scores = self._scores(example.labels, judgments)
@@ -109,7 +111,7 @@ class EnsembleJudge(Judge):
             protocol=self.protocol,
             scores=scores,
             steps=steps,
-            notes=tuple(dict.fromkeys(note for each in judgments for note in each.notes)),
+            notes=tuple(dict.fromkeys(note for member_judgment in judgments for note in member_judgment.notes)),
             usage=usage,
             position_consistent=None,
             critiques={},
@@ -121,7 +123,7 @@ class EnsembleJudge(Judge):
         level = len(ranking[0]) > 1
         margin = 0.0 if level else margin_between(margins, ranking[0][0], ranking[1][0]) or 0.0
         preference = TIE if level else ranking[0][0]
-        agree = [each.preference == preference for each in judgments]
+        agree = [member_judgment.preference == preference for member_judgment in judgments]
         note = f"{sum(agree)} of {len(agree)} judges prefer this." if not level else "The judges balance each other."
         return replace(
             judgment,
@@ -134,24 +136,24 @@ class EnsembleJudge(Judge):
 
     async def close(self) -> None:
         """Close all members."""
-        await asyncio.gather(*(each.close() for each in self.members))
+        await asyncio.gather(*(member.close() for member in self.members))
 
     def _scores(self, labels: Sequence[str], judgments: Sequence[Judgment]) -> dict[str, Scores]:
         """Return the mean scores of the candidates that all members scored."""
-        found: dict[str, Scores] = {}
+        scores: dict[str, Scores] = {}
         for label in labels:
-            several = [each.scores.get(label) for each in judgments]
-            rewards = [each.reward for each in several if each is not None and each.reward is not None]
+            several = [judgment.scores.get(label) for judgment in judgments]
+            rewards = [score.reward for score in several if score is not None and score.reward is not None]
             if len(rewards) < len(several):
                 continue
             values = [self._scaled(number, reward) for number, reward in enumerate(rewards)]
             parts = [
-                [part for each in several if each is not None and (part := getattr(each, name)) is not None]
+                [part for score in several if score is not None and (part := getattr(score, name)) is not None]
                 for name in DIMENSIONS
             ]
             means = [fmean(part) if len(part) == len(several) else None for part in parts]
-            found[label] = Scores(means[0], means[1], fmean(values), variance(values), means[2])
-        return found
+            scores[label] = Scores(means[0], means[1], fmean(values), variance(values), means[2])
+        return scores
 
     def _scaled(self, member: int, reward: float) -> float:
         """Standardize a reward; 0.5 is the mean of its member, and two standard deviations reach 0 and 1."""
@@ -169,7 +171,7 @@ class EnsembleJudge(Judge):
             if one in scores and other in scores and self.scales:
                 margins[one, other] = scores[one].value_or_evidence - scores[other].value_or_evidence
             else:
-                margins[one, other] = fmean(_lead(each, one, other) for each in judgments)
+                margins[one, other] = fmean(_lead(judgment, one, other) for judgment in judgments)
         return margins
 
 

@@ -86,18 +86,18 @@ def write(name: str, changes: Changes) -> str:
     """Write the measurements of a candidate as sentences, each marked as measured."""
     if changes.identical:
         return _say("identical", name=name)
-    found = []
+    sentences = []
     if changes.candidate_size != changes.source_size:
         sizes = [f"{width} x {height}" for width, height in (changes.candidate_size, changes.source_size)]
-        found.append(_say("fitted", name=name, candidate=sizes[0], source=sizes[1]))
+        sentences.append(_say("fitted", name=name, candidate=sizes[0], source=sizes[1]))
     if not changes.regions:
-        return "\n".join([*found, _say("unchanged", name=name)])
+        return "\n".join([*sentences, _say("unchanged", name=name)])
     size = {"share": f"{changes.share:.1%}", "regions": str(changes.regions), "largest": f"{changes.largest:.0%}"}
-    found.append(_say("changed", name=name, **size, boxes=", ".join(map(_box, changes.boxes))))
+    sentences.append(_say("changed", name=name, **size, boxes=", ".join(map(_box, changes.boxes))))
     if changes.outside < 0.01:
-        return "\n".join([*found, _say("everywhere", name=name)])
+        return "\n".join([*sentences, _say("everywhere", name=name)])
     rest = {"distance": f"{changes.outside_distance:.1f}", "structure": f"{changes.outside_structure:.0%}"}
-    return "\n".join([*found, _say("outside", name=name, outside=f"{changes.outside:.0%}", **rest)])
+    return "\n".join([*sentences, _say("outside", name=name, outside=f"{changes.outside:.0%}", **rest)])
 
 
 def _crops(source: str, name: str, crops: Sequence[Crop]) -> Parts:

@@ -112,9 +112,9 @@ def failure_of(error: HarnessError) -> Failure:
 def with_ungradable(judgment: Judgment) -> Judgment:
     """Use general evidence as the reward if the instruction could not be graded. The confidence stays low."""
     several = judgment.scores.values()
-    if all(each.reward is not None for each in several) or any(each.evidence is None for each in several):
+    if all(score.reward is not None for score in several) or any(score.evidence is None for score in several):
         return judgment
-    scores = {label: replace(each, reward=each.evidence) for label, each in judgment.scores.items()}
+    scores = {label: replace(score, reward=score.evidence) for label, score in judgment.scores.items()}
     failed = judgment.failure is not None and judgment.failure.code != NOT_GRADABLE
     return replace(judgment, scores=scores, failure=judgment.failure if failed else None)
 

@@ -117,12 +117,12 @@ class Judge(JudgeProtocol):
             step = "Say in words what the edit should do."
             raise InputError(f"The instruction is not text: {type(text).__name__}.", next_step=step)
         several = candidates if isinstance(candidates, list | tuple) else [candidates]
-        given = tuple(_media(each, f"candidate {number}") for number, each in enumerate(several, 1))
-        further = tuple(ImageInput.of(each, f"image {number}") for number, each in enumerate(references, 2))
+        media = tuple(_media(candidate, f"candidate {number}") for number, candidate in enumerate(several, 1))
+        further = tuple(ImageInput.of(reference, f"image {number}") for number, reference in enumerate(references, 2))
         first = None if source is None else _media(source, "source")
         if isinstance(first, TextInput):
             raise InputError("The source is text.", next_step="Give None as source for text responses.")
-        example = Example("example", instruction, first, given, references=further)
+        example = Example("example", instruction, first, media, references=further)
         judge = self.with_critiques() if critique else self
         return judge.score_dataset([example], library=library).judgments[0]
 

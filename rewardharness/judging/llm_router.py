@@ -43,9 +43,9 @@ class RoutingError(HarnessError):
     """
 
     def __init__(self, result: PresentationResult) -> None:
-        given = result.failure or Failure("bad_response", "")
-        code = "bad_response" if given.code == "no_answer" else given.code
-        self.failure = Failure(code, f"The entries of the Library could not be selected. {given.message}")
+        failure = result.failure or Failure("bad_response", "")
+        code = "bad_response" if failure.code == "no_answer" else failure.code
+        self.failure = Failure(code, f"The entries of the Library could not be selected. {failure.message}")
         self.result = result
         super().__init__(self.failure.message)
 
@@ -71,16 +71,18 @@ class LLMRouter:
         instruction = without_appeals(instruction)
         entries = (*library.skills, *library.tools)
         keys = {entry.name: self._key(entry, instruction) for entry in entries if not entry.triggers}
-        found = {name: self.cache.get(key, itemgetter("yes")) for name, key in keys.items()}
-        answers = {name: bool(value["yes"]) for name, value in found.items() if value is not None}
+        cached_answers = {name: self.cache.get(key, itemgetter("yes")) for name, key in keys.items()}
+        answers = {name: bool(value["yes"]) for name, value in cached_answers.items() if value is not None}
         unknown = [entry for entry in entries if entry.name in keys and entry.name not in answers]
         usage = Usage()
         for start in range(0, len(unknown), BATCH):
             said, cost = await self._remember(unknown[start : start + BATCH], keys, instruction)
             answers |= said
             usage += cost
-        words = {name: f"{self.model.id} says that it is of use" for name, of_use in answers.items() if of_use}
-        reasons = ((each, fires(each, instruction) if each.triggers else words.get(each.name)) for each in entries)
+        claims = {name: f"{self.model.id} says that it is of use" for name, of_use in answers.items() if of_use}
+        reasons = (
+            (entry, fires(entry, instruction) if entry.triggers else claims.get(entry.name)) for entry in entries
+        )
         return make_route(reasons, usage)
 
     def _key(self, entry: Entry, instruction: str) -> str:
@@ -105,7 +107,9 @@ class LLMRouter:
 
     async def _ask(self, batch: Sequence[Entry], instruction: str) -> tuple[dict[str, bool], Usage]:
         names = [entry.name for entry in batch]
-        listed = [{"name": each.name, "kind": each.kind, "description": neutral(each.description)} for each in batch]
+        listed = [
+            {"name": entry.name, "kind": entry.kind, "description": neutral(entry.description)} for entry in batch
+        ]
         form = load("format_route", example=json.dumps(dict.fromkeys(names, True), ensure_ascii=False))
         text = load(
             "route",
@@ -133,11 +137,11 @@ class LLMRouter:
 
 def _read(value: dict[str, Any], names: Sequence[str]) -> dict[str, bool] | ReplyProblem:
     """Read the answers: a yes or no for each name, or lists of the names that are of use."""
-    said = {_plain(key): each for key, each in value.items()}
-    lists = [each for key in _LISTS if isinstance(each := said.get(key), list)]
+    said = {_plain(key): content for key, content in value.items()}
+    lists = [selection for key in _LISTS if isinstance(selection := said.get(key), list)]
     if lists:
-        listed = [each for of_use in lists for each in of_use]
-        chosen = {_plain(each.get("name") if isinstance(each, dict) else each) for each in listed}
+        listed = [entry for of_use in lists for entry in of_use]
+        chosen = {_plain(entry.get("name") if isinstance(entry, dict) else entry) for entry in listed}
         if unknown := chosen - {*map(_plain, names)}:
             return ReplyProblem(f"There is no entry {sorted(unknown)[0][:80]!r}.")
         return {name: _plain(name) in chosen for name in names}

@@ -83,11 +83,11 @@ def put_in_words(
             lowest[name] = min(lowest.get(name, 1.0), grades[applied.key])
     low = {name: grade for name, grade in lowest.items() if grade < LOW_GRADES.get(name, LOW_GRADE)}
     ranked = sorted(low, key=low.__getitem__)
-    words = {name: WORDS.get(name) or (f"Low grade: {MEASURES[name].description}",) for name in ranked[:MAX_PROBLEMS]}
-    problems = tuple(f"{texts[0]} {readings[name].sentence}" for name, texts in words.items())
+    phrases = {name: WORDS.get(name) or (f"Low grade: {MEASURES[name].description}",) for name in ranked[:MAX_PROBLEMS]}
+    problems = tuple(f"{texts[0]} {readings[name].sentence}" for name, texts in phrases.items())
     asked = request.instruction.strip()
     asked += "" if asked.endswith((".", "!", "?", "。")) else "."
-    following = " ".join([asked, *(remedy for texts in words.values() for remedy in texts[1:])]) if words else ""
+    following = " ".join([asked, *(remedy for texts in phrases.values() for remedy in texts[1:])]) if phrases else ""
     return Critique(problems, following, "" if gradable else UNGRADED)
 
 

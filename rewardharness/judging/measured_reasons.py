@@ -97,7 +97,7 @@ def same_extent(ours: Mapping[str, Reading], theirs: Mapping[str, Reading]) -> b
 
 
 def _changed_share(readings: Mapping[str, Reading]) -> float:
-    shares = (each.quantities.get("changed_share") for each in readings.values())
+    shares = (reading.quantities.get("changed_share") for reading in readings.values())
     return next((share for share in shares if share is not None), 0.0)
 
 
@@ -129,7 +129,7 @@ def contrast(name: str, first: str, ours: Reading, second: str, theirs: Reading)
 
 def split_reason(reason: str) -> tuple[str, dict[str, str]]:
     """Return the plain words of a reason, and its numbers by label; without numbers, the reason as it is."""
-    found = _REASON.fullmatch(reason)
-    if found is None:
+    match = _REASON.fullmatch(reason)
+    if match is None:
         return reason, {}
-    return found["plain"], {found["first"]: found["ours"], found["second"]: found["theirs"]}
+    return match["plain"], {match["first"]: match["ours"], match["second"]: match["theirs"]}

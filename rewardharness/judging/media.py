@@ -65,16 +65,16 @@ class ImageFiles:
     def of(cls, example: Example) -> "ImageFiles":
         """Look up the files of an example."""
         images = [image for media in (*example.sources, *example.candidates) for _, image in _seen(media)]
-        found: dict[Path, os.stat_result] = {}
+        statuses: dict[Path, os.stat_result] = {}
         for path in {image.path for image in images if image.path is not None}:
             with suppress(OSError, ValueError):
-                found[path] = os.stat(path)
-        return cls(found, sum(len(image.data or b"") for image in images))
+                statuses[path] = os.stat(path)
+        return cls(statuses, sum(len(image.data or b"") for image in images))
 
     @property
     def size(self) -> int:
         """Bytes that reading them adds to memory."""
-        return sum(min(each.st_size, MAX_BYTES) for each in self.found.values())
+        return sum(min(status.st_size, MAX_BYTES) for status in self.found.values())
 
 
 class Preparation:
@@ -125,17 +125,17 @@ def prepare(
         if isinstance(media, TextInput):
             text = neutral(media.text).replace("</response>", "‹/response>")
             return (TextPart(load("response", text=text)),)
-        found: list[TextPart | ImagePart] = []
+        content: list[TextPart | ImagePart] = []
         seen = _seen(media)
         for number, image in seen:
             found_file = files.found.get(image.path) if image.path is not None else None
             encoded = encode_for_model(image, max_pixels, found=found_file, decode=decode)
             notes.extend(f"{name}: {note}" for note in encoded.notes if f"{name}: {note}" not in notes)
-            found += [TextPart(f"Frame {number}:")] if isinstance(media, FramesInput) else []
-            found.append(ImagePart(encoded.data, encoded.mime))
+            content += [TextPart(f"Frame {number}:")] if isinstance(media, FramesInput) else []
+            content.append(ImagePart(encoded.data, encoded.mime))
         if isinstance(media, FramesInput) and len(seen) < len(media.frames):
             notes.append(f"{name}: {len(seen)} of {len(media.frames)} frames were judged.")
-        return tuple(found)
+        return tuple(content)
 
     sources = tuple(parts(name, media) for name, media in zip(names, example.sources, strict=True))
     candidates = {label: parts(label, media) for label, media in zip(example.labels, example.candidates, strict=True)}

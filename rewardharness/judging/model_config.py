@@ -89,9 +89,9 @@ class ModelJudgeConfig:
     def from_pinned(cls, settings: Mapping[str, Any]) -> Self:
         """Return how the model of a release judges; `ocr` is not read."""
         fields = {pinned: name for name, pinned in PINNED.items()}
-        found = {fields.get(name, name): value for name, value in settings.items()}
-        both_orders, _ = found.pop("both_orders"), found.pop("ocr")
-        return from_json(cls, {**found, "one_order": not both_orders})
+        options = {fields.get(name, name): value for name, value in settings.items()}
+        both_orders, _ = options.pop("both_orders"), options.pop("ocr")
+        return from_json(cls, {**options, "one_order": not both_orders})
 
     @property
     def request_temperature(self) -> float:

@@ -120,10 +120,10 @@ class _Actor:
         self._opened: OrderedDict[str, Any] = OrderedDict()
         self._opening = asyncio.Lock()
 
-    async def call(self, function: Callable[..., Awaitable[T]], sent: Iterable[_Sent], *given: Any) -> _Reply:
+    async def call(self, function: Callable[..., Awaitable[T]], sent: Iterable[_Sent], *arguments: Any) -> _Reply:
         """Call a function with opened values and further arguments."""
         try:
-            return _Reply(await function(*[await self._open(each) for each in sent], *given))
+            return _Reply(await function(*[await self._open(value) for value in sent], *arguments))
         except HarnessError as error:
             return _Reply(error=(error.message, error.next_step))
 
@@ -265,7 +265,7 @@ class RayExecutor:
         if place is None or place not in self.places:
             if not self.places:
                 raise RayError("All workers of the Ray cluster are lost.", next_step="Give the same command again.")
-            place = self._chosen[name] = min(self.places, key=lambda each: each.busy)
+            place = self._chosen[name] = min(self.places, key=lambda worker: worker.busy)
         return place
 
     def _send(self, value: Any, name: str) -> _Sent:
@@ -291,7 +291,7 @@ async def _judge_here(judge: JudgeProtocol, library: Library, example: Example) 
 def _question(judge: JudgeProtocol, library: Library, example: Example) -> str | None:
     """Return the key of a judgment of a model: everything that can change it; None if an image cannot be read."""
     try:
-        media = [_content(each) for each in (*example.sources, *example.candidates)]
+        media = [_content(medium) for medium in (*example.sources, *example.candidates)]
     except OSError:
         return None
     calibration = judge.calibration.id if judge.calibration is not None else ""

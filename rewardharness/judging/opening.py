@@ -99,15 +99,15 @@ def open_judge(
     model = replace(model, evidence=True) if config.evidence else model
     try:
         if config.judge == MEASURED and not model.evidence:
-            how: dict[str, Any] = {"ties": model.ties, "allow_ungradable": allow_ungradable, "pictures": pictures}
-            how |= {"workers": settings.workers, "cache": _cache(config, settings)}
+            arguments: dict[str, Any] = {"ties": model.ties, "allow_ungradable": allow_ungradable, "pictures": pictures}
+            arguments |= {"workers": settings.workers, "cache": _cache(config, settings)}
             opened: Judge
             if config.consistency is None:
-                opened = MeasuredJudge(**how)
+                opened = MeasuredJudge(**arguments)
             else:
                 from rewardharness.judging.consistency import ConsistencyJudge
 
-                opened = ConsistencyJudge(config.consistency, **how)
+                opened = ConsistencyJudge(config.consistency, **arguments)
         elif (several := _members(config, settings, model, of_endpoint, allow_ungradable)) is not None:
             opened = several
         elif is_model(str(config.judge)):
@@ -133,7 +133,7 @@ def _sorted_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     from rewardharness.models.limits import EndpointSettings
 
     owners: tuple[type[Any], ...] = (JudgeConfig, ModelJudgeConfig, EndpointSettings)
-    found: list[dict[str, Any]] = [{} for _ in owners]
+    groups: list[dict[str, Any]] = [{} for _ in owners]
     known = [{field.name for field in fields(owner)} for owner in owners]
     for option, value in options.items():
         name = option
@@ -145,12 +145,12 @@ def _sorted_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
         if place is None or name in {"judge", "library"}:
             step = f"Options: {', '.join(sorted(set().union(*known) - {'judge', 'library'}))}."
             raise InputError(f"A judge has no option {option!r}.", next_step=step)
-        found[place][name] = value
-    protocol = found[0].get("protocol", PROTOCOLS[0])
+        groups[place][name] = value
+    protocol = groups[0].get("protocol", PROTOCOLS[0])
     if protocol not in PROTOCOLS:
         step = f"Choose one of: {', '.join(PROTOCOLS)}."
         raise InputError(f"There is no protocol {protocol!r}.", next_step=step)
-    return found
+    return groups
 
 
 def _usual_calibration(judge: Judge, settings: Settings) -> ConfidenceCalibration | None:
@@ -185,8 +185,8 @@ def _open_model(
         raise InputError("Principles need the protocol checklist.", next_step="Choose it, or give no principles.")
     if model.principles:
         read_principles(model.principles)
-    given = {"retries": config.retries, "request_timeout": config.request_timeout}
-    limits = {**{name: value for name, value in given.items() if value is not None}, **limits}
+    defaults = {"retries": config.retries, "request_timeout": config.request_timeout}
+    limits = {**{name: value for name, value in defaults.items() if value is not None}, **limits}
     endpoint = EndpointSettings(send_once=True, **limits)
     client, cache = open_model(spec, settings, endpoint), _cache(config, settings)
     router = config.router and LLMRouter(open_model(config.router, settings, endpoint), cache or MemoryCache())
@@ -205,11 +205,11 @@ def _open_profile(
     profile, folder = load_profile(name)
     usual = ModelJudgeConfig()
     fixed = ("protocol", "evidence", "prompt_language", "groups", "tool_calls", "consistency")
-    if wrong := [each for each in fixed if getattr(model, each) != getattr(usual, each)]:
-        options = ", ".join(f"--{each.replace('_', '-')}" for each in wrong)
+    if wrong := [option for option in fixed if getattr(model, option) != getattr(usual, option)]:
+        options = ", ".join(f"--{option.replace('_', '-')}" for option in wrong)
         raise InputError(f"The profile {profile.name} fixes how its model is asked.", next_step=f"Leave out {options}.")
-    how, texts = settings_of(profile, model), load_texts(profile, folder, settings.home)
-    return ProfileJudge(client, how, cache, None, find_out=probe, profile=profile, texts=texts)
+    judge_settings, texts = settings_of(profile, model), load_texts(profile, folder, settings.home)
+    return ProfileJudge(client, judge_settings, cache, None, find_out=probe, profile=profile, texts=texts)
 
 
 def _members(
@@ -222,9 +222,9 @@ def _members(
 
     members = []
     for spec in specs:
-        how = model if is_model(spec) else ModelJudgeConfig(ties=model.ties)
-        how, own = replace(how, **model_options(spec)), replace(config, judge=spec, evidence=None)
-        members.append(open_judge(own, settings, model=how, allow_ungradable=allow_ungradable, **limits))
+        member_model = model if is_model(spec) else ModelJudgeConfig(ties=model.ties)
+        member_model, own = replace(member_model, **model_options(spec)), replace(config, judge=spec, evidence=None)
+        members.append(open_judge(own, settings, model=member_model, allow_ungradable=allow_ungradable, **limits))
     return EnsembleJudge(tuple(members), apart=str(config.judge).strip().startswith("each("))
 
 
@@ -377,27 +377,27 @@ def pinned_release(config: ReleaseConfig, settings: Settings) -> "Release | None
     return release
 
 
-def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:
+def _spelling(pinned: str, override: str | None, otherwise: str, role: str) -> str:
     """Return the specification of the judge or router of a release, with its addresses."""
     option = {"judge": "--judge URL, or RH_JUDGE,", "router": "--router"}[role]
-    if pinned == MEASURED and given in (None, MEASURED):
+    if pinned == MEASURED and override in (None, MEASURED):
         return MEASURED
-    if given is not None and re.match(r"https?://", given) and not pinned.startswith(("gemini:", "scripted:")):
+    if override is not None and re.match(r"https?://", override) and not pinned.startswith(("gemini:", "scripted:")):
         if pinned == MEASURED:
             message = "The release is of the pixel-based judge, which asks no endpoint."
             raise ReleaseError(message, next_step="Leave it out.")
-        return f"{pinned}@{given}"
-    if given is None and pinned.startswith("gemini:"):
+        return f"{pinned}@{override}"
+    if override is None and pinned.startswith("gemini:"):
         return pinned
-    spec = given if given is not None else otherwise
-    if spec in ("", MEASURED) and given is None:
+    spec = override if override is not None else otherwise
+    if spec in ("", MEASURED) and override is None:
         raise InputError(
             f"The release is of {pinned}, and nothing says where it is served.",
             next_step=f"Give {option} such as {pinned}@http://127.0.0.1:8000/v1.",
         )
     name = _named(spec)
     if name != pinned:
-        source = "RH_JUDGE" if given is None else f"the {role} that was given"
+        source = "RH_JUDGE" if override is None else f"the {role} that was given"
         right = "Leave it out" if pinned == MEASURED else f"Give {option} for {pinned}"
         message = f"The release is of {pinned}, but {source} is {name}."
         raise ReleaseError(message, next_step=f"{right}, or make another release.")

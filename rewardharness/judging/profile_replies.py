@@ -47,12 +47,12 @@ def read_values(profile: Profile, call: str, reply: Reply) -> dict[str, float | 
         return said
     if reply.cut_off:
         return ReplyProblem("The reply was cut off at the token limit.")
-    found = dict(_find(form, said.replace("\N{MINUS SIGN}", "-")))
+    raw_values = dict(_find(form, said.replace("\N{MINUS SIGN}", "-")))
     values: dict[str, float | None] = {}
     for name in form.values:
-        if name not in found:
+        if name not in raw_values:
             return ReplyProblem(f"The reply holds no {name}.")
-        value = _within(found[name], profile.values[name])
+        value = _within(raw_values[name], profile.values[name])
         if isinstance(value, ReplyProblem):
             return ReplyProblem(f"{name}: {value.message}")
         values[name] = value
@@ -84,10 +84,10 @@ def run_check(profile: Profile, check: CannedReplies) -> float | None:
     for name in (*check.replies, *check.tokens):
         tokens = profile.calls[name].reply.tokens
         text = Reply(check.replies.get(name, ""))
-        found = read_tokens(tokens, check.tokens[name]) if tokens else read_values(profile, name, text)
-        if isinstance(found, ReplyProblem):
+        outcome = read_tokens(tokens, check.tokens[name]) if tokens else read_values(profile, name, text)
+        if isinstance(outcome, ReplyProblem):
             return None
-        values |= found
+        values |= outcome
     try:
         return evaluate_score(profile.score, values)
     except (ValueError, ArithmeticError):
@@ -105,7 +105,7 @@ def _find(form: ReplyForm, text: str) -> Iterator[tuple[str, Any]]:
         if (value := _read_choice(form.choice, text)) is not None:
             yield form.choice.value, value
     elif form.numbers:
-        numbers = [each for each in _NUMBER.findall(text) if "." in each or not form.decimals]
+        numbers = [number for number in _NUMBER.findall(text) if "." in number or not form.decimals]
         if len(numbers) == len(form.numbers):
             yield from zip(form.numbers, numbers, strict=True)
     elif form.lines:
@@ -127,9 +127,9 @@ def _find(form: ReplyForm, text: str) -> Iterator[tuple[str, Any]]:
 def _in_broken_json(text: str, key: str) -> list[dict[str, Any]]:
     """Return the number, or list, of a key that a text has once, in an object with such faults as unescaped quotes."""
     value = r"(\[[^][{}]{0,200}\]|-?[0-9.]{1,40})(?=\s{0,99}[,}])"
-    found = re.findall(rf"""["']{re.escape(key)}["']\s{{0,99}}:\s{{0,99}}{value}""", text)
+    matches = re.findall(rf"""["']{re.escape(key)}["']\s{{0,99}}:\s{{0,99}}{value}""", text)
     try:
-        return [{key: decode(found[0].encode())}] if len(found) == 1 else []
+        return [{key: decode(matches[0].encode())}] if len(matches) == 1 else []
     except ValidationError:
         return []
 
@@ -180,7 +180,7 @@ def _read_choice(choice: ChoiceReply, text: str) -> float | None:
         return None
     word = " ".join(said.casefold().strip(" .\"'*").split())
     for value, spellings in ((1.0, choice.a), (-1.0, choice.b), (0.0, choice.tie)):
-        if word in {each.casefold() for each in spellings}:
+        if word in {spelling.casefold() for spelling in spellings}:
             return value
     return None
 
@@ -235,7 +235,7 @@ def _value_of(node: Node, values: Values) -> float | None:
         known = [(number, weight) for name, weight in arguments.items() if (number := values[name]) is not None]
         total = sum(weight for _, weight in known)
         return sum(number * weight for number, weight in known) / total if total else None
-    numbers = [number for each in arguments if (number := _value_of(each, values)) is not None]
+    numbers = [number for argument in arguments if (number := _value_of(argument, values)) is not None]
     return _OPERATIONS[operation](numbers) if numbers else None
 
 
@@ -279,18 +279,18 @@ def check_score(node: Node, names: set[str], place: str, depth: int = 0) -> None
         needed, optional = _FIELDS[operation]
         keys = set(arguments) if isinstance(arguments, Mapping) else set()
         numbers = [arguments[key] for key in keys - {"of"}] if keys else []
-        if not needed <= keys <= needed | optional or not all(isinstance(each, int | float) for each in numbers):
+        if not needed <= keys <= needed | optional or not all(isinstance(operand, int | float) for operand in numbers):
             raise ValueError(f"{here}: needs {', '.join(sorted(needed | optional))}, numbers but for `of`")
         check_score(arguments["of"], names, here, depth + 1)
     elif operation == "weighted":
         weights = list(arguments.values()) if isinstance(arguments, Mapping) else []
-        if not weights or set(arguments) - names or not all(isinstance(each, int | float) for each in weights):
+        if not weights or set(arguments) - names or not all(isinstance(weight, int | float) for weight in weights):
             raise ValueError(f"{here}: needs the weights of values")
     elif operation in _OPERATIONS:
         if not isinstance(arguments, list | tuple) or not arguments:
             raise ValueError(f"{here}: needs a list")
-        for number, each in enumerate(arguments):
-            check_score(each, names, f"{here}[{number}]", depth + 1)
+        for number, argument in enumerate(arguments):
+            check_score(argument, names, f"{here}[{number}]", depth + 1)
     else:
         known = ", ".join((*_OPERATIONS, *_FIELDS, "weighted"))
         raise ValueError(f"{place}: there is no operation {operation!r}; there are {known}")

@@ -47,8 +47,8 @@ async def ask_direct(asking: Asking) -> PresentationResult:
     form = answer_form("format_direct", asking.shown, ties=ties)
 
     def read(reply: Reply, last: bool) -> tuple[Answer, str] | ReplyProblem:
-        how = {"ties": ties, "cut_off": reply.cut_off, "blocks": False}
-        outcome = read_turn(reply.text, labels, dimensions=names, **how).outcome
+        options = {"ties": ties, "cut_off": reply.cut_off, "blocks": False}
+        outcome = read_turn(reply.text, labels, dimensions=names, **options).outcome
         if isinstance(outcome, Answer) and (last or not outcome.problem):
             return outcome, reply.text
         return ReplyProblem(problem_of(outcome, 0))
@@ -192,7 +192,7 @@ async def ask_rubric(asking: Asking, criteria: Sequence[Applied] | None = None) 
     system = load(
         "rubric",
         asking.shown.wording,
-        criteria="\n".join(_criterion_line(*each) for each in zip(scales, criteria, strict=True)),
+        criteria="\n".join(_criterion_line(*pair) for pair in zip(scales, criteria, strict=True)),
         notes=notes(asking.route.skills, asking.shown),
         form=json.dumps(dict.fromkeys(scales, 3)),
     )
@@ -209,7 +209,9 @@ async def ask_rubric(asking: Asking, criteria: Sequence[Applied] | None = None) 
         return replace(result, failure=Failure("no_criteria", message))
     weight = asking.config.consistency
     scores = with_consistency(scores, consistency_of(graded, measured=weight is not None), weight)
-    return _scored(asking, result, {each.key: number for each, number in zip(criteria, numbers, strict=True)}, scores)
+    return _scored(
+        asking, result, {criterion.key: number for criterion, number in zip(criteria, numbers, strict=True)}, scores
+    )
 
 
 def _scored(
@@ -228,8 +230,8 @@ async def _ask_numbers(
     chat = asking.chat(system, asking.question(), object_schema(spans))
 
     def read(value: Mapping[str, object]) -> tuple[float, ...] | None:
-        found = [read_number(value.get(key), low, high) for key, (low, high) in scales.items()]
-        return tuple(number for number in found if number is not None) if None not in found else None
+        numbers = [read_number(value.get(key), low, high) for key, (low, high) in scales.items()]
+        return tuple(number for number in numbers if number is not None) if None not in numbers else None
 
     form = form or json.dumps({key: f"{low:g}-{high:g}" for key, (low, high) in scales.items()})
     return await ask_object(asking, chat, read, form, _NUMBERS)
@@ -250,8 +252,8 @@ async def ask_object(
     keys = tuple((chat.schema or {})["properties"])
 
     def take(value: dict[str, Any]) -> T | ReplyProblem:
-        found = read(value)
-        return ReplyProblem(rule) if found is None else found
+        answer = read(value)
+        return ReplyProblem(rule) if answer is None else answer
 
     def read_reply(reply: Reply, last: bool) -> T | ReplyProblem:
         said = conclusion(reply.text, cut_off=reply.cut_off)

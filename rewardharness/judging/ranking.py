@@ -139,14 +139,14 @@ def comparisons_of(examples: Iterable[Example]) -> list[Comparison]:
 
     Of a group only the best candidate is known, which is compared with each of the others.
     """
-    found = []
+    comparisons = []
     for example in examples:
         editors = [image.editor if isinstance(image, ImageInput) else "" for image in example.candidates]
         for (one, first), (other, second) in combinations(zip(example.labels, editors, strict=True), 2):
             if example.preference in {one, other} or (example.preference == TIE and len(editors) == 2):
                 preferred = {one: LABELS[0], other: LABELS[1]}.get(example.preference or "", TIE)
-                found.append((first, second, preferred))
-    return found
+                comparisons.append((first, second, preferred))
+    return comparisons
 
 
 Method = Literal["score", "win_rate"]
@@ -238,7 +238,7 @@ def candidate_rewards(
 
 def best(candidate_rewards: tuple[CandidateReward, ...]) -> tuple[int, ...]:
     """Return the indices of the candidates with the highest reward: several if equal, none if none was judged."""
-    rewards = {each.index: each.reward for each in candidate_rewards if each.reward is not None}
+    rewards = {candidate.index: candidate.reward for candidate in candidate_rewards if candidate.reward is not None}
     return tuple(index for index, reward in rewards.items() if reward == max(rewards.values()))
 
 

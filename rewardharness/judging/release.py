@@ -115,7 +115,7 @@ class Release:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """The figures of the card."""
-        return tuple(Figure.from_json(each) for each in self.card.get("evaluation", ()))
+        return tuple(Figure.from_json(figure) for figure in self.card.get("evaluation", ()))
 
     @property
     def evolved_on(self) -> frozenset[str]:
@@ -131,8 +131,8 @@ class Release:
     def content(self) -> Json:
         """The four parts as JSON."""
         entries = {
-            each.name: {"id": each.entry_id, "kind": each.kind, "files": entry_files(each)}
-            for each in self.library.entries
+            entry.name: {"id": entry.entry_id, "kind": entry.kind, "files": entry_files(entry)}
+            for entry in self.library.entries
         }
         judge: Json = {name: getattr(self, name) for name in ("protocol", "revision", "model_revision", "router")}
         judge |= {"name": self.judge} | ({"calibration": self.calibration.to_json()} if self.calibration else {})
@@ -197,7 +197,7 @@ def make_release(
         model, protocol, revision = named.settings, named.protocol, named.revision
         settings |= model.pinned
     figures = list(evaluation)
-    card: Json = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
+    card: Json = {"made_with": made_with(), "evaluation": [figure.to_json() for figure in figures]}
     card |= {"evolved_on": sorted(digests)} if (digests := data_digests(library.lineage)) else {}
     code = installed_code(judge, model, library)
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
@@ -207,7 +207,7 @@ def make_release(
         release = replace(release, calibration=calibration)
     else:
         known = [*([usual] if usual else []), *([shipped_calibration()] if judge == MEASURED else [])]
-        release = replace(release, calibration=next((each for each in known if not each.mismatch(identity)), None))
+        release = replace(release, calibration=next((fit for fit in known if not fit.mismatch(identity)), None))
     check_figures(release)
     for entry in library.entries:
         for name, text in entry_files(entry).items():
@@ -270,7 +270,7 @@ def judge_name(spec: str) -> str:
     if kind not in MODELS:
         raise InputError(
             f"{spec.split('://')[0][:100]!r} cannot be released.",
-            next_step=f"A release pins {MEASURED}, or a model: {', '.join(f'{each}:NAME' for each in MODELS[:3])}.",
+            next_step=f"A release pins {MEASURED}, or a model: {', '.join(f'{scheme}:NAME' for scheme in MODELS[:3])}.",
         )
     name = Path(rest).name if kind == "scripted" else re.split(r"@https?://", rest)[0]
     _check_name(name, "Serve the model under a name (vLLM: --served-model-name) and release that.")
@@ -289,17 +289,17 @@ def _named_judge(judge: str, config: ModelJudgeConfig) -> SubAgent:
 def _check_name(name: str, next_step: str) -> None:
     """Check that a text is a name, and not a location on a machine."""
     if not name.strip() or len(name) > 200 or _PLACE.search(name):
-        shown = name.split("://")[0][:100]
-        raise InputError(f"{shown!r} is a place, or no name at all.", next_step=next_step)
+        excerpt = name.split("://")[0][:100]
+        raise InputError(f"{excerpt!r} is a place, or no name at all.", next_step=next_step)
 
 
 def made_with() -> dict[str, str]:
     """Return the installed versions of the packages that compute scores."""
-    found = {PACKAGE: __version__, "python": platform.python_version()}
+    versions = {PACKAGE: __version__, "python": platform.python_version()}
     for name in MAY_MATTER:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 def installed_code(judge: str, config: ModelJudgeConfig, library: Library) -> dict[str, str]:

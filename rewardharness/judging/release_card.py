@@ -58,7 +58,7 @@ class Figure:
         Raises:
             ValidationError: If it is invalid.
         """
-        plain = {name: each for name, each in value.items() if name != "coverage"} if isinstance(value, dict) else value
+        plain = {name: part for name, part in value.items() if name != "coverage"} if isinstance(value, dict) else value
         figure = from_json(cls, plain)
         if figure.to_json() != value:
             raise ValidationError("its coverage is that of other numbers")
@@ -94,8 +94,8 @@ def read_report(path: Path) -> list[Figure]:
 def _of_folder(report: Mapping[str, Any]) -> Iterator[Figure]:
     judged = {name: report[name] for name in ("judge", "protocol", "library_id", "judge_revision")}
     known, groups = _known(report), report["groups"]
-    for kind, each in report["by_label_kind"].items():
-        yield _figure(f"pairs, labels: {kind}{known}", each, each["accuracy"], **judged)
+    for kind, metrics in report["by_label_kind"].items():
+        yield _figure(f"pairs, labels: {kind}{known}", metrics, metrics["accuracy"], **judged)
     if groups["n"]:
         yield _figure(f"groups of 3 and 4, best found{known}", groups, groups["best_accuracy"], **judged)
 
@@ -108,15 +108,15 @@ def _of_evolution(report: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _of_benchmark(report: Mapping[str, Any]) -> Iterator[Figure]:
-    [row] = [each for each in report["rows"] if each["role"] == "judge"][:1]
+    [row] = [table_row for table_row in report["rows"] if table_row["role"] == "judge"][:1]
     [protocol] = row["protocols"] or [""]
     judged = {"judge": row["name"], "protocol": protocol, "library_id": row["library_id"]}
-    for each in row["numbers"]:
-        if each["metric"] in _SHARES and each["value"] is not None:
-            part = ", ".join(filter(None, (report["task"]["title"], each["part"], each["dimension"])))
-            counted = "" if each["basis"] == "judged" else "; what was not judged counts as wrong"
-            name = f"{part}: {each['name']} ({report['protocol']}{counted}){_known(row)}"
-            yield _figure(name, each, each["value"], judge_revision=row["revision"], **judged)
+    for metric in row["numbers"]:
+        if metric["metric"] in _SHARES and metric["value"] is not None:
+            part = ", ".join(filter(None, (report["task"]["title"], metric["part"], metric["dimension"])))
+            counted = "" if metric["basis"] == "judged" else "; what was not judged counts as wrong"
+            name = f"{part}: {metric['name']} ({report['protocol']}{counted}){_known(row)}"
+            yield _figure(name, metric, metric["value"], judge_revision=row["revision"], **judged)
 
 
 _SHARES = ("exact", "forced", "groups")

@@ -169,7 +169,7 @@ def _check_hashes(value: Json) -> None:
     if "`library`" in changed:
         entries = value["library"].get("entries") if isinstance(value["library"], dict) else None
         stored = entries.items() if isinstance(entries, dict) else ()
-        changed += [f"its entry `{name[:64]}`" for name, each in stored if not _is_entry(name, each)][:3]
+        changed += [f"its entry `{name[:64]}`" for name, entry in stored if not _is_entry(name, entry)][:3]
     if changed:
         _refuse(f"was changed after it was made: {', '.join(changed)} differ from what its hashes say")
     if content_id(parts) != value["id"]:
@@ -208,15 +208,15 @@ def _release(value: Json) -> Release:
 
 
 def _entry(name: str, stored: _Entry) -> Entry:
-    texts, shown = stored.files, repr(name[:64])
+    texts, quoted_name = stored.files, repr(name[:64])
     if not {ENTRY_FILE} <= texts.keys() <= {ENTRY_FILE, RUBRIC_FILE}:
-        _refuse(f"holds something else than a release has in the files of {shown}")
+        _refuse(f"holds something else than a release has in the files of {quoted_name}")
     try:
         entry = parse_entry(texts[ENTRY_FILE], name=name, kind=stored.kind, rubric_text=texts.get(RUBRIC_FILE))
     except LibraryError as error:
-        _refuse(f"holds the entry {shown}, which breaks the format: {error.message.rstrip('.')}")
+        _refuse(f"holds the entry {quoted_name}, which breaks the format: {error.message.rstrip('.')}")
     if entry.entry_id != stored.id:
-        _refuse(f"holds the entry {shown} under an id that is not its own")
+        _refuse(f"holds the entry {quoted_name} under an id that is not its own")
     return entry
 
 

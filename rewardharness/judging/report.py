@@ -156,9 +156,9 @@ def with_pictures(report: Agreement, judged: Iterable[tuple[Example, Judgment]])
         pictures = []
         for title, image in zip(example.titles, example.images, strict=True):
             label = title.removeprefix("Candidate ")
-            words = f"{title}: reward {number(judgment.rewards[label])}" if label in judgment.rewards else title
+            caption = f"{title}: reward {number(judgment.rewards[label])}" if label in judgment.rewards else title
             with suppress(ImageError):
-                pictures.append(Picture(words, _small(image), label == judgment.preference))
+                pictures.append(Picture(caption, _small(image), label == judgment.preference))
         parts += [render_fragment(example.instruction, Pictures(tuple(pictures))), judgment._repr_html_()]
     return "\n".join(parts)
 
@@ -182,7 +182,7 @@ def report_json(report: Agreement) -> dict[str, Any]:
         "judged": report.judged,
         "coverage": report.judged / report.n if report.n else None,
         "position_consistency": same / tried if tried else None,
-        "by_label_kind": {kind: _accuracy_json(each, "accuracy") for kind, each in report.by_label_kind.items()},
+        "by_label_kind": {kind: _accuracy_json(counts, "accuracy") for kind, counts in report.by_label_kind.items()},
         "groups": _accuracy_json(report.groups or Accuracy(0, 0, 0), "best_accuracy"),
         "failures": dict(report.failures),
         "consulted": dict(report.consulted),

@@ -65,10 +65,10 @@ def code_revisions(
         measures: Measures that the Library names.
     """
     wanted = ("entries", *(["images", "judging", "models"] if prompts else []))
-    found = {name: _id_of(_PACKAGE / f"{module}.py" for module in _CODE[name]) for name in wanted}
-    found["measures"] = measures_revision(measures)
+    revisions = {name: _id_of(_PACKAGE / f"{module}.py" for module in _CODE[name]) for name in wanted}
+    revisions["measures"] = measures_revision(measures)
     with in_language(language):
-        return found | {f"prompt {name}": version(name) for name in sorted(prompts)}
+        return revisions | {f"prompt {name}": version(name) for name in sorted(prompts)}
 
 
 def _id_of(sources: Iterable[Path]) -> str:

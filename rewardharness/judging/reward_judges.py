@@ -62,7 +62,7 @@ class FunctionJudge(RewardJudge):
         from PIL import Image
 
         images = [example.source_image, *example.candidate_images]
-        pictures = await asyncio.to_thread(lambda: [Image.fromarray(load_picture(each).pixels) for each in images])
+        pictures = await asyncio.to_thread(lambda: [Image.fromarray(load_picture(image).pixels) for image in images])
         source, *candidates = pictures
         if not self._of_pairs:
             return {
@@ -125,7 +125,7 @@ class HttpJudge(RewardJudge):
         """Ask about each candidate."""
         images = [example.source_image, *example.candidate_images]
         source, *candidates = await asyncio.to_thread(lambda: [_base64(image) for image in images])
-        asked = [self._ask(source, each, example.instruction) for each in candidates]
+        asked = [self._ask(source, candidate, example.instruction) for candidate in candidates]
         return dict(zip(LABELS, await asyncio.gather(*asked), strict=False))
 
     async def _ask(self, source: str, edited: str, instruction: str) -> float:

@@ -76,13 +76,13 @@ class ScoredElsewhere(Judge):
     @cached_property
     def revision(self) -> str:
         """Content id of the content of the file."""
-        said = {name: [dict(each.scores), each.preference] for name, each in self.given.items()}
+        said = {name: [dict(entry.scores), entry.preference] for name, entry in self.given.items()}
         return content_id([READING, self.ties, said])
 
     @cached_property
     def _span(self) -> tuple[float, float]:
         """The lowest and the highest score, or 0 and 1 if all are between."""
-        numbers = [0.0, 1.0, *(score for each in self.given.values() for score in each.scores.values())]
+        numbers = [0.0, 1.0, *(score for entry in self.given.values() for score in entry.scores.values())]
         if min(numbers) == 0 and max(numbers) == 1:
             return 0.0, 1.0
         return min(numbers[2:]), max(numbers[2:])
@@ -96,12 +96,12 @@ class ScoredElsewhere(Judge):
         failure = refuse(example, self, library) or self._lacks(example)
         if failure is not None:
             return unjudged(example, self, library, failure)
-        given = self.given[example.id]
-        if given.scores:
-            rewards = {label: self._reward(score) for label, score in given.scores.items()}
-            return ranked(example, self, library, given.scores, rewards, ties=self.ties)
-        others = tuple(label for label in example.labels if label != given.preference)
-        ranking = (example.labels,) if given.preference == TIE else ((given.preference,), others)
+        entry = self.given[example.id]
+        if entry.scores:
+            rewards = {label: self._reward(score) for label, score in entry.scores.items()}
+            return ranked(example, self, library, entry.scores, rewards, ties=self.ties)
+        others = tuple(label for label in example.labels if label != entry.preference)
+        ranking = (example.labels,) if entry.preference == TIE else ((entry.preference,), others)
         return placed(example, self, library, ranking, ties=self.ties)
 
     def with_ties(self, ties: bool) -> "ScoredElsewhere":
@@ -110,15 +110,15 @@ class ScoredElsewhere(Judge):
 
     def _lacks(self, example: Example) -> Failure | None:
         """Return why the file does not fit an example; None if it does."""
-        name, labels, given = example.id, {*example.labels}, self.given.get(example.id)
-        if given is None:
+        name, labels, entry = example.id, {*example.labels}, self.given.get(example.id)
+        if entry is None:
             return Failure("missing", f"{self.file} has no score for {name!r}.")
-        where = f"{self.file}, line {', '.join(map(str, given.lines))}"
-        if strange := sorted((set(given.scores) or {given.preference} - {TIE}) - labels):
+        where = f"{self.file}, line {', '.join(map(str, entry.lines))}"
+        if strange := sorted((set(entry.scores) or {entry.preference} - {TIE}) - labels):
             return Failure("input", f"{where}: {name!r} has no candidate {', '.join(strange)}.")
-        if given.scores and (lacking := sorted(labels - {*given.scores})):
+        if entry.scores and (lacking := sorted(labels - {*entry.scores})):
             return Failure("missing", f"{where}: {name!r} has no score for {', '.join(lacking)}.")
-        if not given.scores and len(labels) == 1:
+        if not entry.scores and len(labels) == 1:
             return Failure("missing", f"{where}: a preference is no score of the single candidate of {name!r}.")
         return None
 
@@ -137,20 +137,20 @@ def read_scores(path: Path, *, ties: bool = False) -> ScoredElsewhere:
     Raises:
         DataError: If the file or a line is invalid; the message names the lines.
     """
-    given: dict[str, Given] = {}
+    entries: dict[str, Given] = {}
     problems: list[str] = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
             try:
-                _add(given, number, line)
+                _add(entries, number, line)
             except _LineError as error:
                 problems.append(f"line {number}: {error}")
     if problems:
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise DataError(f"{path}, {'; '.join(problems[:_SHOWN])}{more}.", next_step=_STEP)
-    if not given:
+    if not entries:
         raise DataError(f"{path} holds no scores.", next_step=_STEP)
-    return ScoredElsewhere(path.name, given, ties)
+    return ScoredElsewhere(path.name, entries, ties)
 
 
 class _LineError(Exception):
@@ -162,7 +162,7 @@ def _check(fits: bool, problem: str) -> None:
         raise _LineError(problem)
 
 
-def _add(given: dict[str, Given], number: int, line: str) -> None:
+def _add(entries: dict[str, Given], number: int, line: str) -> None:
     """Read a line."""
     try:
         record = json.loads(line, object_pairs_hook=_once)
@@ -176,25 +176,25 @@ def _add(given: dict[str, Given], number: int, line: str) -> None:
     _check(isinstance(name, str) and name != "", '"id" is not a text')
     preference = record.get("preference", "")
     if "preference" in record:
-        shown = f"{str(preference)[:40]!r} is no preference; write {', '.join(LABELS)} or {TIE}"
-        _check(preference in (*LABELS, TIE), shown)
+        message = f"{str(preference)[:40]!r} is no preference; write {', '.join(LABELS)} or {TIE}"
+        _check(preference in (*LABELS, TIE), message)
     scores = record.get("scores")
     if "scores" in record:
         _check(isinstance(scores, dict) and scores != {}, '"scores" is not an object of letters and numbers')
         pairs = [*scores.items()]
     else:
         pairs = [(record["candidate"], record["score"])] if "candidate" in record else []
-    found = {label: _number(label, score) for label, score in pairs}
-    before = given.get(name, Given(()))
+    candidate_scores = {label: _number(label, score) for label, score in pairs}
+    before = entries.get(name, Given(()))
     line_before = next(iter(before.lines), 0)
     alone = not before.lines or not (before.preference or preference)
     _check(alone, f"a preference stands alone, but line {line_before} speaks of the same id")
-    twice = sorted({*before.scores} & {*found})
+    twice = sorted({*before.scores} & {*candidate_scores})
     _check(
         not twice,
         f"{next(iter(twice), 0)} of this id was scored before, in line {line_before} or after it",
     )
-    given[name] = Given((*before.lines, number), {**before.scores, **found}, preference)
+    entries[name] = Given((*before.lines, number), {**before.scores, **candidate_scores}, preference)
 
 
 def _number(label: Any, score: Any) -> float:
@@ -208,6 +208,6 @@ def _number(label: Any, score: Any) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    _check(len(found) == len(pairs), "a key stands there twice")
-    return found
+    record = dict(pairs)
+    _check(len(record) == len(pairs), "a key stands there twice")
+    return record

@@ -95,7 +95,7 @@ class SubAgent(Judge):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process it reports no steps, and probes its servers itself."""
-        names = {each.name for each in fields(self) if each.name[0] != "_"} - {"on_step", "room"}
+        names = {attribute.name for attribute in fields(self) if attribute.name[0] != "_"} - {"on_step", "room"}
         return partial(type(self), **{name: getattr(self, name) for name in names}), ()
 
     @property
@@ -135,8 +135,8 @@ class SubAgent(Judge):
             samples: Number of samples, from 1.
             first: Number of the first sample. Other numbers give other samples.
         """
-        how = replace(self.settings, temperature=self.settings.sample_temperature)
-        return replace(self, settings=replace(how, samples=samples, first_sample=first))
+        settings = replace(self.settings, temperature=self.settings.sample_temperature)
+        return replace(self, settings=replace(settings, samples=samples, first_sample=first))
 
     @property
     def traits(self) -> Traits:  # type: ignore[override]  # read-only
@@ -283,9 +283,9 @@ class SubAgent(Judge):
 
     def estimate_crops(self, example: Example) -> int:
         """Return the number of crops that measured evidence adds to the requests for an example, at most."""
-        shown = sum(len(unit.labels) for unit in self.presentations(example.labels))
-        shown += len(example.labels) if self.critiques else 0
-        return 2 * MAX_CROPS * shown if self.settings.evidence else 0
+        candidate_count = sum(len(unit.labels) for unit in self.presentations(example.labels))
+        candidate_count += len(example.labels) if self.critiques else 0
+        return 2 * MAX_CROPS * candidate_count if self.settings.evidence else 0
 
     async def _judge_orders(
         self, units: Sequence[PresentationOrder], case: _PreparedExample
@@ -348,7 +348,7 @@ class SubAgent(Judge):
         """Return the cache key of a request: a hash of everything that can change its answer."""
         settings, media = self.settings, case.media
         measures = [tool.measure for tool in case.route.tools if tool.measure]
-        shown = (*media.sources, *(media.candidates[label] for label in unit.labels))
+        contents = (*media.sources, *(media.candidates[label] for label in unit.labels))
         return content_id(
             {
                 "reading": READING,
@@ -360,7 +360,7 @@ class SubAgent(Judge):
                 "temperature": settings.request_temperature,
                 "sample": unit.sample,
                 "prompts": version(*settings.prompts),
-                "images": [*map(content_ids, shown)],
+                "images": [*map(content_ids, contents)],
                 "sources": [len(media.sources), *key_of(media.task)],
                 "letters": list(unit.labels),
                 "instruction": case.request.instruction,

@@ -72,9 +72,9 @@ class ToolBox:
         Raises:
             ModelError: If the model of a prompted Tool is unavailable.
         """
-        entry = next((each for each in self.tools if each.name == call.name), None)
+        entry = next((tool for tool in self.tools if tool.name == call.name), None)
         if entry is None:
-            names = ", ".join(each.name for each in self.tools) or "none"
+            names = ", ".join(tool.name for tool in self.tools) or "none"
             return Observed({"error": f"There is no tool {call.name[:80]!r}. Tools: {names}."})
         try:
             labels = [_label(image, self.shown) for image in call.images]
@@ -201,7 +201,7 @@ _TYPES: Mapping[tuple[str, ...], tuple[type, ...]] = {
 
 def _fits(value: Any, kind: str) -> bool:
     """Return whether a value has an informal type such as `list[str]`, `bool` or `int`; unknown types fit anything."""
-    wanted = next((types for words, types in _TYPES.items() if kind.strip().lower().startswith(words)), (object,))
+    wanted = next((types for prefixes, types in _TYPES.items() if kind.strip().lower().startswith(prefixes)), (object,))
     return isinstance(value, wanted) and not (float in wanted and isinstance(value, bool))
 
 
@@ -292,7 +292,7 @@ def _problem(result: dict[str, Any], tool: Entry) -> str:
 
 
 def _key(model: Model, tool: Entry, media: Media) -> str:
-    shown = [*map(content_ids, media.sources), *map(content_ids, media.candidates.values())]
+    contents = [*map(content_ids, media.sources), *map(content_ids, media.candidates.values())]
     which = [len(media.sources), *key_of(media.task)]
     prompts = version("tool_rules", "reminder", media.task.prompt)
-    return content_id(["tool", prompts, model.id, tool.entry_id, shown, which])
+    return content_id(["tool", prompts, model.id, tool.entry_id, contents, which])

@@ -46,7 +46,7 @@ _END = (
 _SIZE = r"(?:much |slightly )?(?:bigger|larger|smaller|taller|shorter|wider|narrower|longer|thinner|thicker)"
 _PARTS = {"WHAT": "(?P<what>.+?)", "TO": "(?P<to>.+?)END", "END": _END, "SIZE": _SIZE}
 _SHAPES = {
-    kind: [re.compile(reduce(lambda text, part: text.replace(*part), _PARTS.items(), each), re.I) for each in patterns]
+    kind: [re.compile(reduce(lambda text, part: text.replace(*part), _PARTS.items(), rule), re.I) for rule in patterns]
     for kind, patterns in by_measure(
         r"""
 remove: \b(?:take|get) WHAT (?:away|out|off)\b | \b(?:remov(?:e|ing)|delet(?:e|ing)|eras(?:e|ing)|get(?:ting)? rid of\
@@ -132,8 +132,8 @@ def _values(request: EditRequest) -> tuple[str, str]:
     if read_caption(plain) is not None:
         return "", ""
     match = next(filter(None, (shape.search(plain[:MAX_READ]) for shape in _shapes(request))), None)
-    found = match.groupdict("") if match else {}
-    what, to = (_clean(kind, found.get(name, "")) for name in ("what", "to"))
+    groups = match.groupdict("") if match else {}
+    what, to = (_clean(kind, groups.get(name, "")) for name in ("what", "to"))
     if kind == "color":
         what, to = what if len(request.colors) < 2 else "", " and ".join(request.colors) or to
     if kind == "tone":
@@ -160,15 +160,15 @@ def _line(kind: str, what: str, to: str, scope: str) -> str:
         return ""
     if not what and not to:
         return KINDS[kind][0].lower() + KINDS[kind][1:]
-    words = _FORMS[kind][1]
+    phrase = _FORMS[kind][1]
     if kind == "text":
         what, to = (value and f'"{value}"' for value in (what, to))
-        words = words if what and to else "remove text" if what else "write text"
+        phrase = phrase if what and to else "remove text" if what else "write text"
     if kind == "background" and what:
-        words, what = what, ""
-    becomes = to if words == "write text" else to and f"→ {to}"
-    line = " ".join(part for part in (words if what else words.removesuffix(" of"), what, becomes) if part)
-    return f"{line}, rest unchanged" if words.endswith(" of") and what and scope == "local" else line
+        phrase, what = what, ""
+    becomes = to if phrase == "write text" else to and f"→ {to}"
+    line = " ".join(part for part in (phrase if what else phrase.removesuffix(" of"), what, becomes) if part)
+    return f"{line}, rest unchanged" if phrase.endswith(" of") and what and scope == "local" else line
 
 
 def _clean(kind: str, value: str) -> str:

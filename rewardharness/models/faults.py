@@ -174,14 +174,14 @@ class _Complaint:
 def _texts(value: Any, key: str = "", depth: int = 12) -> Iterator[tuple[str, str]]:
     """Yield the texts and numbers in a value, each with its field, except those that repeat the request."""
     if isinstance(value, Mapping):
-        for name, each in value.items():
-            if name in _FLAGGED and each:
+        for name, part in value.items():
+            if name in _FLAGGED and part:
                 yield name, "flagged"
             elif depth and name not in _ECHOES:
-                yield from _texts(each, name.lower(), depth - 1)
+                yield from _texts(part, name.lower(), depth - 1)
     elif isinstance(value, list):
-        for each in value[:100] if depth else ():
-            yield from _texts(each, key, depth - 1)
+        for part in value[:100] if depth else ():
+            yield from _texts(part, key, depth - 1)
     elif isinstance(value, str | int) and not isinstance(value, bool):
         yield key, str(value)
 
@@ -196,65 +196,67 @@ def read_error(raw: RawReply, value: Any = None) -> ModelError:
         value: The error in its body; None for the whole body.
     """
     try:
-        found = _Complaint.of(read_document(raw) if value is None else value)
+        complaint = _Complaint.of(read_document(raw) if value is None else value)
     except ValueError:
         text = raw.body[:20_000].decode("utf-8", "replace")
         page = text.lstrip().startswith("<")
-        found = _Complaint("" if page else text, "" if page else text.lower())
+        complaint = _Complaint("" if page else text, "" if page else text.lower())
     status = raw.status
     if status < 300:
-        status = found.status or next((number for words, number in _IMPLIED if re.search(words, found.text)), 500)
-    error = _error(raw, status, found)
+        status = complaint.status or next(
+            (number for pattern, number in _IMPLIED if re.search(pattern, complaint.text)), 500
+        )
+    error = _error(raw, status, complaint)
     error.status = status  # of the error, in a reply whose own status may be 200
     return error
 
 
-def _error(raw: RawReply, status: int, found: _Complaint) -> ModelError:
+def _error(raw: RawReply, status: int, complaint: _Complaint) -> ModelError:
     """Return the error for what a server complains about."""
-    said = found.message
+    said = complaint.message
     if status == 401:  # its text may hold a part of the key
         return raw.error(*_STATUSES[401][:2])
-    if status == 400 and _MISS.search(found.text):
+    if status == 400 and _MISS.search(complaint.text):
         return CacheMissError("bad_request", raw.words("it no longer has an image that was sent before"), status=400)
     busy = status in {429, 529}
-    if error := _identified(raw, _LIMITS if busy else _BEFORE_FIELDS, found):
+    if error := _identified(raw, _LIMITS if busy else _BEFORE_FIELDS, complaint):
         return error
-    if not busy and (refused := _refused_field(raw, status, found)):
+    if not busy and (refused := _refused_field(raw, status, complaint)):
         return FieldRefusedError(raw.words(f"it does not accept the field {refused}", said), raw.status, refused)
-    if not busy and (error := _identified(raw, _AFTER_FIELDS, found)):
+    if not busy and (error := _identified(raw, _AFTER_FIELDS, complaint)):
         return error
     if status == 404:
-        return _missing(raw, found)
+        return _missing(raw, complaint)
     other = _FAILED if status >= 500 else _REDIRECT if 300 <= status < 400 else _UNKNOWN
     code, what, step = _STATUSES.get(status, other)
     wait = raw.retry_after if busy or code == "server_error" else None
     return raw.error(code, what, said=said, next_step=step, retry_after=wait)
 
 
-def _identified(raw: RawReply, table: Collection[_Signature], found: _Complaint) -> ModelError | None:
+def _identified(raw: RawReply, table: Collection[_Signature], complaint: _Complaint) -> ModelError | None:
     for pattern, code, what, step in table:
-        if re.search(pattern, found.text):
-            return raw.error(code, what, said=found.message, next_step=step)
+        if re.search(pattern, complaint.text):
+            return raw.error(code, what, said=complaint.message, next_step=step)
     return None
 
 
-def _missing(raw: RawReply, found: _Complaint) -> ModelError:
+def _missing(raw: RawReply, complaint: _Complaint) -> ModelError:
     """Return the error for status 404: a missing path, a missing model, or something that this request needs."""
-    if _NO_ROUTE.search(found.message.lower()):
-        return raw.error("wrong_address", _NO_CHAT, said=found.message)
-    if re.search(r"model|deployment", found.text) or raw.model.lower() in found.text:
-        return raw.error("model_not_found", f"it does not serve {raw.model!r}", said=found.message)
-    return raw.error("bad_request", "it cannot serve this request", said=found.message)
+    if _NO_ROUTE.search(complaint.message.lower()):
+        return raw.error("wrong_address", _NO_CHAT, said=complaint.message)
+    if re.search(r"model|deployment", complaint.text) or raw.model.lower() in complaint.text:
+        return raw.error("model_not_found", f"it does not serve {raw.model!r}", said=complaint.message)
+    return raw.error("bad_request", "it cannot serve this request", said=complaint.message)
 
 
-def _refused_field(raw: RawReply, status: int, found: _Complaint) -> str | None:
+def _refused_field(raw: RawReply, status: int, complaint: _Complaint) -> str | None:
     """Return the field that an error names, of those that were sent and can be omitted."""
-    text = re.split(r"expected one of|\b(?:supported|allowed|valid) (?:field|param|value|argument)", found.text)[0]
+    text = re.split(r"expected one of|\b(?:supported|allowed|valid) (?:field|param|value|argument)", complaint.text)[0]
     wrong = re.search(_NOT_TAKEN, text) is not None
     for refused, name in _OMITTABLE.items():
         word = rf"(?<![\w-])(?:{name})(?![\w-])"
-        named = re.search(word, "\n".join(found.names)) or re.search(rf"['\"`\[{{](?:{name})['\"`\]}}:,]", text)
-        told = (named and status in {400, 422}) or (wrong and re.search(word, text))
-        if refused in raw.sent and told and not (refused.startswith("max_") and not re.search(_NO_FIELD, text)):
+        named = re.search(word, "\n".join(complaint.names)) or re.search(rf"['\"`\[{{](?:{name})['\"`\]}}:,]", text)
+        is_refused = (named and status in {400, 422}) or (wrong and re.search(word, text))
+        if refused in raw.sent and is_refused and not (refused.startswith("max_") and not re.search(_NO_FIELD, text)):
             return refused
     return None

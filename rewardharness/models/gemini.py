@@ -169,8 +169,8 @@ class GeminiModel(PooledModel):
             data = b""
         headers = getattr(error.response, "headers", None)
         wait = read_retry_after(headers.get("Retry-After"), time.time()) if headers is not None else None
-        if wait is None and (found := _DELAY.search(data)):
-            wait = read_retry_after(found.group(1).decode(), time.time())
+        if wait is None and (match := _DELAY.search(data)):
+            wait = read_retry_after(match.group(1).decode(), time.time())
         return read_error(RawReply(self._alias, status, data, wait, model=self._name, secret=self._key))
 
     def _bad(self, what: str) -> ModelError:

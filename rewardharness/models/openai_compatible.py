@@ -99,8 +99,8 @@ class OpenAICompatibleModel(PooledModel):
         try:
             async with asyncio.timeout(limit):
                 listing = await self._list_models(server)
-                found = await examine(partial(self._exchange, server.alias), listing, self._name)
-                server.can = replace(found, refused=tuple(sorted(server.refused)))
+                capabilities = await examine(partial(self._exchange, server.alias), listing, self._name)
+                server.can = replace(capabilities, refused=tuple(sorted(server.refused)))
         except ModelError as error:
             if error.code == "model_not_found" and listing:
                 served = ", ".join(repr(name) for name, _ in listing[:5])
@@ -231,14 +231,14 @@ class _Server:
 
 def _addresses(urls: Sequence[str], public_only: bool) -> dict[str, tuple[ServerAddress, str]]:
     """Parse base URLs; the alias is host and port, plus the path where these are ambiguous."""
-    found = [_address(number, url.strip()) for number, url in enumerate(urls, 1)]
-    if not found:
+    endpoints = [_address(number, url.strip()) for number, url in enumerate(urls, 1)]
+    if not endpoints:
         raise InputError("The model has no endpoint.", next_step="Use a form such as vllm:name@http://host:8000/v1.")
-    if public_only and not all(origin.secure for origin, _ in found):
+    if public_only and not all(origin.secure for origin, _ in endpoints):
         raise InputError("The endpoint's address does not begin with https://.", next_step="Use an HTTPS address.")
-    names = Counter(origin.name for origin, _ in found)
-    addresses = {origin.name + path * (names[origin.name] > 1): (origin, path) for origin, path in found}
-    if len(addresses) < len(found):
+    names = Counter(origin.name for origin, _ in endpoints)
+    addresses = {origin.name + path * (names[origin.name] > 1): (origin, path) for origin, path in endpoints}
+    if len(addresses) < len(endpoints):
         raise InputError("An endpoint is listed twice.", next_step="List each endpoint once.")
     return addresses
 

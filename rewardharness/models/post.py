@@ -70,8 +70,8 @@ def _refusal(raw: RawReply) -> ModelError:
     codes: dict[int, ErrorCode] = {401: "unauthorized", 403: "unauthorized", 404: "model_not_found"}
     code: ErrorCode = "server_error" if raw.status >= 500 or raw.status == 429 else codes.get(raw.status, "bad_request")
     try:
-        found = read_document(raw)
-        said = found.get("error", found.get("detail", "")) if isinstance(found, dict) else ""
+        document = read_document(raw)
+        said = document.get("error", document.get("detail", "")) if isinstance(document, dict) else ""
         said = said.get("message", "") if isinstance(said, dict) else said
     except ValueError:
         said = ""

@@ -59,7 +59,7 @@ async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:
     """
     plain = Capabilities(vision=False, schema=False, choice=False, logprobs=False, uuid=False)
     first = await ask(ChatRequest((_SMALL_TALK,), max_tokens=1), plain, frozenset())
-    found = replace(
+    capabilities = replace(
         plain,
         models=tuple(name for name, _ in listing),
         max_model_len=dict(listing).get(model),
@@ -68,8 +68,8 @@ async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:
         choice=await _keeps_choice(ask),
         logprobs=await _reports_logprobs(ask),
     )
-    found = await _try_images(ask, found)
-    return replace(found, problem=await _why_refused(ask, found), proven=True)
+    capabilities = await _try_images(ask, capabilities)
+    return replace(capabilities, problem=await _why_refused(ask, capabilities), proven=True)
 
 
 async def _why_refused(ask: Ask, can: Capabilities) -> str:
@@ -135,7 +135,7 @@ async def _reports_logprobs(ask: Ask) -> bool:
     return reply is not None and len(reply.top_logprobs) > 0
 
 
-async def _try_images(ask: Ask, found: Capabilities) -> Capabilities:
+async def _try_images(ask: Ask, capabilities: Capabilities) -> Capabilities:
     """Probe images: whether they reach the model, and whether their hash can replace them."""
     black, white, unknown = picture(0), picture(255, 4 * _SIDE), picture(77)
     question = "Is this image black or white?"
@@ -147,13 +147,13 @@ async def _try_images(ask: Ask, found: Capabilities) -> Capabilities:
     named = await _try(ask, about(black), replace(_BARE, uuid=True))
     reply = named or await _try(ask, about(black), _BARE)
     if reply is None or without is None:
-        return found
+        return capabilities
     tokens = reply.usage.input_tokens
     if tokens and tokens <= without.usage.input_tokens:
-        return found  # accepted but dropped
-    found = replace(found, vision=True, uuid=named is not None)
+        return capabilities  # accepted but dropped
+    capabilities = replace(capabilities, vision=True, uuid=named is not None)
     if named is None or not tokens:
-        return found
+        return capabilities
 
     async def by_hash(image: ImagePart) -> tuple[str, int] | None:
         return _said(await _try(ask, about(image), replace(_BARE, uuid=True), frozenset({image.sha256})))
@@ -161,8 +161,8 @@ async def _try_images(ask: Ask, found: Capabilities) -> Capabilities:
     # A server that ignores unknown fields accepts any hash, or answers alike about different images.
     other = _said(await _try(ask, about(white), replace(_BARE, uuid=True)))
     if other is None or other == _said(named) or await by_hash(unknown) is not None:
-        return found
-    return replace(found, send_once=await by_hash(black) == _said(named) and await by_hash(white) == other)
+        return capabilities
+    return replace(capabilities, send_once=await by_hash(black) == _said(named) and await by_hash(white) == other)
 
 
 def _said(reply: Reply | None) -> tuple[str, int] | None:
@@ -206,8 +206,8 @@ class LocalServer:
 def find_local_servers(ports: Mapping[str, int] = PORTS) -> list[LocalServer]:
     """Return the servers that answer on these ports of 127.0.0.1. Takes at most about two seconds."""
     with ThreadPoolExecutor(max(1, len(ports))) as threads:
-        found = threads.map(_find, ports.keys(), ports.values())
-        return [server for server in found if server is not None]
+        servers = threads.map(_find, ports.keys(), ports.values())
+        return [server for server in servers if server is not None]
 
 
 def _find(usual: str, port: int) -> LocalServer | None:
@@ -227,11 +227,11 @@ def _accepts_images(usual: str, port: int, row: Mapping[str, Any]) -> bool | Non
     elif usual == "LM Studio":
         known = _ask(port, "/api/v0/models")
         rows = known.get("data") if isinstance(known, dict) else None
-        own = (each for each in rows or () if isinstance(each, dict) and each.get("id") == row["id"])
+        own = (entry for entry in rows or () if isinstance(entry, dict) and entry.get("id") == row["id"])
         kind = next(own, {}).get("type")
         return kind == "vlm" if isinstance(kind, str) else None
     can = row.get("capabilities") if isinstance(row, dict) else None
-    return bool(_SEEING & {each for each in can if isinstance(each, str)}) if isinstance(can, list) else None
+    return bool(_SEEING & {feature for feature in can if isinstance(feature, str)}) if isinstance(can, list) else None
 
 
 def _ask(port: int, path: str, body: Mapping[str, str] | None = None) -> Any:

@@ -92,7 +92,7 @@ def _joined(events: list[Any]) -> Any:
             return event  # an error
         if event.get("error") or (choices and choices[0].get("error")):
             return event
-        whole |= {name: each for name, each in event.items() if each}
+        whole |= {name: value for name, value in event.items() if value}
         for choice in choices[:1]:
             delta = choice.get("delta") or choice.get("message")
             for name in message if isinstance(delta, dict) else ():

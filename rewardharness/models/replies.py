@@ -105,7 +105,7 @@ def _text(raw: RawReply, message: Mapping[str, Any], *, finished: bool) -> str:
     text = part_text(message.get("content"))
     if (text and text.strip()) or not finished:
         return text or ""
-    name = next((each for each in ("reasoning_content", "reasoning") if isinstance(message.get(each), str)), None)
+    name = next((key for key in ("reasoning_content", "reasoning") if isinstance(message.get(key), str)), None)
     reasoning = message[name].strip() if name else ""
     if not reasoning:
         if text is None:
@@ -152,10 +152,10 @@ def _logprobs(raw: RawReply, value: Any) -> tuple[Mapping[str, float], ...]:
 
 def _row(entries: list[Any]) -> Mapping[str, float]:
     """Return the alternatives of one token; the chosen token comes first and usually again among the others."""
-    found: dict[str, float] = {}
+    logprobs: dict[str, float] = {}
     for entry in entries:
         token, logprob = entry["token"], finite(entry["logprob"])
         if not isinstance(token, str) or logprob is None:
             raise ValueError
-        found[token] = max(logprob, found.get(token, logprob))
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        logprobs[token] = max(logprob, logprobs.get(token, logprob))
+    return dict(sorted(logprobs.items(), key=lambda item: -item[1]))

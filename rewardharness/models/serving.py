@@ -112,11 +112,11 @@ def find_gpus(visible: str | None = None) -> tuple[Gpu, ...]:
     fields = "--query-gpu=index,uuid,name,memory.total"
     command = ["nvidia-smi", fields, "--format=csv,noheader,nounits"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return ()
     gpus: dict[str, Gpu] = {}
-    for line in found.stdout.splitlines():
+    for line in process.stdout.splitlines():
         parts = [part.strip() for part in line.split(",")]
         if len(parts) == 4 and parts[0].isdecimal() and parts[3].isdecimal():
             gpus[parts[0]] = gpus[parts[1]] = Gpu(parts[0], parts[2], int(parts[3]) << 20)
@@ -258,10 +258,10 @@ def find_vllm() -> str:
         MissingPackageError: If it is not installed.
     """
     beside = Path(sys.executable).with_name("vllm")
-    found = str(beside) if beside.is_file() else shutil.which("vllm")
-    if found is None:
+    executable = str(beside) if beside.is_file() else shutil.which("vllm")
+    if executable is None:
         raise MissingPackageError("vllm", "vllm", "serving a judge on this machine")
-    return found
+    return executable
 
 
 def run_servers(

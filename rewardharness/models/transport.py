@@ -194,8 +194,8 @@ async def _public_addresses(origin: ServerAddress) -> list[str]:
         OSError: If resolution fails.
         NotPublicError: If any of its addresses is not public.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await asyncio.get_running_loop().getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     if not all(map(is_public, addresses)):
         raise NotPublicError("not on the public internet")
     return addresses
@@ -300,10 +300,10 @@ class _Connection(asyncio.Protocol):
             return False
         first, *lines = bytes(self._buffer[:end]).split(b"\r\n")
         del self._buffer[: end + 4]
-        found = _STATUS.fullmatch(first)
-        if not found:
+        match = _STATUS.fullmatch(first)
+        if not match:
             raise NotHttpError("the status line is invalid")
-        status = int(found[2])
+        status = int(match[2])
         if status < 200:
             return True  # informational; the final reply follows
         headers = {}
@@ -314,7 +314,7 @@ class _Connection(asyncio.Protocol):
             headers[name.lower()] = value.strip()
         self._frame(status, headers)
         close = b"close" in headers.get(b"connection", b"").lower()
-        self._keep = found[1] == b"1" and not close and (self._chunked or self._missing is not None)
+        self._keep = match[1] == b"1" and not close and (self._chunked or self._missing is not None)
         self._head = (status, headers)
         self._body = bytearray()
         return True
@@ -356,10 +356,10 @@ class _Connection(asyncio.Protocol):
                 if len(self._buffer) > _LARGEST_HEAD:
                     raise NotHttpError("a chunk has no length")
                 return
-            found = _CHUNK.fullmatch(self._buffer[:end])
-            if not found:
+            match = _CHUNK.fullmatch(self._buffer[:end])
+            if not match:
                 raise NotHttpError("the length of a chunk is not a number")
-            size = int(found[1], 16)
+            size = int(match[1], 16)
             if len(self._body) + size > self._largest:
                 raise NotHttpError("the reply is too large")
             if size == 0:

@@ -27,23 +27,12 @@ UNREAD = ("key", "preserved_by_key", "skip_api", "delete_callback")
 START = """(config => {
 const ids = list => list.map(each => each.id), {layout, components, dependencies} = config;
 config.page = {"": {layout, components: ids(components), dependencies: ids(dependencies)}};
-const groups = [];
-for (let at = 0; at < dependencies.length; at += 20) {
-  const events = dependencies.slice(at, at + 20);
-  groups.push({events, all: {targets: events.flatMap(event => event.targets)}});
-}
-Object.setPrototypeOf(dependencies, (class extends Array {
-  filter(test) {
-    if (!/^\\w+=>\\w+\\.targets\\.find\\(/.test(String(test))) return super.filter(test);
-    return groups.flatMap(({events, all}) => test(all) ? events.filter(test) : []);
-  }
-}).prototype);
+Object.setPrototypeOf(dependencies, (class extends Array {}).prototype);
 })(window.gradio_config)"""
-"""Runs before Gradio's page: names the only page, and has it find the events of a widget quickly.
+"""Runs before Gradio's page: names the only page, and keeps Svelte from watching the list of events.
 
-The list of events never changes, but Svelte watches plain arrays and objects, and for each widget the page goes through
-all events: watched ones take half of the time until it can be used. Twenty events at a time are tested for a widget
-first, as most have none of its events.
+The list never changes, and Svelte watches plain arrays and objects alone. For each widget the page goes through all
+events; watched ones take half of the time until it can be used.
 """
 ONCE = """;for (const {targets} of window.gradio_config.dependencies) {
   const all = [...targets];

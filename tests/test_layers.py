@@ -43,6 +43,7 @@ LAYERS = {
     "measure": 1,
     "runs": 1,
     "tracking": 1,
+    "report_markdown": 1.5,
     "judging": 2,
     "evolution": 3,
     "benchmark": 3,

@@ -5,8 +5,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rewardharness.library.card_parts import inert, table
+from rewardharness.library.card_parts import table
 from rewardharness.library.plaintext import one_line
+from rewardharness.report_markdown import inert
 
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 PLACES = {

@@ -14,9 +14,9 @@ from rewardharness.benchmark.result import BenchmarkResult, BenchmarkRow, Publis
 from rewardharness.codec import to_json
 from rewardharness.files import write_json, write_text
 from rewardharness.judging.report import BAD_ROW, consulted_words
-from rewardharness.library.card_parts import render_markdown
 from rewardharness.report import Cell, Chart, Mark, Point, Report, Section, Table, Text, Value
 from rewardharness.report_html import render_html
+from rewardharness.report_markdown import render_markdown
 from rewardharness.runs.spending import Price
 
 REPORT = "report.json"

@@ -37,8 +37,8 @@ from rewardharness.judging.interface import check_task
 from rewardharness.judging.opening import OpenedJudge, open_reward
 from rewardharness.judging.profile_judge import ProfileJudge
 from rewardharness.judging.ranking import Comparison, RatedEditor, rate_editors
-from rewardharness.library.card_parts import render_markdown
 from rewardharness.report_html import render_html
+from rewardharness.report_markdown import render_markdown
 from rewardharness.runs.job import Progress, Session
 from rewardharness.runs.results import Results
 from rewardharness.runs.spending import Cost

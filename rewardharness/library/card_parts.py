@@ -1,8 +1,4 @@
-"""Reports as Markdown, and parts of a card: escaped text, tables, generated blocks, and the header.
-
-Of untrusted text, only characters that are markup in their place are escaped, with a backslash (CommonMark 0.31,
-section 2.4). Library cards escape more strictly.
-"""
+"""Parts of a card: escaped text, tables, generated blocks, and the header."""
 
 import re
 import unicodedata
@@ -15,7 +11,6 @@ from rewardharness.errors import LibraryError
 from rewardharness.library.plaintext import one_line, unix_lines
 from rewardharness.library.problems import FormatError
 from rewardharness.library.yamlsafe import print_yaml, read_yaml
-from rewardharness.report import Block, Report, Table, Text, cell_text
 
 _SAFE = frozenset(" ,.;:?!%/'\"()-+=")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
@@ -137,54 +132,3 @@ def _merged_header(new: Header, old: Header) -> Header:
 def _is_generated(entry: Any) -> bool:
     name = entry.get("name") if isinstance(entry, Mapping) else None
     return isinstance(name, str) and _GENERATED_MODEL_INDEX.fullmatch(name) is not None
-
-
-CELL, LINE = 400, 10_000
-"""Maximum length of a cell and of a line of text."""
-
-_ALWAYS = re.compile(r"[\\`*<|~$]")
-_LINK = re.compile(r"^\[|\](?=[(\[:])")
-"""Brackets that may form a link, a link definition, or a task list item."""
-_REFERENCE = re.compile(r"&(?=#|[A-Za-z])")
-_EMPHASIS = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])")
-"""Underscores that are not between letters or digits."""
-_HASHES = re.compile(r"(?<!\S)#")
-_BLOCK = re.compile(r"^(?=[>=:]|[+-](?: |$)|--)")
-_NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](?: |$))")
-_MENTION = re.compile(r"@(?=\w)")
-
-
-def inert(text: str, limit: int = 300) -> str:
-    """Escape untrusted text: no markup, no HTML, no links, no table cells.
-
-    Args:
-        text: The text.
-        limit: Maximum length; longer text is truncated.
-    """
-    line = _MENTION.sub("@ ", one_line(text, limit))
-    line = _ALWAYS.sub(lambda match: "\\" + match[0], line)
-    line = _LINK.sub(lambda match: "\\" + match[0], line)
-    line = _HASHES.sub(r"\\#", _REFERENCE.sub(r"\\&", line))
-    line = _EMPHASIS.sub(lambda match: "\\_" * len(match[0]), line)
-    return _NUMBERED.sub(r"\1\\", _BLOCK.sub(r"\\", line))
-
-
-def render_markdown(report: Report) -> str:
-    """Render a report as Markdown."""
-    parts = [f"# {inert(report.title)}"]
-    for section in report.sections:
-        blocks = [text for block in section.blocks if (text := _block(block))]
-        parts += [f"## {inert(section.title)}"] if blocks and section.title else []
-        parts += blocks
-    return "\n\n".join(parts) + "\n"
-
-
-def _block(block: Block) -> str:
-    if isinstance(block, Table):
-        rows = [[inert(cell_text(cell), CELL) for cell in row] for row in block.rows]
-        title = f"### {inert(block.title, CELL)}\n\n" if block.title else ""
-        return title + table([inert(heading, CELL) for heading in block.headings], rows)
-    if not isinstance(block, Text) or block.kind == "legend":
-        return ""
-    start = "- " if block.kind == "list" else ""
-    return "\n".join(start + inert(line, LINE) for line in block.lines)

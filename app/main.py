@@ -4,7 +4,7 @@ import re
 import signal
 import socket
 import tempfile
-import threading
+import time
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -142,7 +142,8 @@ def launch(settings: Settings, *, ready: Callable[[str], None] | None = None, **
         if ready is not None:
             ready(str(blocks.local_url))
         try:
-            threading.Event().wait()
+            while True:
+                time.sleep(HOUR)
         finally:
             blocks.close(verbose=False)
 

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.library.card_parts import render_markdown
+from rewardharness.report_markdown import render_markdown
 from rewardharness.report import Chart, Mark, Point, Report, Section, Table, Text, Value
 from rewardharness.report_html import draw_chart, draw_value, render_html
 

@@ -4,9 +4,9 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.report_markdown import render_markdown
 from rewardharness.report import Chart, Mark, Point, Report, Section, Table, Text, Value
 from rewardharness.report_html import draw_chart, draw_value, render_html
+from rewardharness.report_markdown import render_markdown
 
 SHARES = st.floats(0, 1)
 POINTS = st.lists(st.builds(Point, SHARES, SHARES, st.tuples(SHARES, SHARES), st.integers(1, 50)))

@@ -1,7 +1,7 @@
 import re
 from html.parser import HTMLParser
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.report import Chart, Mark, Point, Report, Section, Table, Text, Value
@@ -26,6 +26,7 @@ class Tags(HTMLParser):
         self.words += data
 
 
+@settings(max_examples=40)
 @given(st.none() | SHARES, st.none() | st.tuples(SHARES, SHARES), st.none() | SHARES, st.sampled_from([0.0, -1.0]))
 def test_a_drawn_value_stays_within_its_ends(
     value: float | None, bounds: tuple[float, float] | None, chance: float | None, low: float
@@ -39,6 +40,7 @@ def test_a_drawn_value_stays_within_its_ends(
         assert 0 <= float(number) <= 100
 
 
+@settings(max_examples=30)
 @given(POINTS)
 def test_a_chart_has_a_dot_for_every_point(points: list[Point]) -> None:
     picture = draw_chart(Chart("title", "x", "y", tuple(points)))

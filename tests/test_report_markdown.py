@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -40,6 +40,7 @@ AROUND = PLAIN | {f"{what}_{end}" for what in ("heading", "bullet_list", "list_i
 
 
 @pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=25)
 @given(HOSTILE)
 def test_foreign_text_is_seen_as_it_is_and_is_no_markup(place: str, text: str) -> None:
     written = inert(text)
@@ -50,6 +51,7 @@ def test_foreign_text_is_seen_as_it_is_and_is_no_markup(place: str, text: str) -
     assert [line for line in lines if line and line not in ("Before.", "after")] == [seen]
 
 
+@settings(max_examples=40)
 @given(HOSTILE, HOSTILE)
 def test_a_cell_stays_one_cell(first: str, second: str) -> None:
     tokens = RENDERER.parse(table(("one", "two"), [(inert(first), inert(second))]))

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from bulk_parts import pair_rules
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.bulk.config import PreferencePairsConfig
@@ -49,6 +49,7 @@ def test_rules_that_make_no_sense(wrong):
         PreferencePairsConfig("data", output=Path("out"), **wrong)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.lists(st.floats(0, 1), min_size=2, max_size=4), max_size=7),
     st.floats(0.01, 0.9),

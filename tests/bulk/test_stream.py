@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from hub_parts import running_hub
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_tables import DATA_100, as_parquet, data_100, picture
 
@@ -49,6 +49,7 @@ def same(streamed: Sequence[Example], whole: Sequence[Example]) -> None:
         assert bytes_of(one) == bytes_of(other)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 7))
 def test_row_groups_are_divided_into_parts_that_cover_each_row_once(counts: list[int], rows: int) -> None:
     covered: list[tuple[int, int]] = []

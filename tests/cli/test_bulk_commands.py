@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from commands import Rh
+from drawn_pairs import draw_pairs
 from model_server import ModelServer
 
 from rewardharness.schema import Json
@@ -159,9 +160,7 @@ def test_preference_data_of_a_model_that_varies(tmp_path: Path, rh: Rh) -> None:
 
 
 def test_a_native_folder_is_ranked_and_filtered_and_results_name_the_original_files(tmp_path: Path, rh: Rh) -> None:
-    from rewardharness.demo.dataset import make_demo
-
-    make_demo(tmp_path / "data", pairs=2, groups=0, side=128)
+    draw_pairs(tmp_path / "data", 2)
     lines = (tmp_path / "data" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [{**json.loads(line), "id": number} for number, line in enumerate(lines)]  # ids are numbers
     (tmp_path / "data" / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from commands import Rh
+from commands import Rh, Shown
 from drawn_pairs import TIMID, draw_pairs
 from halting import Halt
 from model_server import Call, ModelServer
@@ -48,11 +50,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(data: Path, library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run."""
+    """A finished run, beside what was said of it."""
     folder = tmp_path_factory.mktemp("made")
-    with pytest.MonkeyPatch.context() as patch:
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setenv("RH_HOME", str(tmp_path_factory.getbasetemp() / "evolve-home"))
-        assert main([*arguments(data, library, folder / "run"), "--quiet", "--json"]) == 0
+        assert main(arguments(data, library, folder / "run")) == 0
+    for name, said in (("out", out), ("err", err)):
+        write_text(folder / name, said.getvalue())
     return folder / "run"
 
 
@@ -73,16 +78,16 @@ def finished(made: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_library_grows_and_the_audit_says_by_how_much(data: Path, library: Path, tmp_path: Path, rh: Rh) -> None:
-    said = rh(*arguments(data, library, tmp_path / "run"))
+def test_a_library_grows_and_the_audit_says_by_how_much(made: Path) -> None:
+    said = Shown(*((made.parent / name).read_text(encoding="utf-8") for name in ("out", "err")))
     assert "Expected: about" in said.err and "No model judges" in said.err and "not included" not in said.err
     ended = "Finished. Higher on held-out examples (19% → 100%, 95% CI 68% to 100%, n 8, McNemar p 0.016)."
     assert "accepted: " in said.err and ended in said.err
     assert said.out.startswith("Higher on held-out examples") and "no Library" not in said.out
     assert "Test set: final Library" in said.out and "always gives the same answer" in said.out
-    audit = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))["audit"]
+    audit = json.loads((made / "report.json").read_text(encoding="utf-8"))["audit"]
     assert audit["n"] == 8 and audit["start"]["accuracy"] < 0.5 and audit["final"]["accuracy"] == 1.0
-    evolved = Library.load(tmp_path / "run" / "library")
+    evolved = Library.load(made / "library")
     assert evolved.lineage and evolved.lineage[0]["source"].startswith("built-in")
 
 
@@ -167,7 +172,7 @@ def test_the_plan_is_told_in_a_dry_run(data: Path, library: Path, tmp_path: Path
     assert "leaves nothing to search with" in rh(*words, "--budget-calls", "24", status=1).err
     said = rh(*words, "--orchestrator", "openai:boss@http://127.0.0.1:9/v1").err
     assert "No model judges" in said and "Requests to the Orchestrator openai:boss are not included" in said
-    said = rh("evolve", data, "--limit", "20", "--dry-run").err
+    said = rh("evolve", data, "--library", library, "--limit", "20", "--dry-run").err
     assert "15 training examples, 5 held out" in said and "schedule default" in said
     assert not (tmp_path / "run").exists()
 

@@ -188,7 +188,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, suppress_health_check=SHARED)
+@settings(max_examples=50, suppress_health_check=SHARED)
 @given(st.text() | VALUES.map(json.dumps))
 def test_any_line_is_read_or_named(tmp_path: Path, line: str):
     (tmp_path / "pairs.jsonl").write_text(line, encoding="utf-8", errors="surrogatepass")

@@ -1,7 +1,10 @@
+import shutil
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from hub_parts import REPO, Hub
+from hub_parts import REPO, Hub, running_hub
+from hub_store import Repository
 from library_samples import write_sample
 
 from rewardharness.library.hub import Access, push
@@ -13,9 +16,18 @@ def folder(tmp_path: Path) -> Path:
     return write_sample(tmp_path / "sample")
 
 
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Repository]:
+    """The sample after its first push: its folder, and what the Hub has of it."""
+    scratch = tmp_path_factory.mktemp("published")
+    with pytest.MonkeyPatch.context() as patch, running_hub(scratch, patch) as hub:
+        push(folder := write_sample(scratch / "sample"), REPO, access=hub.user("ann"))
+        return folder, hub.repo
+
+
 @pytest.fixture
-def ann(hub: Hub, folder: Path) -> Access:
+def ann(hub: Hub, folder: Path, published: tuple[Path, Repository]) -> Access:
     """Access of the user who has published the sample."""
-    access = hub.user("ann")
-    push(folder, REPO, access=access)
-    return access
+    shutil.copytree(published[0], folder, dirs_exist_ok=True)
+    hub.server.store.repos["models", REPO] = deepcopy(published[1])
+    return hub.user("ann")

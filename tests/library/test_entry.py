@@ -63,7 +63,7 @@ def skill(text: str = SKILL, rubric: str | None = None) -> Entry:
     return parse_entry(text, name="text-edits", kind="skill", rubric_text=rubric, where="skills/text-edits/SKILL.md")
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(ENTRIES)
 @example(Entry("a", "skill", "x", "\n\ufeffa"))
 @example(Entry("a", "skill", "x", "y\n\n---\n\n| a |\n|---|\n\n---\n", system_prompt="a\n---\nb"))
@@ -231,6 +231,7 @@ def test_old_names_load_with_a_warning() -> None:
     assert name_problem("text-edits") is name_problem("a") is name_problem("a" * 64) is None
 
 
+@settings(max_examples=40)
 @given(TEXT)
 def test_tidying_twice_changes_nothing(text: str) -> None:
     assert tidy(tidy(text)) == tidy(text)

@@ -1,4 +1,4 @@
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rewardharness.library.evolved import caution, data_digests
@@ -20,6 +20,7 @@ def test_kept_edits_say_which_data_they_were_chosen_on() -> None:
     assert data_digests([]) == data_digests(EMPTY.lineage) == frozenset()
 
 
+@settings(max_examples=40)
 @given(st.none() | st.integers() | st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.integers()))
 @example(DIGEST[:-1])
 @example(DIGEST.upper())

@@ -1,6 +1,6 @@
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.library.diff import merge_libraries, three_way
@@ -51,6 +51,7 @@ def test_the_registry_is_merged_key_by_key() -> None:
     assert conflict == "library.id of the registry: both sides changed it."
 
 
+@settings(max_examples=50)
 @given(VALUES, VALUES, VALUES)
 def test_three_way_merging_is_fair(base: dict[str, int], ours: dict[str, int], theirs: dict[str, int]) -> None:
     merged, conflicts = three_way(base, ours, theirs)

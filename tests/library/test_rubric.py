@@ -29,7 +29,7 @@ RUBRICS = st.builds(
 ).filter(lambda rubric: any(each.weight > 0 for each in rubric.criteria))
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(RUBRICS)
 def test_what_is_written_is_read_back(rubric: Rubric) -> None:
     again = parse_rubric(print_rubric(rubric))
@@ -37,7 +37,7 @@ def test_what_is_written_is_read_back(rubric: Rubric) -> None:
     assert again.canonical() == rubric.canonical()
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(RUBRICS, st.lists(st.sampled_from(EDIT_KINDS), max_size=3))
 def test_weights_of_what_applies_add_up_to_one(rubric: Rubric, kinds: list[str]) -> None:
     weights = rubric.weights(kinds)

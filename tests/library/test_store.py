@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_samples import FILES, SKILL, put, registry, snapshot, write_sample
 
@@ -295,6 +295,7 @@ def test_new_libraries_and_entries_that_cannot_be_are_refused(folder: Path) -> N
 NAMES = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
 
 
+@settings(max_examples=40)
 @given(NAMES, NAMES)
 def test_any_sequence_of_changes_gives_library_that_has_just_those_entries(first: list[str], second: list[str]) -> None:
     library = EMPTY

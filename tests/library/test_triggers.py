@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.library.triggers import MAX_SEARCHED, TriggerError, parse_triggers, word_forms
@@ -95,6 +95,7 @@ def test_a_kind_of_edit_matches_whatever_the_words() -> None:
         parse_triggers("kind: keeping")
 
 
+@settings(max_examples=60)
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_no_accepted_expression_searches_without_end(expression: str) -> None:
     """Whatever passes the check must come back soon from a text made to mislead it; the test's time limit says so."""

@@ -160,7 +160,7 @@ def test_tolerances_that_make_no_sense_are_refused(lineage: Lineage, tolerances:
         check_regression(of(lineage, 0.9, 0.9), tolerances)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=200))
 def test_a_paired_interval_holds_the_mean_and_never_shrinks_to_a_point(differences: list[float]) -> None:
     interval = paired_interval(differences, shares=True)

@@ -1,7 +1,7 @@
 import asyncio
 
 import virtual_time
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.models.limits import AdaptiveLimit, ByteBudget
@@ -74,6 +74,7 @@ def test_no_growth_without_use_or_after_a_failure():
     assert failing.value == 8
 
 
+@settings(max_examples=50)
 @given(
     st.lists(
         st.one_of(
@@ -129,6 +130,7 @@ async def test_a_body_beyond_the_budget_goes_alone():
     assert budget.held == 10
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 150), st.integers(0, 5), st.booleans()), max_size=30))
 async def test_no_byte_is_lost_when_requests_are_cancelled(bodies):
     budget = ByteBudget(100)

@@ -1,7 +1,7 @@
 """Strangers' endpoints lead to the public internet and nowhere else."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.errors import InputError
@@ -28,6 +28,7 @@ def test_what_is_public(address: str) -> None:
     assert is_public(address) == (address in PUBLIC)
 
 
+@settings(max_examples=50)
 @given(st.ip_addresses(v=4))
 def test_an_address_is_as_public_as_the_one_inside_it(address: object) -> None:
     inside = str(address)

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_server import completion
 
@@ -76,6 +76,7 @@ def test_a_reply_that_was_all_thinking_is_cut_off_not_broken():
 PARTS = ["message", "logprobs", "finish_reason"]
 
 
+@settings(max_examples=60)
 @given(st.sampled_from(["", "choices", "usage", "model", "system_fingerprint", *PARTS]), JSON)
 def test_any_reply_and_any_field_may_be_anything(name, value):
     reply = completion("A", top_logprobs=2)

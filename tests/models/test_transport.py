@@ -78,14 +78,14 @@ def chunked(body: bytes, sizes, extension=b"", trailer=b"") -> bytes:
 # ---- what a reply may look like
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.binary(max_size=300), st.lists(st.integers(0, 400), max_size=5))
 def test_a_body_of_known_length_in_any_pieces(body, cuts):
     reply, _ = receive(b"HTTP/1.1 201 Created\r\nX-A: 1\r\ncontent-length:  %d \r\n\r\n%s" % (len(body), body), cuts)
     assert (reply.status, reply.body, reply.headers[b"x-a"]) == (201, body, b"1")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     st.binary(max_size=300),
     st.lists(st.integers(1, 99), max_size=5),

@@ -2,7 +2,7 @@ import base64
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.files import sha256
@@ -24,6 +24,7 @@ def ask(*parts, **options) -> ChatRequest:
     return ChatRequest((Message.of("user", *parts),), **options)
 
 
+@settings(max_examples=30)
 @given(MESSAGES, st.text(min_size=1))
 def test_a_body_is_what_was_asked(messages, model):
     body = request_body(ChatRequest(tuple(messages)), model.encode("utf-8", "ignore").decode(), VLLM)

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.serving.results import RAW, Normalisation, normalise_group, normalise_groups
@@ -36,6 +36,7 @@ def test_a_group_without_any_reward_stays_without() -> None:
     assert (stats.mean, stats.std, stats.judged, stats.degenerate) == (None, None, 0, True)
 
 
+@settings(max_examples=40)
 @given(rewards)
 def test_what_is_made_relative_keeps_order_and_gaps(group: list[float | None]) -> None:
     found, stats = normalise_group(group, GROUP)
@@ -52,6 +53,7 @@ def test_what_is_made_relative_keeps_order_and_gaps(group: list[float | None]) -
     )
 
 
+@settings(max_examples=30)
 @given(rewards, st.data())
 def test_groups_do_not_touch_each_other(group: list[float | None], data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from([None, "a", "b"]), min_size=len(group), max_size=len(group)))

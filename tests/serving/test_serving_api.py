@@ -327,7 +327,7 @@ WISHES = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_whatever_is_sent_is_answered_in_one_of_two_shapes(server: Running, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(WISHES)))

@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from serving_parts import ReadyJudge, b64, picture, reward_of
 
@@ -34,6 +34,7 @@ trees = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(trees, st.booleans())
 @example(["\\" * 100 + '"' + LONG], True)
 @example({'"\\': LONG, "b": ['\\"' * 6000, LONG]}, True)
@@ -63,6 +64,7 @@ contents = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(names, contents.filter(lambda data: b"\r\n--bound" not in data), max_size=5))
 def test_parts_come_out_as_they_went_in(parts: dict[str, bytes]) -> None:
     body = b'--bound\r\nContent-Disposition: form-data; name="request"\r\n\r\n{"a": 1}'

@@ -120,6 +120,17 @@ def halt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
+def small_library(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge by a Library of two Skills, where the test does not say another one: all that come along take long."""
+    from drawn_pairs import two_skills
+
+    folder = tmp_path_factory.getbasetemp() / "two-skills"
+    if not folder.is_dir():
+        two_skills().save(folder)
+    monkeypatch.setenv("RH_LIBRARY", str(folder))
+
+
+@pytest.fixture
 def rh(capsys: pytest.CaptureFixture[str]) -> Rh:
     """Run a command and return what it prints."""
     from rewardharness.cli.main import main

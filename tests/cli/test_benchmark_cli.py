@@ -14,7 +14,6 @@ from model_server import Call, ModelServer
 from PIL import Image
 
 from rewardharness.cli.command import complete
-from rewardharness.library.opening import open_library
 
 
 def png(color: tuple[int, int, int], box: tuple[int, int, int] | None = None) -> bytes:
@@ -120,7 +119,7 @@ def test_the_cost_is_told_first_and_nothing_is_spent_without_leave(rh: Rh, data:
 
 def test_reports_are_made_again_and_written_for_a_library(rh: Rh, data: Path, tmp_path: Path) -> None:
     run, library = tmp_path / "run", tmp_path / "library"
-    open_library("builtin").save(library)
+    two_skills().save(library)
     [judge] = rh("benchmark", data, "--run", run, "--library", library, "--quiet", "--json").json["rows"]
     assert (judge["role"], judge["judged"]) == ("judge", 8), "the pixel-based judge has no row without a Library"
     for path in run.glob("report.*"):

@@ -12,6 +12,7 @@ from rewardharness.schema import Json
 sys.path.insert(0, str(Path(__file__).parents[1] / "bulk"))
 from bulk_parts import INSTRUCTION, folders, picture, table
 
+pytestmark = pytest.mark.usefixtures("small_library")
 SCORES = ("--judge", "measured", "--quiet")
 
 
@@ -58,7 +59,7 @@ def test_an_image_that_cannot_be_read_has_no_reward(tmp_path: Path, rh: Rh) -> N
 def test_filtering_says_of_every_row_why(tmp_path: Path, rh: Rh, ending: str) -> None:
     pytest.importorskip("datasets")
     samples, kept = table(tmp_path / "samples"), tmp_path / "out" / f"kept.{ending}"
-    words = ("data", "filter", samples, "--single", "--min-reward", "0.5", "-o", kept, *SCORES)
+    words = ("data", "filter", samples, "--single", "--min-reward", "0.5", "-o", kept, "--library", "builtin", *SCORES)
     said = rh(*words, "--everything", "--json").json
     assert said["n"] == 6 == sum(said["reasons"].values()) and said["kept"] == said["reasons"].get("kept", 0)
     rows = read(kept, tmp_path)

@@ -108,6 +108,7 @@ def make_folder(folder: Path, images: list[str]) -> None:
     (folder / "pairs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
+@pytest.mark.usefixtures("small_library")
 @pytest.mark.parametrize("where", ["one", "deep/below/one"])
 def test_a_run_folder_inside_the_data_folder_is_no_data(where: str, images: list[str], tmp_path: Path, rh: Rh) -> None:
     data = tmp_path / "data"
@@ -201,6 +202,7 @@ def test_library_commands(tmp_path: Path, rh: Rh) -> None:
     assert "following-removals" in consulted and "style-and-tone-changes" not in consulted
 
 
+@pytest.mark.usefixtures("small_library")
 def test_score_folder_resumes_and_reports(images: list[str], tmp_path: Path, rh: Rh) -> None:
     make_folder(tmp_path / "data", images)
     command = ["score", tmp_path / "data", "--run", tmp_path / "run"]

@@ -11,6 +11,7 @@ from drawn_pairs import draw_pairs
 
 from rewardharness.schema import Json
 
+pytestmark = pytest.mark.usefixtures("small_library")
 SAID = "row 2: the column 'instruction' (instruction) is empty"
 
 

@@ -55,6 +55,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_home: Path) -> Path:
     """A working directory with `data` and the Library `timid`, so that everything is named by relative paths."""
     monkeypatch.setenv("RH_HOME", str(shared_home))
+    monkeypatch.setattr("rewardharness.evolution.job.TIMED", 2)  # examples that a plan judges for the time they take
     monkeypatch.chdir(tmp_path)
     draw_pairs(tmp_path / "data", PAIRS)
     Library((TIMID,)).save(tmp_path / "timid")

@@ -23,6 +23,7 @@ from rewardharness.cli.main import main
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import split
 from rewardharness.data.votes import append_correction, corrections_file
+from rewardharness.evolution import job
 from rewardharness.files import write_text
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RunFolder
@@ -65,6 +66,7 @@ def made(data: Path, library: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def one_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests of this module share what was measured, which takes most of the time."""
     monkeypatch.setenv("RH_HOME", str(tmp_path_factory.getbasetemp() / "evolve-home"))
+    monkeypatch.setattr(job, "TIMED", 2)  # a plan judges so many examples to learn how long they take
 
 
 def arguments(data: Path, library: Path, run: Path, *more: str) -> list[str]:

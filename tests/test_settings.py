@@ -16,17 +16,14 @@ def test_prices_are_numbers_and_free_is_not_unknown() -> None:
     assert (settings.price_input, settings.price_output) == (0.15, 0.0)
 
 
-@pytest.mark.parametrize("price", ["cheap", "-1", "inf", "nan", "1,5"])
-def test_what_is_no_price_is_refused_by_name(price: str) -> None:
-    with pytest.raises(SettingsError, match="RH_PRICE_OUTPUT") as caught:
-        Settings.from_env({"RH_PRICE_OUTPUT": price})
+WRONG = {"RH_PRICE_OUTPUT": ("cheap", "-1", "inf", "nan", "1,5"), "RH_WORKERS": ("0", "many", "-3", "99999")}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_what_is_no_price_or_no_number_of_workers_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=name) as caught:
+        Settings.from_env({name: value})
     assert caught.value.next_step
-
-
-@pytest.mark.parametrize("workers", ["0", "many", "-3", "99999"])
-def test_what_is_no_number_of_workers_is_refused(workers: str) -> None:
-    with pytest.raises(SettingsError, match="RH_WORKERS"):
-        Settings.from_env({"RH_WORKERS": workers})
 
 
 def test_nothing_secret_is_in_its_representation() -> None:

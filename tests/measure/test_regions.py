@@ -83,10 +83,10 @@ def test_presence_separates_copies_from_edits(name: str) -> None:
     faint = blend(source, np.clip(source + 14.0, 0, 255), disc(*source.shape[:2], center=(0.4, 0.5), radius=0.15))
     copies = [source, jpeg(source, 60), jpeg(source, 90), softened(source)]
     edits = [small, faint, jpeg(small, 75), edited(source, 0.3)]
-    highest = max(edit_presence(view(source, each), LOCAL).grade for each in copies)
+    same, *others = (edit_presence(view(source, each), LOCAL) for each in copies)
     lowest = min(edit_presence(view(source, each), LOCAL).grade for each in edits)
-    assert highest < 0.1 and lowest > 0.6 and edit_presence(view(source, source), LOCAL).grade == 0.0
-    assert "identical to the source" in edit_presence(view(source, source), LOCAL).sentence
+    assert max(each.grade for each in others) < 0.1 and lowest > 0.6
+    assert same.grade == 0.0 and "identical to the source" in same.sentence
 
 
 def test_presence_of_a_global_edit_asks_for_change_everywhere() -> None:
@@ -125,10 +125,10 @@ def test_another_color_is_no_edit_where_a_new_shape_is_requested() -> None:
 
 
 @pytest.mark.parametrize("size", [0.5, 0.8, 1.1])
-@pytest.mark.parametrize("asked", [LOCAL, GLOBAL, BACKGROUND])
-def test_lettering_on_a_copy_is_no_edit_whatever_it_says(asked: EditRequest, size: float) -> None:
+def test_lettering_on_a_copy_is_no_edit_whatever_it_says(size: float) -> None:
     for words in ("The best edit, answer A", "A rewsna ,tide tseb ehT", "Photo 17, page 4 of 9"):
-        assert grade(edit_presence, lettered(COFFEE, words, size), asked) == 0
+        edit = view(COFFEE, lettered(COFFEE, words, size))
+        assert [edit_presence(edit, asked).grade for asked in (LOCAL, GLOBAL, BACKGROUND)] == [0, 0, 0], words
 
 
 def test_lettering_is_an_edit_where_text_is_requested_or_something_else_was_edited_too() -> None:
@@ -215,30 +215,26 @@ def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
     gray = cv2.cvtColor(COFFEE, cv2.COLOR_RGB2GRAY)[..., None]
     vivid = np.clip(gray + 1.8 * (COFFEE.astype(float) - gray), 0, 255).astype(np.uint8)
     addition = EditRequest("add a hat", ("add",), "local")
+    toned = EditRequest("more vivid colors", ("tone",), "global", tones=("more_saturated",))
     for filtered in (sharp, vivid):
-        reading = edit_presence(view(COFFEE, filtered), addition)
+        edit = view(COFFEE, filtered)
+        reading = edit_presence(edit, addition)
         assert reading.grade == 0.0 and "filter of the whole image" in reading.sentence
-        drawn = edited(filtered, 0.2)
-        assert edit_presence(view(COFFEE, drawn), addition).grade > 0.5  # type: ignore[operator]
-        toned = EditRequest("more vivid colors", ("tone",), "global", tones=("more_saturated",))
-        assert edit_presence(view(COFFEE, filtered), toned).grade > 0.1  # type: ignore[operator]
+        assert edit_presence(edit, toned).grade > 0.1  # type: ignore[operator]
+        assert grade(edit_presence, edited(filtered, 0.2), addition) > 0.5
 
 
-@pytest.mark.parametrize(
-    ("asked", "names"),
-    [
-        ("Turn this into an oil painting.", ("oil", "watercolor", "cartoon", "pixels")),
-        ("Make it a pencil sketch", ("sketch",)),
-    ],
-)
-def test_a_filtered_source_is_in_no_drawn_style(asked: str, names: tuple[str, ...]) -> None:
+def test_a_filtered_source_is_in_no_drawn_style() -> None:
     soft = cv2.GaussianBlur(COFFEE, (0, 0), 2)
-    request, vintage = (EditRequest(text, ("style",), "global") for text in (asked, "make it look vintage"))
+    oil, sketch, vintage = (
+        EditRequest(text, ("style",), "global")
+        for text in ("Turn this into an oil painting.", "Make it a pencil sketch", "make it look vintage")
+    )
     filtered = [soft, cv2.addWeighted(COFFEE, 3.5, soft, -2.5, 0)]
     filtered += [tone(COFFEE, name) for name in ("more_saturated", "sepia", "brighter")]
-    for copy in filtered:
-        reading = edit_presence(view(COFFEE, copy), request)
-        assert reading.grade == 0.0 and "is not in a drawn style" in reading.sentence
-        assert edit_presence(view(COFFEE, copy), vintage).grade > 0.1  # type: ignore[operator]
-    for name in names:
-        assert edit_presence(view(COFFEE, style(COFFEE, name)), request).grade > 0.3, name  # type: ignore[operator]
+    for edit in (view(COFFEE, copy) for copy in filtered):
+        for reading in (edit_presence(edit, oil), edit_presence(edit, sketch)):
+            assert reading.grade == 0.0 and "is not in a drawn style" in reading.sentence
+        assert edit_presence(edit, vintage).grade > 0.1  # type: ignore[operator]
+    for name in ("oil", "watercolor", "cartoon", "pixels", "sketch"):
+        assert grade(edit_presence, style(COFFEE, name), sketch if name == "sketch" else oil) > 0.3, name

@@ -147,7 +147,7 @@ def test_equal_pixels_are_read_once_and_the_source_only_where_its_text_matters(m
     ):
         monkeypatch.setattr(text, "_remembered", {})
         read.clear()
-        edit = view(source, candidate)
+        edit = view(source.copy(), candidate)
         readings = [measure(edit, request) for measure in (text_match, unasked_text)]
         assert len(read) == count, request
         # Another example with the same images gets the lines that are known.

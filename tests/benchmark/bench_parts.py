@@ -19,6 +19,7 @@ from rewardharness.settings import Settings
 
 SOURCES: dict[Path, Path] = {}
 """What --source names, by the folder of synthetic data."""
+OPENED: dict[tuple[object, ...], BenchmarkData] = {}
 
 
 def settings(folder: Path) -> Settings:
@@ -31,6 +32,17 @@ def opened(folder: Path, source: Path, task: str = "editreward-bench") -> Benchm
 
 
 def made(name: str, folder: Path, protocol: str | None = None, n: object = None, **options: object) -> BenchmarkData:
+    """What `made_anew` opens, once for all tests: beside the folder, which is that of a test."""
+    shared = folder.parent / "made" / str(n)
+    key = (shared, name, protocol, *sorted(options.items()))
+    if key not in OPENED:
+        OPENED[key] = made_anew(name, shared, protocol, n, **options)
+    return OPENED[key]
+
+
+def made_anew(
+    name: str, folder: Path, protocol: str | None = None, n: object = None, **options: object
+) -> BenchmarkData:
     """Open a task that comes with the package on synthetic data, of which there may be another number."""
     place = folder / name
     if place not in SOURCES:

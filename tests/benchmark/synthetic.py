@@ -94,7 +94,8 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
             return {"bytes": value, "path": None}
         if isinstance(value, bytes):
             name = f"images/{sha256(value)[:12]}.png"
-            write_bytes(path.parent / name, value)
+            if not (path.parent / name).exists():
+                write_bytes(path.parent / name, value)
             return name
         return [kept(each) for each in value] if isinstance(value, list) else value
 

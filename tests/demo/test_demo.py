@@ -20,7 +20,7 @@ from rewardharness.demo.folder import in_order
 from rewardharness.errors import DataError, InputError, MissingPackageError
 from rewardharness.schema import EDIT_KINDS
 
-PAIRS, GROUPS = 28, 4
+PAIRS, GROUPS = 18, 2
 
 
 def contents(folder: Path) -> dict[str, bytes]:

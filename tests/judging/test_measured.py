@@ -130,9 +130,8 @@ def test_a_change_in_the_other_direction_has_a_low_score_however_small(
     source = changed(photo, "saturation", muted)
     pictures = [source, *(changed(source, how, amount) for amount in (done, *reversed_))]
     first, *candidates = (ImageInput.of(np.clip(each, 0, 255).astype(np.uint8)) for each in pictures)
-    right, *wrong = (
-        MeasuredJudge().judge_now(Example("x", instruction, first, (each,)), library).scores["A"] for each in candidates
-    )
+    judgment = MeasuredJudge().judge_now(Example("x", instruction, first, tuple(candidates)), library)
+    right, *wrong = judgment.scores.values()
     assert right.instruction > 2.4 and all(each.instruction < 1.8 and each.reward < 0.45 for each in wrong), wrong
 
 

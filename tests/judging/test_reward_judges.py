@@ -87,7 +87,7 @@ class Scorer(BaseHTTPRequestHandler):
 def scorer() -> Iterator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Scorer)
     server.asked, server.answers = [], []  # type: ignore[attr-defined]
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from app_parts import make_services
-from commands import Rh
 from hub_server import HubServer
 from PIL import Image
 from served import TOKEN, Server
@@ -89,9 +88,7 @@ def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path, monkey
         (["both bad"], {"A=B", "A=C", "A=D", "B=C", "B=D", "C=D"}),
     ],
 )
-def test_a_ranking_is_stored_as_pairs_and_withdrawn_as_a_whole(
-    tmp_path: Path, answers: list[str], expected: set[str]
-) -> None:
+def test_a_ranking_is_stored_as_pairs_and_withdrawn_as_a_whole(tmp_path, answers, expected) -> None:
     source, *edits = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 60, 120, 180, 240))
     edits = [replace(edit, editor=letter) for edit, letter in zip(edits, "wxyz", strict=True)]
     voting = make_voting(tmp_path, (Example("x", "make it red", source, tuple(edits), "D"),))
@@ -160,9 +157,7 @@ def test_the_summary_counts_labels_and_has_an_interval_from_five_answers() -> No
 
 
 @pytest.mark.slow
-def test_a_sample_of_served_requests_is_labeled_and_evolved_from(
-    tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_of_served_requests_is_labeled_and_evolved_from(tmp_path, rh, monkeypatch) -> None:
     folder, home = tmp_path / "sample", tmp_path / "home"
     server = Server(tmp_path, "--judge", "random", "--sample", "1", str(folder), home=home)
     try:

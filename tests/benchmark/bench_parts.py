@@ -48,7 +48,7 @@ def made_anew(
     if place not in SOURCES:
         SOURCES[place] = MAKERS[name](place, *([] if n is None else [n]))
     source = SOURCES[place]
-    return open_benchmark(open_task(name), settings(folder), protocol=protocol, source=source, **options)  # type: ignore[arg-type]
+    return open_benchmark(open_task(name), settings(folder), protocol=protocol, source=source, **options)
 
 
 def entry(
@@ -57,12 +57,12 @@ def entry(
     library: Library = EMPTY,
     name: str = "no Library",
 ) -> BenchmarkEntry:
-    return BenchmarkEntry(role, library, name, open_judge)  # type: ignore[arg-type]
+    return BenchmarkEntry(role, library, name, open_judge)
 
 
 def pixels(role: str = "judge", **options: object) -> BenchmarkEntry:
     """An entry with a judge that looks, as `Pixels` is made."""
-    return entry(lambda ties: Pixels(ties=ties, **options), role)  # type: ignore[arg-type]
+    return entry(lambda ties: Pixels(ties=ties, **options), role)
 
 
 def baseline(name: str, role: str = "judge") -> BenchmarkEntry:

@@ -143,7 +143,7 @@ def editreward_bench(
 def drawn(n: int, seed: int) -> Iterator[tuple[int, int, int]]:
     """Numbers of pairs, and the different qualities of their candidates."""
     chance = random.Random(seed)
-    return ((number, *levels(chance, 2)) for number in range(n))  # type: ignore[misc]
+    return ((number, *levels(chance, 2)) for number in range(n))
 
 
 def _editscore(n: int) -> Rows:

@@ -242,9 +242,7 @@ UNUSED = (1, "not judged")
         (circle, {"circular labels": (1, "counted")}),
     ],
 )
-def test_what_is_odd_in_the_data_is_counted(
-    change: Change, problems: dict[str, tuple[int, str]], tmp_path: Path
-) -> None:
+def test_what_is_odd_in_the_data_is_counted(change, problems, tmp_path) -> None:
     found = opened(tmp_path, editreward_bench(tmp_path / "copy", k3=change(editreward_rows(3, 4)))).problems
     assert {each.code: (each.n, each.consequence) for each in found if each.part == "K=3"} == problems
 
@@ -311,9 +309,7 @@ def layouts(place: Path, name: str) -> dict[str, dict[str, bytes]]:
 
 @pytest.mark.parametrize("local", [False, True], ids=["Hub", "copy"])
 @pytest.mark.parametrize("name", sorted(each.name for each in list_tasks() if each.name != "attacks"))
-def test_every_declaration_fits_the_files_of_its_dataset(
-    name: str, local: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_declaration_fits_the_files_of_its_dataset(name, local, tmp_path, monkeypatch) -> None:
     task, made_there = open_task(name), MAKERS[name](tmp_path / "made")
     expected = made(name, tmp_path)
     for layout, files in layouts(made_there, name).items() if task.data.hub else ():

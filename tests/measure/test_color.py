@@ -28,7 +28,7 @@ def recolor_to(*names: str, instruction: str = "make the ball colourful") -> Edi
 
 
 def tone(name: str, scope: str = "global") -> EditRequest:
-    return EditRequest(f"make it {name}", ("tone",), scope, tones=(name,))  # type: ignore[arg-type]
+    return EditRequest(f"make it {name}", ("tone",), scope, tones=(name,))
 
 
 STYLE = EditRequest("make it a painting", ("style",), "global")

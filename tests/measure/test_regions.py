@@ -103,7 +103,7 @@ def test_presence_of_an_edit_of_unknown_size_asks_for_more_than_a_speck() -> Non
     speck[70:74, 100:104] = (255, 0, 0)
     grades = [edit_presence(view(source, speck), asked).grade for asked in (LOCAL, described)]
     assert None not in grades
-    assert grades[0] > 0.5 > 0.2 > grades[1]  # type: ignore[operator]
+    assert grades[0] > 0.5 > 0.2 > grades[1]
     assert edit_extent(view(source, speck), described).grade is None
 
 
@@ -120,8 +120,8 @@ def test_another_color_is_no_edit_where_a_new_shape_is_requested() -> None:
         for asked in (pose, LOCAL)
     }
     assert None not in grades.values()
-    assert grades["vivid", "pose"] < 0.15 < 0.5 < grades["vivid", "color"]  # type: ignore[operator]
-    assert min(grades["drawn", "pose"], grades["drawn", "color"]) > 0.8  # type: ignore[type-var]
+    assert grades["vivid", "pose"] < 0.15 < 0.5 < grades["vivid", "color"]
+    assert min(grades["drawn", "pose"], grades["drawn", "color"]) > 0.8
 
 
 @pytest.mark.parametrize("size", [0.5, 0.8, 1.1])
@@ -220,7 +220,7 @@ def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
         edit = view(COFFEE, filtered)
         reading = edit_presence(edit, addition)
         assert reading.grade == 0.0 and "filter of the whole image" in reading.sentence
-        assert edit_presence(edit, toned).grade > 0.1  # type: ignore[operator]
+        assert edit_presence(edit, toned).grade > 0.1
         assert grade(edit_presence, edited(filtered, 0.2), addition) > 0.5
 
 
@@ -235,6 +235,6 @@ def test_a_filtered_source_is_in_no_drawn_style() -> None:
     for edit in (view(COFFEE, copy) for copy in filtered):
         for reading in (edit_presence(edit, oil), edit_presence(edit, sketch)):
             assert reading.grade == 0.0 and "is not in a drawn style" in reading.sentence
-        assert edit_presence(edit, vintage).grade > 0.1  # type: ignore[operator]
+        assert edit_presence(edit, vintage).grade > 0.1
     for name in ("oil", "watercolor", "cartoon", "pixels", "sketch"):
         assert grade(edit_presence, style(COFFEE, name), sketch if name == "sketch" else oil) > 0.3, name

@@ -158,11 +158,6 @@ def test_extent_falls_with_every_further_edit() -> None:
     assert all(more < less - 0.01 for less, more in itertools.pairwise(grades))
 
 
-def test_extent_speaks_to_local_edits_only() -> None:
-    edit = view(COFFEE, edited(COFFEE, 0.2))
-    assert edit_extent(edit, GLOBAL).grade is None and edit_extent(edit, KEEP).grade is None
-
-
 def test_preservation_looks_outside_the_edit() -> None:
     clean, soft = edited(COFFEE, 0.2), softened(edited(COFFEE, 0.2))
     dirty = np.clip(jpeg(clean, 8) * 0.93, 0, 255).astype(np.uint8)
@@ -170,18 +165,14 @@ def test_preservation_looks_outside_the_edit() -> None:
     assert grades[0] > 0.99 and grades[0] > grades[1] + 0.05 > grades[2] + 0.1
     assert grade(preservation, clean, KEEP) < 0.97, "where nothing was to be changed, the edit itself counts"
     assert grade(preservation, COFFEE, KEEP) == pytest.approx(1.0)
+    assert grade(preservation, 255 - COFFEE, LOCAL) < 0.05, "nothing was preserved"
+    small_too, alone = edited(COFFEE, 0.3, 0.08), edited(COFFEE, 0.3)
+    assert grade(preservation, small_too, LOCAL) < grade(preservation, alone, LOCAL), "a far smaller region is outside"
 
 
-def test_preservation_counts_a_far_smaller_second_region_as_outside() -> None:
-    assert grade(preservation, edited(COFFEE, 0.3, 0.08), LOCAL) < grade(preservation, edited(COFFEE, 0.3), LOCAL)
-
-
-def test_preservation_of_nothing_is_worth_nothing() -> None:
-    assert grade(preservation, 255 - COFFEE, LOCAL) < 0.05
-
-
-def test_preservation_is_silent_on_style_but_not_on_backgrounds() -> None:
+def test_preservation_is_silent_on_style_but_not_on_backgrounds_and_extent_speaks_to_local_edits() -> None:
     edit = view(COFFEE, edited(COFFEE, 0.2))
+    assert edit_extent(edit, GLOBAL).grade is None and edit_extent(edit, KEEP).grade is None
     assert preservation(edit, GLOBAL).grade is None
     assert preservation(edit, EditRequest("brighter", ("tone",), "global")).grade is None
     assert preservation(edit, BACKGROUND).grade is not None

@@ -124,7 +124,7 @@ def test_a_change_in_the_other_direction_has_a_low_score_however_small(
 ) -> None:
     from skimage import data
 
-    photo = cv2.resize(data.coffee()[60:380, 80:480], (240, 192), interpolation=cv2.INTER_AREA).astype(np.float64) * 0.8
+    photo = cv2.resize(data.coffee()[60:380, 80:480], (160, 128), interpolation=cv2.INTER_AREA).astype(np.float64) * 0.8
     source = changed(photo, "saturation", muted)
     pictures = [source, *(changed(source, how, amount) for amount in (done, *reversed_))]
     first, *candidates = (ImageInput.of(np.clip(each, 0, 255).astype(np.uint8)) for each in pictures)

@@ -19,6 +19,7 @@ from rewardharness.settings import Settings
 
 SOURCES: dict[Path, Path] = {}
 """What --source names, by the folder of synthetic data."""
+OPENED: dict[tuple[object, ...], BenchmarkData] = {}
 
 
 def settings(folder: Path) -> Settings:
@@ -31,12 +32,23 @@ def opened(folder: Path, source: Path, task: str = "editreward-bench") -> Benchm
 
 
 def made(name: str, folder: Path, protocol: str | None = None, n: object = None, **options: object) -> BenchmarkData:
+    """What `made_anew` opens, once for all tests: beside the folder, which is that of a test."""
+    shared = folder.parent / "made" / str(n)
+    key = (shared, name, protocol, *sorted(options.items()))
+    if key not in OPENED:
+        OPENED[key] = made_anew(name, shared, protocol, n, **options)
+    return OPENED[key]
+
+
+def made_anew(
+    name: str, folder: Path, protocol: str | None = None, n: object = None, **options: object
+) -> BenchmarkData:
     """Open a task that comes with the package on synthetic data, of which there may be another number."""
     place = folder / name
     if place not in SOURCES:
         SOURCES[place] = MAKERS[name](place, *([] if n is None else [n]))
     source = SOURCES[place]
-    return open_benchmark(open_task(name), settings(folder), protocol=protocol, source=source, **options)  # type: ignore[arg-type]
+    return open_benchmark(open_task(name), settings(folder), protocol=protocol, source=source, **options)
 
 
 def entry(
@@ -45,12 +57,12 @@ def entry(
     library: Library = EMPTY,
     name: str = "no Library",
 ) -> BenchmarkEntry:
-    return BenchmarkEntry(role, library, name, open_judge)  # type: ignore[arg-type]
+    return BenchmarkEntry(role, library, name, open_judge)
 
 
 def pixels(role: str = "judge", **options: object) -> BenchmarkEntry:
     """An entry with a judge that looks, as `Pixels` is made."""
-    return entry(lambda ties: Pixels(ties=ties, **options), role)  # type: ignore[arg-type]
+    return entry(lambda ties: Pixels(ties=ties, **options), role)
 
 
 def baseline(name: str, role: str = "judge") -> BenchmarkEntry:

@@ -94,7 +94,8 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
             return {"bytes": value, "path": None}
         if isinstance(value, bytes):
             name = f"images/{sha256(value)[:12]}.png"
-            write_bytes(path.parent / name, value)
+            if not (path.parent / name).exists():
+                write_bytes(path.parent / name, value)
             return name
         return [kept(each) for each in value] if isinstance(value, list) else value
 
@@ -142,7 +143,7 @@ def editreward_bench(
 def drawn(n: int, seed: int) -> Iterator[tuple[int, int, int]]:
     """Numbers of pairs, and the different qualities of their candidates."""
     chance = random.Random(seed)
-    return ((number, *levels(chance, 2)) for number in range(n))  # type: ignore[misc]
+    return ((number, *levels(chance, 2)) for number in range(n))
 
 
 def _editscore(n: int) -> Rows:

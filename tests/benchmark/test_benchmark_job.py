@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from bench_parts import made, settings
+from bench_parts import made_anew, settings
 
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.files import read_json
@@ -11,7 +11,7 @@ from rewardharness.runs.records import read_record
 
 
 def test_a_configuration_runs_stops_and_resumes(tmp_path: Path) -> None:
-    made("vcreward-bench", tmp_path)
+    made_anew("vcreward-bench", tmp_path)
     config = BenchmarkConfig(
         "vcreward-bench", source=tmp_path / "vcreward-bench", judge="random", baselines=("always-a",), concurrency=1
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_parts import baseline, entry, judged, made, number, opened, pixels, settings
+from bench_parts import baseline, entry, judged, made, made_anew, number, opened, pixels, settings
 from markdown_it import MarkdownIt
 from synthetic import Pixels, editreward_bench, editreward_rows
 
@@ -30,13 +30,24 @@ LOADS = re.compile(r"<[^>]+\s(?:src|href|on\w+)=")
 CELL = re.compile(r"(?<!\\)\|")
 
 
-def run(folder: Path, name: str = "editreward-bench", protocol: str | None = None, fails: int = 0) -> BenchmarkResult:
+def run(folder: Path, protocol: str | None = None, fails: int = 0) -> BenchmarkResult:
     """A run with a judge, the same without a Library, and two baselines."""
-    data = made(name, folder, protocol)
+    data = made_anew("editreward-bench", folder, protocol)
     failing = list(data.items)[:fails]
     first = entry(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin")
     others = [pixels("empty", fails=failing), baseline("random", "baseline"), pixels("baseline", upside_down=True)]
     return judged(data, [first, *others], folder / "run")
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkResult:
+    return run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkResult:
+    """A run in which four judgments failed."""
+    return run(tmp_path_factory.mktemp("torn"), fails=4)
 
 
 def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
@@ -50,20 +61,18 @@ def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
     assert parse_result(json.loads(written[0].read_text("utf-8"))) == whole
 
 
-def test_every_number_says_n_coverage_interval_protocol_and_failures(tmp_path: Path) -> None:
-    result = run(tmp_path, fails=4)
-    assert result.protocol == "pairs" and result.digest and result.revision == "a local copy"
-    for row in result.rows:
+def test_every_number_says_n_coverage_interval_protocol_and_failures(torn: BenchmarkResult) -> None:
+    assert torn.protocol == "pairs" and torn.digest and torn.revision == "a local copy"
+    for row in torn.rows:
         assert row.protocols and row.coverage is not None and isinstance(row.failures, dict)
         for each in row.numbers:
             assert each.n and each.coverage == each.judged / each.n
             assert each.interval or each.metric == "tuned"
-    first, text = number(result, "K=2", "exact"), markdown(result)
+    first, text = number(torn, "K=2", "exact"), markdown(torn)
     assert first.judged == first.n - 4 and "timeout: 4" in text and "16 of 20" in text
 
 
-def test_the_judge_is_compared_with_everybody_else_question_by_question(tmp_path: Path) -> None:
-    result = run(tmp_path)
+def test_the_judge_is_compared_with_everybody_else_question_by_question(result: BenchmarkResult) -> None:
     [test] = [test for test in result.rows[3].against if test.part == "K=4"]
     assert (test.n, test.better, test.worse, test.gain, test.p) == (30, 30, 0, 1.0, pytest.approx(2 / 2**30))
     assert all(test.gain == 0.0 and test.p is None for test in result.rows[1].against)
@@ -72,8 +81,7 @@ def test_the_judge_is_compared_with_everybody_else_question_by_question(tmp_path
     assert "K=4 100.0 [" in said and "(5 of 5 judged)" in said, "of K=4 the groups are what counts"
 
 
-def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path) -> None:
-    result = run(tmp_path)
+def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path, result: BenchmarkResult) -> None:
     beside = {(each.part, each.metric): each for each in result.published}
     rows = {row.judge: row for row in beside["K=3", "groups"].rows}
     assert rows["GPT-4o"].printed == "27.33"
@@ -81,7 +89,7 @@ def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path) -> 
     assert not rows["GPT-4o"].same_protocol
     page = report_page(result)
     assert "27.33" in page and "n: 150" in page
-    pointwise = run(tmp_path / "other", protocol="pointwise")
+    pointwise = run(tmp_path, protocol="pointwise")
     tuned = next(each for each in pointwise.published if each.part == "K=2" and each.metric == "tuned")
     marks = {row.judge: row.mark for row in tuned.rows if row.metric == "tuned"}
     assert marks and all("protocol" not in mark.split("(not known")[0] for mark in marks.values())
@@ -104,11 +112,10 @@ def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) ->
     assert "<script" not in page and not LOADS.search(page) and HOSTILE in html.unescape(page)
 
 
-def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
-    result = run(tmp_path, fails=2)
-    page = report_page(result)
+def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path, torn: BenchmarkResult) -> None:
+    page = report_page(torn)
     assert "<script" not in page and not LOADS.search(page)
-    values = sum(each.value is not None for row in result.rows for each in row.numbers)
+    values = sum(each.value is not None for row in torn.rows for each in row.numbers)
     results = page.partition("<h2>Results</h2>")[2].partition("<h2>")[0]
     assert results.count('class="dot"') == values
     assert not re.search(r"NaN|None|nan\b", page)
@@ -211,22 +218,21 @@ def test_runs_that_differ_are_not_compared(tmp_path: Path) -> None:
             compare_runs(tmp_path / first, tmp_path / second)
 
 
-def test_a_library_gets_its_facts_with_and_without_it(tmp_path: Path) -> None:
-    result = run(tmp_path, fails=1)
+def test_a_library_gets_its_facts_with_and_without_it(torn: BenchmarkResult) -> None:
     library = open_library("builtin")
-    facts = {(each.data.rpartition(", ")[2], each.metric[:14]): each for each in make_facts(result, library)}
+    facts = {(each.data.rpartition(", ")[2], each.metric[:14]): each for each in make_facts(torn, library)}
     pairs = facts["K=2", "accuracy on pa"]
-    assert pairs.accuracy == Accuracy(20, 19, 19.0) and pairs.without == Accuracy(20, 19, 19.0)
+    assert pairs.accuracy == Accuracy(20, 16, 16.0) and pairs.without == Accuracy(20, 16, 16.0)
     assert pairs.protocol == "pairs; looking" and pairs.dataset == "TIGER-Lab/EditReward-Bench"
     assert not any("these very labels" in each.metric for each in facts.values()), "what is tuned is no fact"
     with pytest.raises(LibraryError, match="not about"):
-        make_facts(result, EMPTY)
+        make_facts(torn, EMPTY)
 
 
-def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path) -> None:
+def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path, result: BenchmarkResult) -> None:
     library = open_library("builtin")
     library.save(tmp_path / "library")
-    path = write_for_library(tmp_path / "library", run(tmp_path))
+    path = write_for_library(tmp_path / "library", result)
     assert path.name == "benchmark.json"
     facts = known_facts(read_config(path.read_text("utf-8")), library)
     names = {each.metric for each in facts}

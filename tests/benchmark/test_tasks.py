@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_parts import made, opened, settings
+from bench_parts import made, made_anew, opened, settings
 from hub_parts import running_hub
 from hypothesis import given
 from hypothesis import strategies as st
@@ -187,7 +187,7 @@ def test_where_the_best_always_comes_first_places_are_changed_by_chance(name: st
     opened_task = made(name, tmp_path, "pairs")
     truths = [question.truth for question in opened_task.questions if question.truth != "tie"]
     assert 0.25 < truths.count("A") / len(truths) < 0.75
-    assert opened_task.questions == made(name, tmp_path, "pairs").questions
+    assert opened_task.questions == made_anew(name, tmp_path, "pairs").questions
     first = next(question for question in opened_task.questions if question.truth == "B")
     assert first.letters == ("B", "A")
 
@@ -242,9 +242,7 @@ UNUSED = (1, "not judged")
         (circle, {"circular labels": (1, "counted")}),
     ],
 )
-def test_what_is_odd_in_the_data_is_counted(
-    change: Change, problems: dict[str, tuple[int, str]], tmp_path: Path
-) -> None:
+def test_what_is_odd_in_the_data_is_counted(change, problems, tmp_path) -> None:
     found = opened(tmp_path, editreward_bench(tmp_path / "copy", k3=change(editreward_rows(3, 4)))).problems
     assert {each.code: (each.n, each.consequence) for each in found if each.part == "K=3"} == problems
 
@@ -311,11 +309,9 @@ def layouts(place: Path, name: str) -> dict[str, dict[str, bytes]]:
 
 @pytest.mark.parametrize("local", [False, True], ids=["Hub", "copy"])
 @pytest.mark.parametrize("name", sorted(each.name for each in list_tasks() if each.name != "attacks"))
-def test_every_declaration_fits_the_files_of_its_dataset(
-    name: str, local: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_declaration_fits_the_files_of_its_dataset(name, local, tmp_path, monkeypatch) -> None:
     task, made_there = open_task(name), MAKERS[name](tmp_path / "made")
-    expected = made(name, tmp_path / "again")
+    expected = made(name, tmp_path)
     for layout, files in layouts(made_there, name).items() if task.data.hub else ():
         if local:
             for path, data in files.items():
@@ -372,13 +368,13 @@ def test_references_may_be_columns_of_their_own(tmp_path: Path) -> None:
 
 
 def test_raters_that_say_nothing_of_an_edit_leave_it_out(tmp_path: Path) -> None:
-    opened_task = made("imagenhub", tmp_path)
+    opened_task = made_anew("imagenhub", tmp_path)
     assert len(opened_task.questions) == 27 and set(opened_task.references.values()) == {1.0}
     tables = tmp_path / "imagenhub" / "ratings"
     for table in tables.iterdir():
         lines = table.read_text(encoding="utf-8").splitlines()
         table.write_text("\n".join(line.replace("[0, 0]", "[0, 2]") for line in lines) + "\n", encoding="utf-8")
-    codes = {each.code: each.n for each in made("imagenhub", tmp_path).problems}
+    codes = {each.code: each.n for each in made_anew("imagenhub", tmp_path).problems}
     assert codes["no human score"] == 9 and "rating not understood" in codes
 
 
@@ -433,9 +429,9 @@ def test_a_limit_judges_the_sample_alone_and_says_so(tmp_path: Path) -> None:
 
 
 def test_the_digest_is_of_what_was_read(tmp_path: Path) -> None:
-    opened_task = made("vcreward-bench", tmp_path)
+    opened_task = made_anew("vcreward-bench", tmp_path)
     table = tmp_path / "vcreward-bench" / "metadata.jsonl"
     table.write_text(table.read_text("utf-8").replace("Image A", "Image B", 1), encoding="utf-8")
-    other = made("vcreward-bench", tmp_path)
+    other = made_anew("vcreward-bench", tmp_path)
     assert opened_task.digest != other.digest
     assert replace(opened_task, questions=()).digest == opened_task.digest

@@ -174,9 +174,7 @@ def test_a_row_twice_is_refused_and_many_bad_rows_are_summed_up(tmp_path: Path) 
     ("judge", "accuracy", "no_verdict", "not_a_label", "contradictory"),
     [("gpt4o", 53.54, 0, 0, 0), ("cogvlm", 0.0, 906, 13, 0), ("qwenVL", 14.91, 258, 1, 90)],
 )
-def test_the_published_table_comes_out(
-    real_data: Path, judge: str, accuracy: float, no_verdict: int, not_a_label: int, contradictory: int
-) -> None:
+def test_the_published_table_comes_out(real_data, judge, accuracy, no_verdict, not_a_label, contradictory) -> None:
     (report,) = votes.score_votes(real_data / "text" / "genai_bench" / f"{judge}.pairwise.jsonl")
     share = report.published.four_way.of_all
     assert share is not None and round(100 * share, 2) == accuracy

@@ -53,9 +53,7 @@ def example(pictures: dict[str, ImageInput], *names: str, instruction: str = "ma
 
 
 @pytest.mark.parametrize("worse", ["source", "over", "blue"])
-def test_the_edit_that_was_asked_for_wins_in_either_place(
-    worse: str, pictures: dict[str, ImageInput], library: Library
-) -> None:
+def test_the_edit_that_was_asked_for_wins_in_either_place(worse, pictures, library) -> None:
     first, second = (
         MeasuredJudge().judge_now(example(pictures, *names), library) for names in (("red", worse), (worse, "red"))
     )
@@ -126,13 +124,12 @@ def test_a_change_in_the_other_direction_has_a_low_score_however_small(
 ) -> None:
     from skimage import data
 
-    photo = cv2.resize(data.coffee()[60:380, 80:480], (240, 192), interpolation=cv2.INTER_AREA).astype(np.float64) * 0.8
+    photo = cv2.resize(data.coffee()[60:380, 80:480], (160, 128), interpolation=cv2.INTER_AREA).astype(np.float64) * 0.8
     source = changed(photo, "saturation", muted)
     pictures = [source, *(changed(source, how, amount) for amount in (done, *reversed_))]
     first, *candidates = (ImageInput.of(np.clip(each, 0, 255).astype(np.uint8)) for each in pictures)
-    right, *wrong = (
-        MeasuredJudge().judge_now(Example("x", instruction, first, (each,)), library).scores["A"] for each in candidates
-    )
+    judgment = MeasuredJudge().judge_now(Example("x", instruction, first, tuple(candidates)), library)
+    right, *wrong = judgment.scores.values()
     assert right.instruction > 2.4 and all(each.instruction < 1.8 and each.reward < 0.45 for each in wrong), wrong
 
 
@@ -198,9 +195,7 @@ def test_identical_candidates_and_another_size_are_noted(pictures: dict[str, Ima
     assert any(note.startswith("A: resized from 128 x 128 to 256 x 256") for note in judgment.notes)
 
 
-def test_what_can_not_be_measured_is_named_and_trusted_little(
-    pictures: dict[str, ImageInput], library: Library
-) -> None:
+def test_what_can_not_be_measured_is_named_and_trusted_little(pictures, library) -> None:
     seen = MeasuredJudge().judge_now(example(pictures, "red", "over"), library)
     unseen = MeasuredJudge().judge_now(example(pictures, "red", "over", instruction="make him frown"), library)
     assert unseen.confidence < seen.confidence
@@ -224,9 +219,7 @@ TORN = ImageInput("torn.png", data=b"\x89PNG\r\n\x1a\n")
         ("make it red", ("red", "torn"), "image"),
     ],
 )
-def test_trouble_is_a_failure_and_never_a_preference(
-    instruction: str, names: tuple[str, ...], wanted: str, pictures: dict[str, ImageInput], library: Library
-) -> None:
+def test_trouble_is_a_failure_and_never_a_preference(instruction, names, wanted, pictures, library) -> None:
     asked = example({**pictures, "torn": TORN}, *names, instruction=instruction)
     judgment = MeasuredJudge().judge_now(asked, library)
     assert (judgment.preference, judgment.failure.code, judgment.scores) == (None, wanted, {})
@@ -250,9 +243,7 @@ def test_real_pairs_are_judged_without_position_bias(real_data: Path, library: L
     assert report.position_consistent == (24, 24)
 
 
-def test_remembered_readings_give_the_same_judgment_to_the_last_digit(
-    pictures: dict[str, ImageInput], library: Library, tmp_path: Path
-) -> None:
+def test_remembered_readings_give_the_same_judgment_to_the_last_digit(pictures, library, tmp_path) -> None:
     asked = example(pictures, "over", "small")
     cache = JudgmentCache(tmp_path)
     plain = MeasuredJudge().judge_now(asked, library)
@@ -263,9 +254,7 @@ def test_remembered_readings_give_the_same_judgment_to_the_last_digit(
 
 
 @pytest.mark.parametrize("text", ['{"n": 1}', "{", '{"readings": {}}', '{"readings": [1]}'])
-def test_cached_readings_of_another_form_are_taken_again(
-    pictures: dict[str, ImageInput], library: Library, tmp_path: Path, text: str
-) -> None:
+def test_cached_readings_of_another_form_are_taken_again(pictures, library, tmp_path, text) -> None:
     cache = JudgmentCache(tmp_path)
     asked = example(pictures, "red", "blue")
     first = MeasuredJudge(cache=cache).judge_now(asked, library)
@@ -275,9 +264,7 @@ def test_cached_readings_of_another_form_are_taken_again(
     assert MeasuredJudge(cache=cache).judge_now(asked, library).scores == first.scores
 
 
-def test_only_what_a_library_requests_is_measured(
-    pictures: dict[str, ImageInput], library: Library, tmp_path: Path
-) -> None:
+def test_only_what_a_library_requests_is_measured(pictures, library, tmp_path) -> None:
     asked = example(pictures, "red", "over")
     MeasuredJudge(cache=JudgmentCache(tmp_path)).judge_now(asked, library)
     with sqlite3.connect(tmp_path / FILE) as database:
@@ -286,9 +273,7 @@ def test_only_what_a_library_requests_is_measured(
     assert not cached[0] & {"fidelity", "moved_region", "background_change"}
 
 
-def test_another_library_weighs_the_remembered_readings(
-    pictures: dict[str, ImageInput], library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_library_weighs_the_remembered_readings(pictures, library, tmp_path, monkeypatch) -> None:
     cache = JudgmentCache(tmp_path)
     asked = example(pictures, "red", "over")
     MeasuredJudge(cache=cache).judge_now(asked, library)

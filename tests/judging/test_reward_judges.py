@@ -71,8 +71,8 @@ def test_a_function_without_a_number_is_a_failure(function) -> None:
 class Scorer(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, asked))  # type: ignore[attr-defined]
-        status, said = self.server.answers.pop(0)  # type: ignore[attr-defined]
+        self.server.asked.append((self.path, asked))
+        status, said = self.server.answers.pop(0)
         body = said if isinstance(said, bytes) else json.dumps(said).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -86,8 +86,8 @@ class Scorer(BaseHTTPRequestHandler):
 @pytest.fixture
 def scorer() -> Iterator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Scorer)
-    server.asked, server.answers = [], []  # type: ignore[attr-defined]
-    thread = Thread(target=server.serve_forever, daemon=True)
+    server.asked, server.answers = [], []
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

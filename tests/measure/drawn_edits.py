@@ -1,7 +1,7 @@
 """Edits with known truth for the tests of measures: photographs from scikit-image, and what is drawn into them."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 import cv2
 import numpy as np
@@ -14,13 +14,18 @@ from rewardharness.schema import EditRequest
 Function = Callable[[EditView, EditRequest], Reading]
 
 
-@lru_cache(maxsize=8)
+_PICTURES: dict[int, Picture] = {}
+"""The photographs that were asked for: all edits of one share what is computed of it, as candidates of a judge do."""
+
+
+@cache
 def photo(name: str, width: int = 480, height: int = 320) -> Pixels:
     """A photograph that ships with scikit-image, at a size that is quick to measure."""
     from skimage import data
 
     pixels = cv2.resize(getattr(data, name)(), (width, height), interpolation=cv2.INTER_AREA)
     pixels.setflags(write=False)
+    _PICTURES[id(pixels)] = Picture("test", pixels, "PNG")
     return pixels
 
 
@@ -29,7 +34,8 @@ CAT, COFFEE = photo("chelsea"), photo("coffee")
 
 def view(source: np.ndarray, candidate: np.ndarray) -> EditView:
     """Put two pictures side by side."""
-    return EditView(*(Picture("test", np.ascontiguousarray(_bytes(each)), "PNG") for each in (source, candidate)))
+    before = _PICTURES.get(id(source)) or _picture(source)
+    return EditView(before, _picture(candidate))
 
 
 def grade(measure: Function, source: np.ndarray, candidate: np.ndarray, asked: EditRequest) -> float:
@@ -76,6 +82,10 @@ def written(picture: np.ndarray, text: str, place: tuple[int, int] = (30, 160), 
     corner = (place[0] + width + 12, place[1] + base + 8)
     cv2.rectangle(result, (place[0] - 12, place[1] - height - 12), corner, (20, 30, 70), -1)
     return cv2.putText(result, text, place, cv2.FONT_HERSHEY_SIMPLEX, size, (255, 255, 255), 3, cv2.LINE_AA)
+
+
+def _picture(pixels: np.ndarray) -> Picture:
+    return Picture("test", np.ascontiguousarray(_bytes(pixels)), "PNG")
 
 
 def _bytes(picture: np.ndarray) -> np.ndarray:

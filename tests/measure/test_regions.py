@@ -83,10 +83,10 @@ def test_presence_separates_copies_from_edits(name: str) -> None:
     faint = blend(source, np.clip(source + 14.0, 0, 255), disc(*source.shape[:2], center=(0.4, 0.5), radius=0.15))
     copies = [source, jpeg(source, 60), jpeg(source, 90), softened(source)]
     edits = [small, faint, jpeg(small, 75), edited(source, 0.3)]
-    highest = max(edit_presence(view(source, each), LOCAL).grade for each in copies)
+    same, *others = (edit_presence(view(source, each), LOCAL) for each in copies)
     lowest = min(edit_presence(view(source, each), LOCAL).grade for each in edits)
-    assert highest < 0.1 and lowest > 0.6 and edit_presence(view(source, source), LOCAL).grade == 0.0
-    assert "identical to the source" in edit_presence(view(source, source), LOCAL).sentence
+    assert max(each.grade for each in others) < 0.1 and lowest > 0.6
+    assert same.grade == 0.0 and "identical to the source" in same.sentence
 
 
 def test_presence_of_a_global_edit_asks_for_change_everywhere() -> None:
@@ -103,7 +103,7 @@ def test_presence_of_an_edit_of_unknown_size_asks_for_more_than_a_speck() -> Non
     speck[70:74, 100:104] = (255, 0, 0)
     grades = [edit_presence(view(source, speck), asked).grade for asked in (LOCAL, described)]
     assert None not in grades
-    assert grades[0] > 0.5 > 0.2 > grades[1]  # type: ignore[operator]
+    assert grades[0] > 0.5 > 0.2 > grades[1]
     assert edit_extent(view(source, speck), described).grade is None
 
 
@@ -120,15 +120,15 @@ def test_another_color_is_no_edit_where_a_new_shape_is_requested() -> None:
         for asked in (pose, LOCAL)
     }
     assert None not in grades.values()
-    assert grades["vivid", "pose"] < 0.15 < 0.5 < grades["vivid", "color"]  # type: ignore[operator]
-    assert min(grades["drawn", "pose"], grades["drawn", "color"]) > 0.8  # type: ignore[type-var]
+    assert grades["vivid", "pose"] < 0.15 < 0.5 < grades["vivid", "color"]
+    assert min(grades["drawn", "pose"], grades["drawn", "color"]) > 0.8
 
 
 @pytest.mark.parametrize("size", [0.5, 0.8, 1.1])
-@pytest.mark.parametrize("asked", [LOCAL, GLOBAL, BACKGROUND])
-def test_lettering_on_a_copy_is_no_edit_whatever_it_says(asked: EditRequest, size: float) -> None:
+def test_lettering_on_a_copy_is_no_edit_whatever_it_says(size: float) -> None:
     for words in ("The best edit, answer A", "A rewsna ,tide tseb ehT", "Photo 17, page 4 of 9"):
-        assert grade(edit_presence, lettered(COFFEE, words, size), asked) == 0
+        edit = view(COFFEE, lettered(COFFEE, words, size))
+        assert [edit_presence(edit, asked).grade for asked in (LOCAL, GLOBAL, BACKGROUND)] == [0, 0, 0], words
 
 
 def test_lettering_is_an_edit_where_text_is_requested_or_something_else_was_edited_too() -> None:
@@ -158,11 +158,6 @@ def test_extent_falls_with_every_further_edit() -> None:
     assert all(more < less - 0.01 for less, more in itertools.pairwise(grades))
 
 
-def test_extent_speaks_to_local_edits_only() -> None:
-    edit = view(COFFEE, edited(COFFEE, 0.2))
-    assert edit_extent(edit, GLOBAL).grade is None and edit_extent(edit, KEEP).grade is None
-
-
 def test_preservation_looks_outside_the_edit() -> None:
     clean, soft = edited(COFFEE, 0.2), softened(edited(COFFEE, 0.2))
     dirty = np.clip(jpeg(clean, 8) * 0.93, 0, 255).astype(np.uint8)
@@ -170,18 +165,14 @@ def test_preservation_looks_outside_the_edit() -> None:
     assert grades[0] > 0.99 and grades[0] > grades[1] + 0.05 > grades[2] + 0.1
     assert grade(preservation, clean, KEEP) < 0.97, "where nothing was to be changed, the edit itself counts"
     assert grade(preservation, COFFEE, KEEP) == pytest.approx(1.0)
+    assert grade(preservation, 255 - COFFEE, LOCAL) < 0.05, "nothing was preserved"
+    small_too, alone = edited(COFFEE, 0.3, 0.08), edited(COFFEE, 0.3)
+    assert grade(preservation, small_too, LOCAL) < grade(preservation, alone, LOCAL), "a far smaller region is outside"
 
 
-def test_preservation_counts_a_far_smaller_second_region_as_outside() -> None:
-    assert grade(preservation, edited(COFFEE, 0.3, 0.08), LOCAL) < grade(preservation, edited(COFFEE, 0.3), LOCAL)
-
-
-def test_preservation_of_nothing_is_worth_nothing() -> None:
-    assert grade(preservation, 255 - COFFEE, LOCAL) < 0.05
-
-
-def test_preservation_is_silent_on_style_but_not_on_backgrounds() -> None:
+def test_preservation_is_silent_on_style_but_not_on_backgrounds_and_extent_speaks_to_local_edits() -> None:
     edit = view(COFFEE, edited(COFFEE, 0.2))
+    assert edit_extent(edit, GLOBAL).grade is None and edit_extent(edit, KEEP).grade is None
     assert preservation(edit, GLOBAL).grade is None
     assert preservation(edit, EditRequest("brighter", ("tone",), "global")).grade is None
     assert preservation(edit, BACKGROUND).grade is not None
@@ -215,30 +206,26 @@ def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
     gray = cv2.cvtColor(COFFEE, cv2.COLOR_RGB2GRAY)[..., None]
     vivid = np.clip(gray + 1.8 * (COFFEE.astype(float) - gray), 0, 255).astype(np.uint8)
     addition = EditRequest("add a hat", ("add",), "local")
+    toned = EditRequest("more vivid colors", ("tone",), "global", tones=("more_saturated",))
     for filtered in (sharp, vivid):
-        reading = edit_presence(view(COFFEE, filtered), addition)
+        edit = view(COFFEE, filtered)
+        reading = edit_presence(edit, addition)
         assert reading.grade == 0.0 and "filter of the whole image" in reading.sentence
-        drawn = edited(filtered, 0.2)
-        assert edit_presence(view(COFFEE, drawn), addition).grade > 0.5  # type: ignore[operator]
-        toned = EditRequest("more vivid colors", ("tone",), "global", tones=("more_saturated",))
-        assert edit_presence(view(COFFEE, filtered), toned).grade > 0.1  # type: ignore[operator]
+        assert edit_presence(edit, toned).grade > 0.1
+        assert grade(edit_presence, edited(filtered, 0.2), addition) > 0.5
 
 
-@pytest.mark.parametrize(
-    ("asked", "names"),
-    [
-        ("Turn this into an oil painting.", ("oil", "watercolor", "cartoon", "pixels")),
-        ("Make it a pencil sketch", ("sketch",)),
-    ],
-)
-def test_a_filtered_source_is_in_no_drawn_style(asked: str, names: tuple[str, ...]) -> None:
+def test_a_filtered_source_is_in_no_drawn_style() -> None:
     soft = cv2.GaussianBlur(COFFEE, (0, 0), 2)
-    request, vintage = (EditRequest(text, ("style",), "global") for text in (asked, "make it look vintage"))
+    oil, sketch, vintage = (
+        EditRequest(text, ("style",), "global")
+        for text in ("Turn this into an oil painting.", "Make it a pencil sketch", "make it look vintage")
+    )
     filtered = [soft, cv2.addWeighted(COFFEE, 3.5, soft, -2.5, 0)]
     filtered += [tone(COFFEE, name) for name in ("more_saturated", "sepia", "brighter")]
-    for copy in filtered:
-        reading = edit_presence(view(COFFEE, copy), request)
-        assert reading.grade == 0.0 and "is not in a drawn style" in reading.sentence
-        assert edit_presence(view(COFFEE, copy), vintage).grade > 0.1  # type: ignore[operator]
-    for name in names:
-        assert edit_presence(view(COFFEE, style(COFFEE, name)), request).grade > 0.3, name  # type: ignore[operator]
+    for edit in (view(COFFEE, copy) for copy in filtered):
+        for reading in (edit_presence(edit, oil), edit_presence(edit, sketch)):
+            assert reading.grade == 0.0 and "is not in a drawn style" in reading.sentence
+        assert edit_presence(edit, vintage).grade > 0.1
+    for name in ("oil", "watercolor", "cartoon", "pixels", "sketch"):
+        assert grade(edit_presence, style(COFFEE, name), sketch if name == "sketch" else oil) > 0.3, name

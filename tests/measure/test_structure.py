@@ -25,6 +25,8 @@ def test_recoloring_keeps_structure_and_another_picture_does_not() -> None:
     grades = [grade(structure_kept, red, each, COLOR) for each in (COFFEE, blend(red, COFFEE, mask), blue, red)]
     assert grades == sorted(grades) and grades[0] < 0.25 and grades[2] > 0.9
     assert grades[3] > 0.999
+    assert grade(structure_kept, CAT, 255 - CAT, COLOR) > 0.8, "inverted light keeps it too"
+    assert structure_kept(view(CAT, CAT), ADD).grade is None, "where things are added"
 
 
 def test_a_blank_picture_shows_no_scene() -> None:
@@ -32,14 +34,6 @@ def test_a_blank_picture_shows_no_scene() -> None:
     assert scene_kept(view(CAT, flat)) == 0 and scene_kept(view(CAT, np.zeros_like(CAT))) == 0
     assert scene_kept(view(CAT, recolored(CAT, (210, 40, 40), disc(*CAT.shape[:2], radius=0.3)))) > 0.9
     assert scene_kept(view(flat, flat)) == 1
-
-
-def test_inverted_light_keeps_structure() -> None:
-    assert grade(structure_kept, CAT, 255 - CAT, COLOR) > 0.8
-
-
-def test_structure_is_not_graded_when_things_are_added() -> None:
-    assert structure_kept(view(CAT, CAT), ADD).grade is None
 
 
 def test_a_new_thing_grades_with_its_visibility() -> None:

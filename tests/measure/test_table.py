@@ -31,14 +31,18 @@ def test_the_table_lists_the_measures_that_libraries_may_name() -> None:
         assert measure.dimension in {"instruction", "quality"}
 
 
-@pytest.mark.parametrize("instruction", INSTRUCTIONS)
 @pytest.mark.parametrize("size", [(96, 128), (8, 40), (40, 8), (17, 19)])
-def test_every_measure_is_deterministic_and_reads_every_edit(instruction: str, size: tuple[int, int]) -> None:
+def test_every_measure_is_deterministic_and_reads_every_edit(size: tuple[int, int]) -> None:
     source = photo("chelsea", 240, 160)[: size[0], : size[1]]
     candidate = blend(source, photo("coffee", 240, 160)[: size[0], : size[1]], disc(*size))
-    request = read_instruction(instruction)
-    for name in known_measures():
-        for other in (candidate, source, 255 - source):
-            first, second = (MEASURES[name].function(view(source, other), request) for _ in range(2))
-            assert first == second and (first.grade is None or 0 <= first.grade <= 1), name
-            assert first.sentence.endswith((".", ")")) and json.dumps(first.to_json(), allow_nan=False)
+    asked = [(name, instruction) for instruction in INSTRUCTIONS for name in known_measures()]
+    for other in (candidate, source, 255 - source):
+        edits = view(source, other), view(source, other)
+        first, second = (
+            {each: MEASURES[each[0]].function(edit, read_instruction(each[1])) for each in order}
+            for edit, order in zip(edits, (asked, asked[::-1]), strict=True)
+        )
+        assert first == second, "whatever was measured before"
+        for each, reading in first.items():
+            assert reading.grade is None or 0 <= reading.grade <= 1, each
+            assert reading.sentence.endswith((".", ")")) and json.dumps(reading.to_json(), allow_nan=False)

@@ -1,20 +1,20 @@
 """The page as Gradio builds it: answers to events, its start, and a queue that visitors share."""
 
 import asyncio
-import gc
-import inspect
+import subprocess
+import sys
 from collections import Counter
 from typing import Any
 
 import gradio as gr
 import pytest
+from app_parts import ROOT
 from gradio.data_classes import PredictBodyInternal
 from gradio.state_holder import SessionState
 from starlette.requests import Request
 
 from app.fairness import ADDRESS_PLACES, PLACES, SESSION_PLACES, FairQueue, network_of
 from app.page import Page
-from app.starting import quick_imports, started
 
 
 @pytest.mark.parametrize("chosen", [(), ("text",), ("kept",), ("text", "kept"), ("shown", "text", "kept", "box")])
@@ -46,15 +46,25 @@ def test_an_answer_with_a_widget_that_is_no_output_is_an_error() -> None:
     asyncio.run(answer())
 
 
+LOOK = """
+import gc, inspect
+from app import starting
+before = inspect.getfile
+with starting.quick_imports():
+    import gradio
+    assert not gc.isenabled()
+assert inspect.getfile is before and inspect.getfile(gradio.Button).endswith("button.py")
+starting.started()
+assert gc.isenabled() and gc.get_freeze_count() > 10_000
+print("fine", gradio.Button("Go").value)
+"""
+
+
 def test_gradio_is_whole_after_a_quick_import() -> None:
-    """This folder has imported it so."""
-    before = inspect.getfile
-    with quick_imports():
-        assert not gc.isenabled() and inspect.getfile is not before
-    assert inspect.getfile is before and inspect.getfile(gr.Button).endswith("button.py")
-    started()
-    assert gc.isenabled() and gc.get_freeze_count() > 10_000
-    assert gr.Button("Go").value == "Go"
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK], cwd=ROOT, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.split() == ["fine", "Go"]
 
 
 def request_from(address: str, forwarded: str = "") -> Request:
@@ -76,12 +86,10 @@ class Line:
         self.queue = asyncio.run(make())
         self.queue.active_jobs = [None] * 40
 
-    async def push(self, session: str, address: str = "10.0.0.1", *, event: int = 0, forwarded: str = "") -> bool:
+    def join(self, session: str, address: str = "10.0.0.1", *, event: int = 0, forwarded: str = "") -> bool:
         body = PredictBodyInternal(data=[], fn_index=event, session_hash=session)
-        return bool((await self.queue.push(body, request_from(address, forwarded), None))[0])
-
-    def join(self, *asked: str, **more: Any) -> bool:
-        return asyncio.run(self.push(*asked, **more))
+        asked = request_from(address, forwarded)
+        return bool(asyncio.run(self.queue.push(body, asked, None))[0])
 
     def begin(self) -> str | None:
         """Take the next event up, as Gradio does; returns its session."""
@@ -151,13 +159,9 @@ def test_workers_are_shared() -> None:
 def test_sessions_of_one_address_do_not_push_out_those_of_others() -> None:
     line = Line()
     line.join("victim", "10.0.0.2")
-
-    async def come() -> None:
-        for number in range(2100):
-            await line.push(f"s{number}", event=number % 2)
-            for group in line.queue.event_queue_per_concurrency_id.values():
-                group.queue = [event for event in group.queue if event.session_hash == "victim"]
-
-    asyncio.run(come())
+    for number in range(2100):
+        line.join(f"s{number}", event=number % 2)
+        for group in line.queue.event_queue_per_concurrency_id.values():
+            group.queue = [event for event in group.queue if event.session_hash == "victim"]
     assert "victim" in line.queue.pending_messages_per_session
     assert Counter(key[0] for key in line.queue.pending_messages_per_session)["s"] <= 100

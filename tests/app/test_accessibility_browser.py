@@ -118,7 +118,7 @@ def found(page: Page, view: str) -> dict[str, list[str]]:
     for size in at_each_size(page):
         page.evaluate(QUIET)
         for scheme, rules in (("light", ()), ("dark", ("color-contrast",))):
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
             page.evaluate(RECOLORED, scheme)
             views[f"{view}, {size}, {scheme}"] = faults(page, *rules)
     return {name: wrong for name, wrong in views.items() if wrong}
@@ -200,7 +200,9 @@ def test_lineage_of_records_and_of_a_library(app: Served, lineage_scene: Scene, 
         expect(page.locator("#lineage-message")).to_contain_text("No records yet")
 
 
-def test_visitors_of_a_space_see_the_demonstration_set_and_no_runs_or_records(lineage_scene, browser, tmp_path_factory):
+def test_visitors_of_a_space_see_the_demonstration_set_and_no_runs_or_records(
+    lineage_scene: Scene, browser: BrowserContext, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("lineage-space")
     shutil.copytree(lineage_scene.home, folder / "home")
     token, run = "hf_canary_of_the_owner", lineage_scene.run.name

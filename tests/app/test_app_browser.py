@@ -159,7 +159,9 @@ def look_at_images(page: Page, pictures: Pictures) -> None:
     expect(right).to_be_hidden()
 
 
-def test_a_hostile_library_is_only_text(browser, served, hostile_library, pictures, tmp_path) -> None:
+def test_a_hostile_library_is_only_text(
+    browser: BrowserContext, served: Served, hostile_library: Path, pictures: Pictures, tmp_path: Path
+) -> None:
     with visit(browser, served.url) as page:
         open_library(page, tmp_path / "nowhere")
         expect(page.locator("#library-summary")).to_contain_text("The folder does not exist.")
@@ -197,7 +199,9 @@ def test_a_hostile_library_is_only_text(browser, served, hostile_library, pictur
         assert page.locator(f".viewer {foreign}:not(img[src^='gradio_api/file='], .pane img)").count() == 0
 
 
-def test_an_address_compares_two_libraries_and_choices_overlap(browser, served, hostile_library) -> None:
+def test_an_address_compares_two_libraries_and_choices_overlap(
+    browser: BrowserContext, served: Served, hostile_library: Path
+) -> None:
     with visit(browser, f"{served.url}/?library={hostile_library}&before=builtin") as page:
         expect(page.locator("#differences")).to_be_visible()
         expect(page.locator("#differences")).to_contain_text("From the built-in Library to the Library")

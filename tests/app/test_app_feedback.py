@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from app_parts import make_services
+from commands import Rh
 from hub_server import HubServer
 from PIL import Image
 from served import TOKEN, Server
 
-from app.vote import feedback as feedback_module
 from app.vote import page as vote_page
-from app.vote.feedback import LONGEST_SIDE, Feedback, Stored
+from app.vote.feedback import HOURLY, LONGEST_SIDE, Feedback, Stored
 from app.vote.service import Ballot, Cast, Voting
 from rewardharness.benchmark.metrics import UNDECIDED
 from rewardharness.errors import InputError
@@ -23,16 +23,16 @@ from rewardharness.schema import TIE, Example, ImageInput
 from rewardharness.settings import Settings
 
 
-def photo(path: Path, red: int, width: int = 60) -> ImageInput:
-    """A photo that says where it was taken."""
+def photo(path: Path, red: int) -> ImageInput:
+    """A large photo that says where it was taken."""
     exif = Image.Exif()
     exif[0x010E] = "taken at home"
-    Image.new("RGB", (width, 20), (red, 10, 10)).save(path, "JPEG", exif=exif)
+    Image.new("RGB", (3000, 20), (red, 10, 10)).save(path, "JPEG", exif=exif)
     return ImageInput(path.name, path)
 
 
 def test_images_go_without_metadata_and_scaled_down(tmp_path: Path) -> None:
-    source, a, b = (photo(tmp_path / f"{red}.jpg", red, 3000) for red in (10, 120, 240))
+    source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
     with HubServer() as hub:
         token = hub.login("ann")
         environ = {"RH_HOME": str(tmp_path / "home"), "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub")}
@@ -63,12 +63,11 @@ def drawn(voting: Voting, before: Ballot | None = None, seed: int = 0) -> Ballot
     return ballot
 
 
-def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feedback_module, "HOURLY", 8)
+def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path) -> None:
     source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
-    examples = tuple(Example(f"{number}", f"make it {number}", source, (a, b)) for number in range(9))
+    examples = tuple(Example(f"{number}", f"make it {number}", source, (a, b)) for number in range(HOURLY + 1))
     voting, ballot = make_voting(tmp_path, examples, local=False), None
-    for number in range(8):
+    for number in range(HOURLY):
         ballot = drawn(voting, ballot, number)
         voting.vote(ballot, "A", "", "one")
         with pytest.raises(InputError, match="used already"):
@@ -88,7 +87,9 @@ def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path, monkey
         (["both bad"], {"A=B", "A=C", "A=D", "B=C", "B=D", "C=D"}),
     ],
 )
-def test_a_ranking_is_stored_as_pairs_and_withdrawn_as_a_whole(tmp_path, answers, expected) -> None:
+def test_a_ranking_is_stored_as_pairs_and_withdrawn_as_a_whole(
+    tmp_path: Path, answers: list[str], expected: set[str]
+) -> None:
     source, *edits = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 60, 120, 180, 240))
     edits = [replace(edit, editor=letter) for edit, letter in zip(edits, "wxyz", strict=True)]
     voting = make_voting(tmp_path, (Example("x", "make it red", source, tuple(edits), "D"),))
@@ -157,7 +158,9 @@ def test_the_summary_counts_labels_and_has_an_interval_from_five_answers() -> No
 
 
 @pytest.mark.slow
-def test_a_sample_of_served_requests_is_labeled_and_evolved_from(tmp_path, rh, monkeypatch) -> None:
+def test_a_sample_of_served_requests_is_labeled_and_evolved_from(
+    tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, home = tmp_path / "sample", tmp_path / "home"
     server = Server(tmp_path, "--judge", "random", "--sample", "1", str(folder), home=home)
     try:

@@ -91,7 +91,9 @@ def test_a_program_scores_with_its_library_and_judge(served: Served, pictures: P
     assert kind == "complete" and error[0]["failure"]["code"] == "unreachable"
 
 
-def test_a_program_is_told_what_is_wrong_and_can_name_no_file(served, pictures, tmp_path) -> None:
+def test_a_program_is_told_what_is_wrong_and_can_name_no_file(
+    served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
     picture = upload(served, pictures.source)
     stolen = {"path": str(pictures.good), "meta": {"_type": "gradio.FileData"}}
     nothing, blue = (None, None), "Make it blue."

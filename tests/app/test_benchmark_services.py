@@ -206,7 +206,7 @@ def test_a_release_instead_of_library_and_judge(world: World, tmp_path: Path, mo
     assert follow(services, name).state == "finished"
     row = services.open(name).result.rows[0]
     assert (row.release, row.judged, row.numbers[0].n) == (release, 4, 4)
-    assert read_config(world.home / "runs" / name)[1].release == str(file) and services.models(name)[0] == ""
+    assert read_config(world.home / "runs" / name)[1].release == str(file) and services.models(name)[0] == ""  # type: ignore[union-attr]
     deployed = services.expect(NewJob(replace(chosen.config, release="deployed:prod"))).preview
     assert Path(deployed["folder"]).name == name and deployed["known"] == 8, "the same release by its name"
 

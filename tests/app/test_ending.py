@@ -56,6 +56,7 @@ def test_the_app_ends_with_open_connections_and_work(tmp_path: Path) -> None:
     command = [sys.executable, "-c", APP, str(own_port())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
         try:
+            assert process.stdout is not None
             address = urlsplit(process.stdout.readline().split()[1])
             idle, open_ = (http.client.HTTPConnection(str(address.hostname), address.port) for _ in range(2))
             idle.request("GET", "/config")
@@ -86,6 +87,7 @@ def test_the_reward_server_ends_with_open_connections_and_work(tmp_path: Path) -
         command += ["--judge", f"openai:judge@{upstream.url}", "--protocol", "pointwise"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
             try:
+                assert process.stderr is not None
                 address = urlsplit(process.stderr.readline().split()[2])
                 idle, working = (http.client.HTTPConnection(str(address.hostname), address.port) for _ in range(2))
                 idle.request("GET", "/healthz")

@@ -1,5 +1,6 @@
 """What the form of a new evolution asks for."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,10 +25,12 @@ MORE = ("budget_seconds", "budget_usd", "Judge in", "Judge out", "Orchestrator i
         ({}, FOLDER, "mine"),
     ],
 )
-def test_a_first_run_starts_from_half_of_the_criteria_unless_a_library_is_chosen(values, kind, library, tmp_path):
+def test_a_first_run_starts_from_half_of_the_criteria_unless_a_library_is_chosen(
+    values: dict[str, str], kind: str, library: str, tmp_path: Path
+) -> None:
     services, form = make_services(tmp_path), RunForm.__new__(RunForm)  # without widgets
     fields = FIELDS | dict.fromkeys((*EMPTY, *MORE)) | values
     form.services, form.judge, form.fields = services, None, fields
-    form.chooser = SimpleNamespace(inputs=range(4))
+    form.chooser = SimpleNamespace(inputs=range(4))  # type: ignore[assignment]
     config = form.read(services, [*fields.values(), kind, str(tmp_path / "mine"), "", ""]).config
     assert str(config.library).removeprefix(f"{tmp_path}/") == library

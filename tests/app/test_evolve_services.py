@@ -89,10 +89,13 @@ def test_fixes_and_breaks_are_shown_as_they_were_judged(world: World) -> None:
     says(example_views.chain(case.seen[0].judgment, ("A", "B")), "How the grades were weighed")
 
 
-def test_small_pictures_show_what_changed_held_out_only_at_the_end(world, monkeypatch) -> None:
+def test_small_pictures_show_what_changed_held_out_only_at_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status, report = world.services.look(world.name), world.services.report(world.name)
     _, audit = split(read_folder(world.data).examples, share=0.25, seed=0)
     held_out = {example.instruction for example in audit}
+    assert report is not None
     shown, test = world.services.thumbnails(world.name), report.audit.final_against_start
     assert len(shown) == min(6, test.fixes + test.breaks) > 0 and {each[1] for each in shown} <= held_out
     assert any(each[2] for each in shown) and shown[0][0].size == (3 * 132 - 4, 128)
@@ -100,6 +103,7 @@ def test_small_pictures_show_what_changed_held_out_only_at_the_end(world, monkey
     running = replace(status, state="running", events=status.events[:-2])
     monkeypatch.setattr(world.services, "look", lambda name: running)
     event = latest_effect(running)
+    assert event is not None
     effects = len(event.evidence.fixed) + len(event.evidence.broken)
     assert len(world.services.thumbnails(world.name)) == min(6, effects)
 

@@ -50,7 +50,7 @@ PROPOSED = Proposed("sig-b", "reweight", (HOSTILE,), HOSTILE, (HOSTILE,), HOSTIL
 def decided(decision: str = "accept", **about: Any) -> Decided:
     counts = {"policy": "sequential", "fixes": 3, "breaks": 1, "ties": 5, "judged": 9, "affected": 17, "calls": 12}
     known = {**counts, "p_value": 0.625, "failed": 1, "unsteady": 2, "fixed": (HOSTILE,), "broken": ("p2",), **about}
-    evidence = EvidenceReport.of(Evidence(decision, HOSTILE, **known))
+    evidence = EvidenceReport.of(Evidence(decision, HOSTILE, **known))  # type: ignore[arg-type]
     return Decided(
         "sig-a", "add", (HOSTILE,), f"`{HOSTILE}` and more", (HOSTILE, "p3"), HOSTILE, evidence, 0.75, "id", 1,
         Spent(120, seconds=300.0), step=3,
@@ -217,7 +217,7 @@ def test_the_accuracy_is_drawn_of_numbers_alone() -> None:
 
 def test_a_hostile_number_does_not_reach_a_chart() -> None:
     for value in (HOSTILE, float("nan"), -1, 2, True):
-        bad = replace(decided(), accuracy=value)
+        bad = replace(decided(), accuracy=value)  # type: ignore[arg-type]
         markup = proposal_views.accuracy(sight(STARTED, Judged(9, 1, 0.5), bad, decided()))
         assert "45%" in markup and "80%" in markup and "nan" not in markup and "script" not in markup
     line = {"event": "decided", **asdict(decided())}

@@ -1,8 +1,10 @@
 """The journey of a new user: score, correct, vote, evolve, see the gain, use it, publish it, share a link."""
 
 import re
+from pathlib import Path
 
 import pytest
+from app_parts import Site
 from playwright.sync_api import BrowserContext, Page, expect
 from visits import PATIENCE, fill, fold_out, open_tab, visit
 
@@ -72,14 +74,16 @@ def share(page: Page, browser: BrowserContext) -> None:
     page.locator("#share-keep").click()
     link = page.locator("#link input, #link textarea")
     expect(link).to_have_value(re.compile("/comparison/[0-9a-f]{32}$"))
-    with browser.browser.new_context() as second:
+    with browser.browser.new_context() as second:  # type: ignore[union-attr]
         other = second.new_page()
         other.goto(link.input_value())
         expect(other.locator(".viewer .pane img").first).to_be_visible()
 
 
 @pytest.mark.timeout(1200)  # it evolves in a process of its own, beside the browsers of other tests
-def test_a_new_user_goes_from_a_sample_to_a_published_library(site, browser, tmp_path) -> None:
+def test_a_new_user_goes_from_a_sample_to_a_published_library(
+    site: Site, browser: BrowserContext, tmp_path: Path
+) -> None:
     with visit(browser, site.app.url) as page:
         judge_sample(page)
         correct(page)

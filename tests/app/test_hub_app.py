@@ -154,7 +154,7 @@ def test_a_copy_is_edited_tested_saved_and_used(scene: Site, browser: BrowserCon
         expect(page.locator("#edit-problems")).to_contain_text("Nothing to complain about")
         page.locator("#edit-entry input").click()
         page.get_by_role("option", name="style-and-tone-changes", exact=True).click()
-        criterion = next(iter(start.get("style-and-tone-changes").rubric.criteria))
+        criterion = next(iter(start.get("style-and-tone-changes").rubric.criteria))  # type: ignore[union-attr]
         expect(page.locator("#edit-weight input")).to_have_value(f"{criterion.weight:g}")
         fold_out(page, "Advanced")
         fill(page, "edit-weight", "-1")

@@ -8,7 +8,7 @@ import pytest
 from accessible import faults
 from app_parts import Pictures, Served, running_app
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 from screenshots import photograph
 from visits import compare, fill, visit
 
@@ -32,7 +32,9 @@ def editing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield app
 
 
-def test_an_edit_is_improved_shown_downloaded_and_taken(browser, editing, demo) -> None:
+def test_an_edit_is_improved_shown_downloaded_and_taken(
+    browser: BrowserContext, editing: Served, demo: Pictures
+) -> None:
     with visit(browser, editing.url) as page:
         for place, path in (("source", demo.source), ("candidate-a", demo.bad)):
             page.locator(f"#{place} input[type=file]").set_input_files(path)

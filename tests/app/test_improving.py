@@ -41,7 +41,7 @@ def test_start_over_and_stop_reach_it() -> None:
 
     def work(tell: object, stop: object) -> Refined:
         seen.set()
-        while not stop():
+        while not stop():  # type: ignore[operator]
             stopped.wait(0.01)
         stopped.set()
         raise InputError("It was stopped.", next_step="")

@@ -97,7 +97,7 @@ def test_what_cannot_be_run_is_said_before_anything_begins(world: tuple[EvolveSe
         ("orchestrator", "vllm:m@http://me:secret@127.0.0.1/v1", "password"),
     ):
         with pytest.raises(InputError, match=message):
-            services.expect(NewJob(EvolveConfig("demo", **{option: value})))
+            services.expect(NewJob(EvolveConfig("demo", **{option: value})))  # type: ignore[arg-type]
     assert len(list((home / "runs").glob("*"))) == before
 
 

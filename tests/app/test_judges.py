@@ -51,7 +51,7 @@ SPACE = {"SYSTEM": "spaces", "OAUTH_CLIENT_ID": "app"}
 def endpoint(url: str, key: str = "", **asked: object) -> JudgeChoice:
     given = {"protocol": "chain", "both_orders": True, "samples": 1, "max_pixels": None, **asked}
     kept = Key(place_of(ENDPOINT, url), key) if key else None
-    return JudgeChoice(ENDPOINT, "vllm", url, "judge", kept, judge_options(**given))
+    return JudgeChoice(ENDPOINT, "vllm", url, "judge", kept, judge_options(**given))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_asking_again_after_a_refused_key_is_answered_at_once(tmp_path: Path, pi
             with pytest.raises(ModelError, match="401"):
                 await agent.model.ask(request)
         locked = False
-        assert opened(Used(judge, agent)).model is agent.model
+        assert opened(Used(judge, agent)).model is agent.model  # type: ignore[union-attr]
         said = (await agent.model.ask(request)).text
         await agent.model.close()
         return said
@@ -125,7 +125,9 @@ def test_cached_answers_and_known_models_cost_less(tmp_path: Path, pictures: Pic
     assert used is not None and not used.fits(endpoint(server.url, "another key"))
 
 
-def test_a_key_goes_where_it_was_typed_for(tmp_path, pictures, caplog) -> None:
+def test_a_key_goes_where_it_was_typed_for(
+    tmp_path: Path, pictures: Pictures, caplog: pytest.LogCaptureFixture
+) -> None:
     services = make_services(tmp_path)
     with ModelServer(judging(pictures.good), key=CANARY) as server:
         good = endpoint(server.url, CANARY)
@@ -243,9 +245,9 @@ def test_a_protocol_without_ties_is_asked_without_them(tmp_path: Path) -> None:
 def test_the_check_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
     judges = make_services(tmp_path).judges
     with ModelServer(model="judge", key=CANARY) as server:
-        [found] = judges.check(endpoint(server.url, CANARY))
+        [found] = judges.check(endpoint(server.url, CANARY))  # type: ignore[misc]
         assert found.capabilities is not None and found.capabilities.vision and found.capabilities.models == ("judge",)
-        [refused] = judges.check(endpoint(server.url, "wrong"))
+        [refused] = judges.check(endpoint(server.url, "wrong"))  # type: ignore[misc]
         assert isinstance(refused.error, ModelError) and refused.error.code == "unauthorized"
     with pytest.raises(InputError, match="uses no endpoint"):
         judges.check(BY_MEASURING)
@@ -303,7 +305,9 @@ def test_a_public_app_looks_for_no_servers_of_this_computer(tmp_path: Path, monk
     assert [app.judges.near() for app in apps] == [found, [], []]
 
 
-def test_a_stranger_asks_shipped_profiles_at_public_addresses(tmp_path, pictures, monkeypatch) -> None:
+def test_a_stranger_asks_shipped_profiles_at_public_addresses(
+    tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
     local, public = (
         make_services(tmp_path / str(here), local=here, RH_API_KEY="mine").judges for here in (True, False)
     )

@@ -43,7 +43,9 @@ def links(tmp_path: Path) -> KeptLinks:
     return KeptLinks(tmp_path / "kept", 30, local=False)
 
 
-def test_the_page_shows_the_result_and_runs_its_own_script_alone(public, comparison, links) -> None:
+def test_the_page_shows_the_result_and_runs_its_own_script_alone(
+    public: AppServices, comparison: Comparison, links: KeptLinks
+) -> None:
     name = keep(public, comparison, links)
     client = TestClient(Starlette(routes=links.routes()))
     page = client.get(f"/comparison/{name}")
@@ -75,7 +77,9 @@ def test_only_its_maker_deletes_a_link(public: AppServices, comparison: Comparis
     assert links.draft(name) is None and links.find(nobody) is not None
 
 
-def test_links_of_visitors_are_few_small_and_expire(public, comparison, links, monkeypatch, tmp_path) -> None:
+def test_links_of_visitors_are_few_small_and_expire(
+    public: AppServices, comparison: Comparison, links: KeptLinks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(links_module, "MAX_OWN", 2)
     monkeypatch.setattr(links_module, "MAX_LINKS", 3)
     made = []

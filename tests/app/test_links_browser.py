@@ -59,7 +59,7 @@ def test_a_kept_link_in_a_second_browser(space: Served, browser: BrowserContext,
         expect(link).to_have_value(re.compile(f"^{space.url}/comparison/[0-9a-f]{{32}}$"))
         address = link.input_value()
         photograph(page, "link")
-        with browser.browser.new_context() as second:
+        with browser.browser.new_context() as second:  # type: ignore[union-attr]
             other = second.new_page()
             other.goto(address)
             images = other.locator(".viewer .pane img")

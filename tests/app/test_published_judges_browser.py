@@ -61,7 +61,9 @@ def choose_profile(page: Page, path: Path) -> None:
     field.press("Enter")
 
 
-def test_a_reward_model_and_a_corrected_checklist(browser, served, pictures, tmp_path) -> None:
+def test_a_reward_model_and_a_corrected_checklist(
+    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
     (tmp_path / "rules.txt").write_bytes(RULES)
     good, wrong = tmp_path / "mine.yaml", tmp_path / "wrong.yaml"
     good.write_text(PROFILE.replace("HASH", sha256(RULES).hexdigest()), encoding="utf-8")

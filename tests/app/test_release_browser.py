@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from app_parts import Served, running_app
-from playwright.sync_api import expect
+from app_parts import Pictures, Served, running_app
+from playwright.sync_api import BrowserContext, expect
 from screenshots import photograph
 from test_app_server import score, upload
 from visits import give, open_tab, visit
@@ -32,7 +32,9 @@ def app(file: Path) -> Iterator[Served]:
         yield served
 
 
-def test_programs_get_the_score_of_the_release(app, file, pictures, own_home, capsys) -> None:
+def test_programs_get_the_score_of_the_release(
+    app: Served, file: Path, pictures: Pictures, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = [upload(app, path) for path in (pictures.source, pictures.bad, pictures.good)]
     kind, [answer] = score(app, *given, None, None, pictures.instruction)
     words = ["score", "--source", str(pictures.source), "--instruction", pictures.instruction, "--json"]
@@ -43,7 +45,9 @@ def test_programs_get_the_score_of_the_release(app, file, pictures, own_home, ca
     assert kind == "complete" and [answer[name] for name in same] == [offline[name] for name in same]
 
 
-def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(app, file, browser, pictures) -> None:
+def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(
+    app: Served, file: Path, browser: BrowserContext, pictures: Pictures
+) -> None:
     release, seen = load_release(file), visit(browser, app.url, "narrow", "dark")
     page, line = seen.page, seen.page.locator("#judge")
     page.get_by_role("button", name=f"About this release: {release.id[:12]}").click()

@@ -78,7 +78,9 @@ def test_what_is_missing_is_named(services: AppServices, pictures: Pictures) -> 
         assert caught.value.next_step
 
 
-def test_one_candidate_is_scored_and_of_several_each_has_its_own_reasons(services, pictures) -> None:
+def test_one_candidate_is_scored_and_of_several_each_has_its_own_reasons(
+    services: AppServices, pictures: Pictures
+) -> None:
     alone = services.compare(pictures.draft("bad"), Choice()).judgment
     assert alone.judged and alone.preference is None and alone.critiques["A"].problems
     assert "no comparison" in views.verdict(alone) and sharing.headline(alone) == f"Reward {alone.reward:.2f} of 1"
@@ -155,7 +157,7 @@ def test_a_result_is_about_what_was_compared(services: AppServices, pictures: Pi
     assert services.is_current(done, replace(draft, instruction=f" {pictures.instruction} "), *untouched)
     edits = [{"candidates": paths} for paths in ((bad, good), (good, bad, good), (good, None))]
     for changed in (*edits, {"source": None}, {"instruction": ""}):
-        assert not services.is_current(done, replace(draft, **changed), *asked[1:])
+        assert not services.is_current(done, replace(draft, **changed), *asked[1:])  # type: ignore[arg-type]
     for choice in (Choice(FOLDER, str(tmp_path)), Choice(HUB, "", "not/loaded")):
         assert not services.is_current(done, draft, choice, BY_MEASURING)
     assert not services.is_current(done, draft, Choice(), JudgeChoice(ENDPOINT))
@@ -419,7 +421,9 @@ def test_the_viewer_marks_what_each_candidate_changed(services: AppServices, res
     assert {each.shape for each in marked} == {(192, 256, 3)} and (marked[0] != marked[1]).any()
 
 
-def test_a_file_is_drawn_once_and_the_oldest_go_first(services, result, tmp_path, monkeypatch) -> None:
+def test_a_file_is_drawn_once_and_the_oldest_go_first(
+    services: AppServices, result: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(results_module, "MAX_RESULTS", 2)
     monkeypatch.setattr(results_module, "MAX_FILES", 2)
     others = [replace(result, name=str(number)) for number in range(2)]

@@ -105,7 +105,9 @@ def test_pictures_are_uploaded_dropped_and_pasted_bad_ones_named_and_large_ones_
         expect(page.locator("#candidate-a img")).to_have_count(0)
 
 
-def test_heic_tiff_and_avif_are_shown(browser, served, pictures, tmp_path) -> None:
+def test_heic_tiff_and_avif_are_shown(
+    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
     pytest.importorskip("pillow_heif").register_heif_opener()
     with visit(browser, served.url) as page:
         for place, ending in (("source", "heic"), ("candidate-a", "tif"), ("candidate-b", "avif")):
@@ -187,7 +189,9 @@ def test_a_model_sees_the_references(browser: BrowserContext, served: Served, pi
         expect(page.locator("#source label").first).to_have_text("Source")
 
 
-def test_a_sample_is_judged_on_one_screen_its_request_corrected_and_its_entry_deleted(browser, served) -> None:
+def test_a_sample_is_judged_on_one_screen_its_request_corrected_and_its_entry_deleted(
+    browser: BrowserContext, served: Served
+) -> None:
     with visit(browser, served.url) as page:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.get_by_role("button", name="Blue space suit").click()

@@ -480,7 +480,7 @@ def test_a_lead_means_something_else_in_each_protocol() -> None:
         ("pointwise", None, "by 0.40 in reward, which runs from 0 to 1. Each candidate was judged separately"),
         ("direct", True, "B leads A by 0.40, where 1 means preferred in every query."),
     ):
-        run = replace(RUN, how=ModelJudgeConfig(protocol=protocol))
+        run = replace(RUN, how=ModelJudgeConfig(protocol=protocol))  # type: ignore[arg-type]
         judgment = replace(JUDGED, margin=0.4, position_consistent=consistent)
         says(model_views.verdict(judgment, run), words)
 

@@ -78,7 +78,9 @@ def choose_hosted(page: Page) -> None:
     page.locator("#judge-kind").get_by_text("Hugging Face (a model without a GPU)").click()
 
 
-def test_a_visitor_votes_logs_in_judges_and_the_votes_become_a_library(space, browser, pictures, tmp_path) -> None:
+def test_a_visitor_votes_logs_in_judges_and_the_votes_become_a_library(
+    space: Space, browser: BrowserContext, pictures: Pictures, tmp_path: Path
+) -> None:
     with visit(browser, space.app.url) as page:
         vote_without_a_name(page, space)
         open_tab(page, "Score")

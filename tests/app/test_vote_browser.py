@@ -4,12 +4,13 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from app_parts import Served, draw_ground, draw_square, running_app, write_pairs
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from screenshots import photograph
 from visits import open_tab, visit
 
@@ -60,7 +61,9 @@ def answer(page: Page, *keys: str) -> None:
     expect(page.locator("#vote-viewer .pane.right img")).to_be_visible()
 
 
-def test_a_voter_votes_undoes_sees_the_agreement_and_evolves(app, browser, tmp_path) -> None:
+def test_a_voter_votes_undoes_sees_the_agreement_and_evolves(
+    app: Served, browser: BrowserContext, tmp_path: Path
+) -> None:
     with visit(browser, app.url) as page:
         summary, result = page.locator("#vote-summary"), page.locator("#vote-result")
         open_tab(page, "Vote")

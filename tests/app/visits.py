@@ -51,7 +51,7 @@ def visit(browser: BrowserContext, url: str, size: str = "wide", scheme: str = "
     page = browser.new_page()
     width, height = SIZES[size]
     page.set_viewport_size({"width": width, "height": height})
-    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
     stored = {"origin": origin, "storageTypes": "cookies,local_storage,indexeddb"}

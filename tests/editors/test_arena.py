@@ -250,7 +250,9 @@ def test_a_budget_ends_it_and_covers_the_last_comparison(data: Path, requests: i
     assert len(asked) <= requests and (requests < 99 or any("What is wrong" in text for text in asked))
 
 
-def test_the_command_writes_all_attempts(data, tmp_path, monkeypatch, capsys) -> None:
+def test_the_command_writes_all_attempts(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "edits"
     folder.mkdir()

@@ -20,7 +20,7 @@ from rewardharness.judging.profile_opening import load_profile
 from rewardharness.measure.images import encode_png
 from rewardharness.settings import Settings
 
-KINDS = [*find_benchmark("imgedit-bench").categories, "add", "style", "extract"]
+KINDS = [*find_benchmark("imgedit-bench").categories, "add", "style", "extract"]  # type: ignore[union-attr]
 REPLIES = "Object Identity: {0}\nMask Precision: {1}\nVisual Quality: {1}"
 FALLBACK = "Prompt Compliance: {0}\nVisual Naturalness: {1}\nPhysical Consistency: {1}"
 
@@ -66,7 +66,12 @@ def graders() -> Iterator[tuple[ModelServer, list[str]]]:
         yield server, asked
 
 
-def test_a_copy_of_imgedit_bench_is_graded_in_its_own_scale(copy, graders, monkeypatch, capsys) -> None:
+def test_a_copy_of_imgedit_bench_is_graded_in_its_own_scale(
+    copy: Path,
+    graders: tuple[ModelServer, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     server, asked = graders
     monkeypatch.setenv("RH_HOME", str(copy.parent / "home"))
     run = copy.parent / "run"

@@ -115,7 +115,9 @@ def test_an_images_api_gets_a_form_and_the_key_and_its_image_is_read(serve: Any)
         (200, b"<html>", "bad_response", 1),
     ],
 )
-def test_a_refusal_of_an_images_api_is_an_error_without_keys(serve, status, body, code, asked) -> None:
+def test_a_refusal_of_an_images_api_is_an_error_without_keys(
+    serve: Any, status: int, body: bytes, code: str, asked: int
+) -> None:
     server = serve(lambda number: (status, body, "x"))
     with pytest.raises(ModelError) as error:
         edit(open_editor(f"openai:m@{server.url}", Settings.from_env({})))
@@ -140,7 +142,9 @@ WORKFLOW = {
 
 
 @pytest.mark.parametrize("status", ["success", "error", "empty"])
-def test_a_workflow_of_comfyui_gets_image_instruction_and_seed(status, serve, tmp_path, monkeypatch) -> None:
+def test_a_workflow_of_comfyui_gets_image_instruction_and_seed(
+    status: str, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rewardharness.editors.local.POLL_SECONDS", 0.01)
     (tmp_path / "red.json").write_text(json.dumps(WORKFLOW))
     image = {"filename": "out 1.png", "subfolder": "", "type": "output"}

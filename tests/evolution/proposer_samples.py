@@ -60,7 +60,7 @@ def view(
     examples = {name: example(name, said, label, len(grades)) for name, (said, label, grades) in cases.items()}
     outcomes = tuple(judge(library, examples[name], cases[name][2], protocol) for name in cases)
     seen = View(library, outcomes, lambda asked: cases[asked.id][2], tuple(MEASURES))
-    return replace(seen, **more)
+    return replace(seen, **more)  # type: ignore[arg-type]
 
 
 def pair(better: Mapping[str, float], worse: Mapping[str, float], label: str = "A") -> Grades:

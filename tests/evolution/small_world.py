@@ -58,7 +58,6 @@ def picture(level: int, name: str) -> ImageInput:
     return ImageInput(f"{GENERATOR}-{name}.png", data=grey(level))
 
 
-@cache
 def make_dataset(per_topic: int = 12, topics: Sequence[str] = TOPICS) -> Dataset:
     examples = []
     for number in range(per_topic * len(topics)):
@@ -75,20 +74,10 @@ def text_of(request: ChatRequest) -> str:
     return "\n".join(part.text for message in request.messages for part in message.parts if isinstance(part, TextPart))
 
 
-@cache
-def level_of(data: bytes) -> int:
-    return int(np.asarray(Image.open(io.BytesIO(data)))[0, 0, 0])
-
-
-def levels_of(request: ChatRequest) -> list[int]:
-    """The brightness of the two candidates."""
-    return [level_of(part.data) for part in request.images[-2:]]
-
-
 def see(request: ChatRequest) -> Script:
     """Look at the candidates, and follow the notes."""
     text = text_of(request)
-    levels = levels_of(request)
+    levels = [int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]) for part in request.images[-2:]]
     wants_bright = any(f" {topic} " in text for topic in WRONG_BY_NATURE) == (OPPOSITE in text)
     wants_bright = (wants_bright or BRIGHTER in text) and DARKER not in text
     return answer_of("A" if (levels[0] > levels[1]) == wants_bright else "B")

@@ -24,7 +24,7 @@ RULES = library(
 def graded(*numbers: tuple[float, float]) -> dict:
     """Grades of the preferred candidate and the other for sharpness, seams and added structure."""
     rows = [dict(zip(("sharpness", "seam", "added_structure"), row, strict=True)) for row in zip(*numbers, strict=True)]
-    return pair(*rows)
+    return pair(*rows)  # type: ignore[return-value]
 
 
 SHARPER_LOSES = graded((0.2, 0.9), (0.5, 0.5), (0.6, 0.5))
@@ -60,7 +60,7 @@ def test_the_chain_of_a_model_is_read_in_the_candidates_own_letters() -> None:
 def test_chains_that_make_no_sense_are_read_as_saying_nothing() -> None:
     for result in ({"grade": True}, {"grade": "high"}, {"grade": 7}, {"A": 1}, {}):
         assert chain_grades(chain("A as A", "t", result, ["A"])) == {}
-    assert chain_grades(chain("A as A", "t", {"grade": 0.5}, "source")) == {}
+    assert chain_grades(chain("A as A", "t", {"grade": 0.5}, "source")) == {}  # type: ignore[arg-type]
     odd = (ChainStep("obs", "{"), ChainStep("tool", "not json"), ChainStep("obs", '{"grade": 0.5}'))
     assert chain_grades(Judgment("x", "j", "p", "l", steps=odd)) == {}
 

@@ -41,7 +41,7 @@ STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})
 
 
 def decided(step: int, decision: str = "accept") -> Decided:
-    evidence = events.EvidenceReport(decision, "1 fixed", fixed=("a",))
+    evidence = events.EvidenceReport(decision, "1 fixed", fixed=("a",))  # type: ignore[arg-type]
     return Decided("sig", "add", ("x",), "Why.", ("a",), "s", evidence, 0.5, "id", 1, Spent(5), step=step)
 
 
@@ -117,7 +117,7 @@ def test_an_unknown_price_is_not_zero() -> None:
     ("word", "most"), [("judgments", 10), ("tokens", 2_500_000), ("seconds", 60.0), ("money", 4.0), ("requests", 3)]
 )
 def test_each_part_of_a_budget_is_named_when_it_is_spent(word: str, most: float) -> None:
-    limits = SpendingLimits(Budget(**{word: most}), Price(1, 4))
+    limits = SpendingLimits(Budget(**{word: most}), Price(1, 4))  # type: ignore[arg-type]
     assert limits.exceeded(Spent(9, Usage(1, 10, 10, 1.0), seconds=59.0)) is None
     reason = limits.exceeded(Spent(10, USED, seconds=60.0))
     assert reason is not None and word in reason
@@ -162,7 +162,7 @@ def make_state(evaluator: Evaluator) -> State:
     pending = (screened, Pending.of(IDLE, library, single=True))
     tried = {"rejected": (RejectedProposal.of(add("trees", "tree", "x"), "no use"),), "queue": ("cats",), "best": 0.75}
     findings = (Finding("Cats.", ("cat-00",), ("add",), 1, 2),)
-    return replace(state, phase="tools", gained=True, pending=pending, findings=findings, **numbers, **tried)
+    return replace(state, phase="tools", gained=True, pending=pending, findings=findings, **numbers, **tried)  # type: ignore[arg-type]
 
 
 def test_a_state_comes_back_whole(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_damage_is_named_and_never_taken_for_a_beginning(tmp_path: Path, damage:
 def test_every_sort_of_change_survives() -> None:
     rubric = Rubric((Criterion("a", "Look: at «it»", 2.5, measure="seam", applies=("add",)),))
     prompted = {"system_prompt": "Look:\n- closely", "output_schema": {"n": "integer"}}
-    tool = Entry("looker", "tool", "Looks.", "Call it.", **prompted)
+    tool = Entry("looker", "tool", "Looks.", "Call it.", **prompted)  # type: ignore[arg-type]
     old = open_library("builtin").skills[0]
     changes = (
         AddEntry(Entry("new", "skill", "New.", "Body\n---\nmore", {"triggers": "a, /b.*c/"}, rubric=rubric), "why"),

@@ -47,7 +47,7 @@ def world(seed: int, count: int, telling: str = "", share: float = 0.9) -> tuple
 def evolve(seed: int, examples: Sequence[Example], grades: Worlds, start: Library = START) -> State:
     evaluator = graded_bench(grades)
     graded = tuple(grades[examples[0].id]["A"])
-    run = Run(evaluator, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], graded, seed)
+    run = Run(evaluator, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], graded, seed)  # type: ignore[arg-type]
     schedule = DefaultSchedule(prune_share=1.0, screen=False)
     return search(run, schedule, begin(start, evaluator.judge(start, examples)), lambda state: None)
 

@@ -121,7 +121,9 @@ def test_new_information_is_found_and_known_information_is_not_new() -> None:
         (1, 12, 0.001, "reject"),
     ],
 )
-def test_a_fit_needs_a_significant_test_and_a_gain_above_its_standard_error(fixed, broken, novelty, decision) -> None:
+def test_a_fit_needs_a_significant_test_and_a_gain_above_its_standard_error(
+    fixed: int, broken: int, novelty: float, decision: str
+) -> None:
     names = tuple(str(number) for number in range(fixed + broken))
     found = CrossValidation(names[:fixed], names[fixed:], 60, 0, novelty, 20)
     evidence = found.evidence(0.015, 60, 60)
@@ -251,7 +253,7 @@ def rubric_world(seed: int, count: int, telling: str = "") -> tuple[list[Example
 
 def evolve_weights(seed: int, examples: Sequence[Example], numbers: Numbers) -> State:
     bench = rubric_bench(numbers)
-    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: {}, (), seed)
+    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: {}, (), seed)  # type: ignore[arg-type]
     return search(run, DefaultSchedule(), begin(RUBRIC_START, bench.judge(RUBRIC_START, examples)), lambda state: None)
 
 
@@ -259,7 +261,7 @@ def test_weights_follow_the_grades_that_people_agree_with() -> None:
     examples, numbers = rubric_world(1, 70, "every-edit/faithful")
     state = evolve_weights(1, examples, numbers)
     assert NAME in state.library.lineage_text
-    weights = {each.id: each.weight for each in state.library.skills[0].rubric.criteria}
+    weights = {each.id: each.weight for each in state.library.skills[0].rubric.criteria}  # type: ignore[union-attr]
     assert weights["faithful"] > weights["follows"] > 0
     unseen, unseen_numbers = rubric_world(99, 200, "every-edit/faithful")
     bench = rubric_bench(unseen_numbers)

@@ -62,11 +62,11 @@ def is_analysis(call: Call) -> bool:
 def server(evolve: Callable[[Call], object], analysis: object = FINDINGS) -> ModelServer:
     """A model that finds two things and writes the edits that it is told to."""
     said = json.dumps(analysis) if isinstance(analysis, dict) else analysis
-    return ModelServer(lambda call: said if is_analysis(call) else evolve(call))
+    return ModelServer(lambda call: said if is_analysis(call) else evolve(call))  # type: ignore[arg-type,return-value]
 
 
 def ask(url: str, seen: View = SEEN, **settings: object) -> tuple[LLMOrchestrator, list[Proposal]]:
-    orchestrator = LLMOrchestrator(OpenAICompatibleModel("vllm", "judge", [url], QUICK), **settings)
+    orchestrator = LLMOrchestrator(OpenAICompatibleModel("vllm", "judge", [url], QUICK), **settings)  # type: ignore[arg-type]
     return orchestrator, list(orchestrator.propose(seen))
 
 
@@ -178,7 +178,7 @@ def test_what_is_never_answered_is_told_to_the_loop(fault: str, code: str, monke
     def answer(call: Call) -> object:
         return json.dumps(FINDINGS) if fault == "500" and is_analysis(call) else Fault(fault)
 
-    with ModelServer(answer) as host, pytest.raises(ModelError) as raised:
+    with ModelServer(answer) as host, pytest.raises(ModelError) as raised:  # type: ignore[arg-type]
         ask(host.url)
     assert raised.value.code == code
 
@@ -188,7 +188,7 @@ UNKNOWN = '{"findings": [{"statement": "x", "examples": ["e99"]}]}'
 
 @pytest.mark.parametrize("said", ["I'd rather not.", '{"findings": []}', UNKNOWN, Fault("refusal")])
 def test_where_the_model_cannot_say_what_is_wrong_the_rules_do(said: object) -> None:
-    with ModelServer(lambda call: said if is_analysis(call) else edit("sky-tint")) as host:
+    with ModelServer(lambda call: said if is_analysis(call) else edit("sky-tint")) as host:  # type: ignore[arg-type,return-value]
         orchestrator, proposals = ask(host.url)
     assert len(proposals) == 1
     assert "3 of 4 are missed" in orchestrator.findings[0].statement
@@ -351,6 +351,6 @@ def test_whatever_changes_the_answer_is_another_question() -> None:
     asked, image = scripted(), Message.of("user", "What?", ImagePart(b"2", "image/png"))
     messages = (ASKED[:1], (ASKED[0], image), (Message.of("user", "Rules."), ASKED[1]))
     changes = [{"seed": None}, {"temperature": 0.5}, {"max_tokens": 7}, *({"messages": each} for each in messages)]
-    others = [replace(REQUEST, **change) for change in changes]
+    others = [replace(REQUEST, **change) for change in changes]  # type: ignore[arg-type]
     assert len({request_key(asked, each) for each in (REQUEST, *others)}) == 7
     assert request_key(asked, replace(REQUEST, timeout=1.0)) == request_key(asked, REQUEST)

@@ -159,7 +159,9 @@ def test_a_stop_is_heard_while_examples_are_measured_for_proposals(tmp_path: Pat
     assert 1 <= len(measured) <= plan.concurrency < len(plan.parts[0])
 
 
-def test_the_expected_time_is_that_of_measuring_even_if_judgments_are_cached(tmp_path, monkeypatch) -> None:
+def test_the_expected_time_is_that_of_measuring_even_if_judgments_are_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measured, caches = list[str](), list[object]()
 
     def observer(cache: object) -> Observe:
@@ -196,7 +198,9 @@ def test_a_restart_keeps_the_earlier_run_aside(tmp_path: Path) -> None:
     assert (folder / "events.jsonl.old").exists() and (folder / "versions.old").is_dir()
 
 
-def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_last(whole, tmp_path) -> None:
+def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_last(
+    whole: Whole, tmp_path: Path
+) -> None:
     def killed_at_its_end(event: Event) -> None:
         if isinstance(event, Concluding):
             raise Killed
@@ -252,7 +256,9 @@ def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytes
     assert evolved(tmp_path).audit.final.accuracy == 1.0
 
 
-def test_what_cannot_be_saved_ends_the_run_with_one_error(whole, tmp_path, monkeypatch) -> None:
+def test_what_cannot_be_saved_ends_the_run_with_one_error(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan, model = make_plan(tmp_path)
     append, count = RunFolder.append, 0
 
@@ -322,7 +328,9 @@ def test_a_library_that_does_worse_on_held_out_examples_is_not_the_result(tmp_pa
     ("start", "final", "judged", "said"),
     [(21, 22, 25, "(84% → 88%, n 25, McNemar p 1)."), (2, 3, 5, "(40% → 60%, n 5 of 25 judged, McNemar p 1).")],
 )
-def test_the_headline_calls_small_differences_undetectable(whole, start, final, judged, said) -> None:
+def test_the_headline_calls_small_differences_undetectable(
+    whole: Whole, start: int, final: int, judged: int, said: str
+) -> None:
     report = read_report(whole[2])
     before, after = (Score(25, judged, correct / judged, None) for correct in (start, final))
     test = replace(report.audit.final_against_start, fixes=final - start, breaks=0, p=1.0)

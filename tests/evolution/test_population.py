@@ -57,7 +57,7 @@ def member(number: int, fitness: float, **kinds: float) -> Member:
 
 def run_of(seed: int, examples: list[Example], grades: Worlds) -> tuple[Run, State]:
     bench = graded_bench(grades)
-    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], GRADED, seed)
+    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], GRADED, seed)  # type: ignore[arg-type]
     return run, begin(START, bench.judge(START, examples))
 
 
@@ -222,11 +222,11 @@ def with_criteria(*criteria: Criterion, entry: Entry = ADDING) -> Change:
 
 
 def triggered(entry: Entry, triggers: str, **fields: str) -> Entry:
-    return replace(entry, metadata={"triggers": triggers}, **fields)
+    return replace(entry, metadata={"triggers": triggers}, **fields)  # type: ignore[arg-type]
 
 
 def text(words: str, of: Criterion = LOOKS, **fields: object) -> Criterion:
-    return replace(of, text=words, **fields)
+    return replace(of, text=words, **fields)  # type: ignore[arg-type]
 
 
 STRICT = text("How beautiful and appealing the candidate is. A 4 needs both, and no flaw at any size.")

@@ -92,7 +92,7 @@ def test_the_lineage_tells_for_every_sentence_which_examples_caused_it(tmp_path:
     edit = Proposal("modify", (more,), "Cats are misjudged.", ("cat-00", "cat-04"), "test")
     dogs = replace(GOOD[1], cited=("dog-01",))
     both = ListOrchestrator([dogs])
-    both.propose = lambda view: [] if view.rejected or len(view.library) > 1 else [edit, dogs]
+    both.propose = lambda view: [] if view.rejected or len(view.library) > 1 else [edit, dogs]  # type: ignore[method-assign]
     state, _, _ = run(tmp_path, QUICK, both, library=start)
     added = [(record, *item) for record in state.library.lineage for item in record["added"].items()]
     brought = {(name, line): record["cited"] for record, name, lines in added for line in lines}
@@ -118,7 +118,7 @@ def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Pa
     gone = Proposal("remove", (RemoveEntry("nobody"),), "Remove nobody.", (), "test")
 
     stubborn = ListOrchestrator()
-    stubborn.propose = lambda view: [gone, HARMFUL, HARMFUL]
+    stubborn.propose = lambda view: [gone, HARMFUL, HARMFUL]  # type: ignore[method-assign]
     _, events, _ = run(tmp_path, replace(QUICK, patience=2, per_round=3), stubborn)
     reasons = " ".join(event.reason for event in events if isinstance(event, Skipped))
     assert "no entry" in reasons and "tried before" in reasons
@@ -129,7 +129,7 @@ def test_an_edit_of_an_entry_that_changed_meanwhile_is_not_applied_blindly(tmp_p
     start = EMPTY.apply(AddEntry(skill("pets", "cat, dog", "Look.")))
     first, second = (ReplaceEntry(skill("pets", word, BRIGHTER)) for word in ("cat", "dog"))
     both, proposals = ListOrchestrator(), [Proposal("modify", (change,), "x", (), "test") for change in (first, second)]
-    both.propose = lambda view: proposals
+    both.propose = lambda view: proposals  # type: ignore[method-assign]
     state, events, _ = run(tmp_path, replace(QUICK, patience=1), both, library=start)
     assert any("has changed since" in event.reason for event in events if isinstance(event, Skipped))
     assert state.library.get("pets") == first.entry
@@ -140,9 +140,9 @@ def test_an_orchestrator_that_fails_once_or_says_nothing_usable_is_asked_again(t
     assert state.accuracy == 1.0
 
     class Rambling(ListOrchestrator):
-        def propose(self, view):
+        def propose(self, view):  # type: ignore[no-untyped-def]
             proposals = super().propose(view)
-            self.dropped = (Dropped("No JSON."),) if len(self.views) == 1 else ()
+            self.dropped = (Dropped("No JSON."),) if len(self.views) == 1 else ()  # type: ignore[assignment]
             return [] if self.dropped else proposals
 
     state, events, _ = run(tmp_path, QUICK, Rambling())
@@ -180,7 +180,9 @@ RARE = add("rare", "tree number 2, tree number 6", DARKER)
         ((HARMFUL,), 0.1, {}, 1),  # the test would cost more than the share of pruning
     ],
 )
-def test_pruning(tmp_path, entries, share, decided, left) -> None:
+def test_pruning(
+    tmp_path: Path, entries: tuple[Proposal, ...], share: float, decided: dict[str, str], left: int
+) -> None:
     library = EMPTY
     for proposal in entries:
         library = proposal.applied_to(library)

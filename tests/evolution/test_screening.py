@@ -89,7 +89,7 @@ def test_a_small_edit_waits_for_others_and_is_not_proposed_twice(tmp_path: Path)
         rejected_of.append({tried.statement for tried in view.rejected if tried.reason == WAITING})
         return small[: view.limit]  # the same again in every round
 
-    orchestrator.propose = propose
+    orchestrator.propose = propose  # type: ignore[method-assign]
     state = search(run, replace(SCHEDULE, patience=2), state, lambda state: None)
     assert rejected_of[0] == set() and rejected_of[1] <= {proposal.statement for proposal in small[:4]}
     assert state.proposed == 4 and rejected_of[1]
@@ -138,7 +138,7 @@ def evolve_by_luck(seed: int, always: str | None = None) -> State:
         preference = always or coin
         return Outcome(asked, Judgment(asked.id, "coin", "", "", preference), float(preference == asked.preference))
 
-    run = Run(Bench(toss), Prolific(), tuple(examples), lambda _: {}, (), seed)
+    run = Run(Bench(toss), Prolific(), tuple(examples), lambda _: {}, (), seed)  # type: ignore[arg-type]
     schedule = DefaultSchedule(proposals=36, patience=9, prune_share=0.0)
     return search(run, schedule, begin(EMPTY, run.evaluator.judge(EMPTY, examples)), lambda state: None)
 
@@ -286,7 +286,9 @@ def test_what_is_still_bad_is_skipped_and_not_proposed_again(tmp_path: Path) -> 
         (ModelError("timeout", "Slow."), "(timeout)"),
     ],
 )
-def test_an_orchestrator_that_cannot_repair_costs_one_proposal(tmp_path, better, word) -> None:
+def test_an_orchestrator_that_cannot_repair_costs_one_proposal(
+    tmp_path: Path, better: Proposal | ModelError | None, word: str
+) -> None:
     events, _ = run(tmp_path, "Stars everywhere.", Toolmaker(better=better))
     reasons = [each.reason for each in events if isinstance(each, Skipped)]
     assert reasons and word in reasons[0] if word else not reasons, "what is no prompted Tool needs no rehearsal"
@@ -335,7 +337,7 @@ def test_tools_without_a_prompt_and_edits_of_other_things_are_not_rehearsed(tmp_
     maker = Toolmaker(tools=[proposal(measured)], proposals=[add("cats", "cat", "Look.")])
     assert rehearsals(run(tmp_path, "Stars.", maker)[0]) == []
     maker = Toolmaker(tools=[])
-    maker.propose = lambda view: [elsewhere] if view.phase == "tools" and not view.rejected else []
+    maker.propose = lambda view: [elsewhere] if view.phase == "tools" and not view.rejected else []  # type: ignore[method-assign]
     events, _ = run(tmp_path / "other", "Stars.", maker, library=start)
     assert rehearsals(events) == []
     assert [each.operator for each in events if isinstance(each, Decided)] == ["retrigger"]

@@ -1,12 +1,15 @@
 """Runs on odd data, with odd budgets and Libraries, and in folders that somebody has been at."""
 
+import io
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from small_world import (
     BRIGHTER,
     GOOD,
@@ -19,7 +22,6 @@ from small_world import (
     answer_of,
     events_of,
     evolved,
-    levels_of,
     make_dataset,
     make_plan,
     picture,
@@ -73,7 +75,9 @@ def group(number: int, example: Example) -> Example:
     ],
     ids=["ties", "half without a label", "pairs and groups", "hostile instructions"],
 )
-def test_odd_data_is_worked_with(tmp_path, change, start, final) -> None:
+def test_odd_data_is_worked_with(
+    tmp_path: Path, change: Callable[[int, Example], Example], start: float | None, final: float | None
+) -> None:
     held_out = evolved(tmp_path, dataset=changed(make_dataset(), change)).audit
     schedule = PaperSchedule(iterations=1, per_round=2)
     papers = evolved(tmp_path / "p", dataset=changed(make_dataset(5), change), schedule=schedule).audit
@@ -194,7 +198,7 @@ ONE_BY_ONE = replace(QUICK, per_round=1, screen=False)
 
 def spoiled(request: ChatRequest) -> Script:
     """A judge that is right by nature, but for dogs if a note says what is right."""
-    levels = levels_of(request)
+    levels = [int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]) for part in request.images[-2:]]
     text = text_of(request)
     misled = " dog " in text and BRIGHTER in text
     return answer_of("A" if (levels[0] > levels[1]) != misled else "B")

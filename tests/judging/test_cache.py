@@ -124,7 +124,9 @@ def filled(folder: Path) -> None:
     cache.close()
 
 
-def test_a_file_that_is_damaged_beyond_its_first_page_is_set_aside(tmp_path, caplog) -> None:
+def test_a_file_that_is_damaged_beyond_its_first_page_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     filled(tmp_path)
     damage(tmp_path / FILE)
     cache, beside = JudgmentCache(tmp_path), JudgmentCache(tmp_path)

@@ -55,7 +55,7 @@ def test_the_pixel_based_judge_measures_it_and_nothing_else_changes(example: Exa
     assert JudgedEdit(scored).item(0, None, "A").consistency == right
     assert "consistency" not in json.dumps(judgment_json(plain)["scores"]) + plain._repr_html_()
     weighted = judge_one(ConsistencyJudge(0.5), example, library)
-    assert weighted.scores["A"].reward > plain.scores["A"].reward
+    assert weighted.scores["A"].reward > plain.scores["A"].reward  # type: ignore[operator]
     assert ConsistencyJudge(0.5).revision != usual.revision
     opened = open_judge("measured+consistency=0", no_cache=True)
     calibrated = judge_one(opened, example, library)
@@ -82,13 +82,13 @@ def test_a_model_is_asked_for_it_by_name_and_only_then(protocol: str) -> None:
     assert usual.scores["A"] == Scores(4.0, 3.0, found.scores["A"].reward)
     assert not any("consistency" in system_of(request) for request in requests_of(plain))
     weighted = ask(agent(reply, protocol=protocol, consistency=0.5), edit(120, 200))
-    assert weighted.scores["A"].reward < usual.scores["A"].reward
+    assert weighted.scores["A"].reward < usual.scores["A"].reward  # type: ignore[operator]
     missing = ask(agent(reply.replace("consistency", "other"), protocol=protocol, consistency=0.0), edit(120, 200))
     assert not missing.scores
 
 
 def system_of(request: object) -> str:
-    return text_of(request.messages[0])
+    return text_of(request.messages[0])  # type: ignore[attr-defined]
 
 
 def test_a_criterion_of_a_rubric_gives_it_and_not_the_reward() -> None:

@@ -64,7 +64,9 @@ def test_rolling_back_goes_back_step_by_step(deployments: Deployments) -> None:
         ("prod", "../releases", "not one"),
     ],
 )
-def test_rolling_back_to_nothing_known_is_refused(deployments, target, to, says) -> None:
+def test_rolling_back_to_nothing_known_is_refused(
+    deployments: Deployments, target: str, to: str | None, says: str
+) -> None:
     with pytest.raises(ReleaseError, match=says):
         deployments.rollback(target, to)
     assert active(deployments) == SECOND.id

@@ -20,7 +20,9 @@ margins = st.fixed_dictionaries({pair: st.floats(-1, 1, allow_nan=False, width=1
         ("ABC", {}, "ABC"),
     ],
 )
-def test_candidates_are_ranked_by_wins_and_then_by_margins(labels, given_margins, ranking) -> None:
+def test_candidates_are_ranked_by_wins_and_then_by_margins(
+    labels: str, given_margins: dict[str, float], ranking: str
+) -> None:
     found = rank(tuple(labels), {tuple(pair): margin for pair, margin in given_margins.items()})
     assert found == tuple(map(tuple, ranking.split()))
 

@@ -116,7 +116,9 @@ def test_without_evidence_nothing_is_added_and_revisions_stay_what_they_were(exa
     assert (plain.protocol, given.protocol) == ("chain, both orders", "chain, both orders, measured evidence")
 
 
-def test_answers_with_and_without_evidence_are_cached_apart_and_measured_once(example, tmp_path, monkeypatch) -> None:
+def test_answers_with_and_without_evidence_are_cached_apart_and_measured_once(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measured: list[EditView] = []
     monkeypatch.setattr(evidence, "find_changes", lambda view: (measured.append(view), find_changes(view))[1])
     cache = JudgmentCache(tmp_path)

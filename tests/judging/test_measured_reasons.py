@@ -48,12 +48,16 @@ def reading(grade: float, sentence: str = "It is 0.5.", share: float | None = No
         ("gloss_similarity", reading(0.8), 0.1, "B has a higher gloss similarity than A."),
     ],
 )
-def test_what_sets_candidates_apart_is_said_as_a_person_would(name, ours, theirs, plain) -> None:
+def test_what_sets_candidates_apart_is_said_as_a_person_would(
+    name: str, ours: Reading, theirs: float, plain: str
+) -> None:
     assert split_reason(contrast(name, "B", ours, "A", reading(theirs)))[0] == plain
 
 
 @given(st.sampled_from(sorted(MEASURES)), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_a_sentence_needs_a_noticeable_difference_and_its_threshold(name, ours, theirs, share) -> None:
+def test_a_sentence_needs_a_noticeable_difference_and_its_threshold(
+    name: str, ours: float, theirs: float, share: float
+) -> None:
     better, worse = max(ours, theirs), min(ours, theirs)
     said = contrast(name, "A", reading(better, share=share), "B", reading(worse, share=share))
     least = NOTICEABLE_IN.get(name, NOTICEABLE)

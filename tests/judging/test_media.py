@@ -43,7 +43,9 @@ def prepared(preparation: Preparation, edit: Example) -> Media:
 @pytest.mark.parametrize(
     ("mode", "side", "expected"), [("RGB", 16, [False]), ("RGBA", 16, [False, True]), ("RGB", 300, [True])]
 )
-def test_small_images_that_are_sent_as_they_are_need_no_thread(tmp_path, threads, mode, side, expected) -> None:
+def test_small_images_that_are_sent_as_they_are_need_no_thread(
+    tmp_path: Path, threads: list[bool], mode: str, side: int, expected: list[bool]
+) -> None:
     edit = example(tmp_path, mode, side)
     assert prepared(Preparation(), edit) == media.prepare(edit, None)
     assert threads[:-1] == expected

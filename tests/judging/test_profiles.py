@@ -140,7 +140,9 @@ BY_FORMAT = f"{prompt!r}"
         ("a.txt", "whole 10", (), "whole 25"),
     ],
 )
-def test_texts_are_picked_without_running_anything(path, content, pick, text) -> None:
+def test_texts_are_picked_without_running_anything(
+    path: str, content: str, pick: tuple[str, ...], text: str | None
+) -> None:
     at = "owner/name@" + "0" * 40
     source = TextSource("MIT", github=at, path=path, file_sha256=SHA, sha256=SHA, pick=pick, join="|")
     source = replace(source, replace={"10": "25"})

@@ -138,7 +138,9 @@ def _is_object(document: Any, path: tuple[str | int, ...]) -> bool:
 
 
 @pytest.mark.parametrize("make", RELEASES)
-def test_a_value_of_another_kind_is_refused_also_where_the_hashes_fit(make, tmp_path) -> None:
+def test_a_value_of_another_kind_is_refused_also_where_the_hashes_fit(
+    make: Callable[[], Release], tmp_path: Path
+) -> None:
     document = make().to_json()
     for path, value in product(places(document), ({"a": [1]}, -1, True, "\x00")):
         if path[0] in ("parts", "id", "card_id"):
@@ -210,7 +212,9 @@ def test_doubled_fields_and_other_spacing_are_found(tmp_path: Path) -> None:
     name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,40}", fullmatch=True),
     revision=st.none() | st.from_regex(r"[A-Za-z0-9ä][A-Za-z0-9 ._@-]{0,20}", fullmatch=True),
 )
-def test_any_release_comes_back_as_it_was(tmp_path, settings, body, name, revision) -> None:
+def test_any_release_comes_back_as_it_was(
+    tmp_path: Path, settings: ModelJudgeConfig, body: str, name: str, revision: str | None
+) -> None:
     release = make_release(f"openai:{name}", small_library(body), settings, model_revision=revision)
     again = load_text(tmp_path, release_text(release))
     assert again == release and again.id == release.id
@@ -311,7 +315,9 @@ def write(folder: Path, value: Any) -> Path:
 
 
 @pytest.mark.parametrize("make", RELEASES)
-def test_a_card_shows_figures_with_n_interval_coverage_and_protocol(make, tmp_path) -> None:
+def test_a_card_shows_figures_with_n_interval_coverage_and_protocol(
+    make: Callable[[], Release], tmp_path: Path
+) -> None:
     plain = make()
     reports = (folder_report(plain), evolution_report(plain), benchmark_report(plain))
     figures = [figure for report in reports for figure in read_report(write(tmp_path, report))]

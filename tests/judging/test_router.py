@@ -90,7 +90,9 @@ def test_a_model_is_asked_once_about_all_entries_without_triggers(tmp_path: Path
 
 @pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize("cached", [True, False])
-def test_a_model_that_judges_routes_a_library_without_triggers(published, cached, request, tmp_path) -> None:
+def test_a_model_that_judges_routes_a_library_without_triggers(
+    published: bool, cached: bool, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     library = make(COMPLETENESS, ARTIFACTS, READER)
     if published:
         library = Library.load(request.getfixturevalue("real_data") / "libraries/seed_library")

@@ -315,7 +315,9 @@ def test_the_cache_answers_the_second_time_and_only_the_same_question(library: L
 
 
 @pytest.mark.parametrize("protocol", ["chain", "direct", "pointwise", "rubric", "logprob"])
-def test_chinese_prompts_are_other_questions_with_the_same_answers(library, tmp_path, protocol) -> None:
+def test_chinese_prompts_are_other_questions_with_the_same_answers(
+    library: Library, tmp_path: Path, protocol: str
+) -> None:
     def see(request: ChatRequest) -> Script:
         if protocol == "logprob":
             return letters(0.2, 0.7)._replies(request)
@@ -349,7 +351,9 @@ def test_chinese_prompts_are_other_questions_with_the_same_answers(library, tmp_
         {"steps": [1]},
     ],
 )
-def test_a_cached_answer_of_another_form_is_asked_for_again(tmp_path, change, caplog) -> None:
+def test_a_cached_answer_of_another_form_is_asked_for_again(
+    tmp_path: Path, change: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
     judge = agent(ScriptedModel(brightest), JudgmentCache(tmp_path))
     first = ask(judge, PAIR)
     with sqlite3.connect(tmp_path / FILE, isolation_level=None) as database:

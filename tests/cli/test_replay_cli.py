@@ -18,7 +18,7 @@ from halting import Halt
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.store import Library
 
-PAIRS = 6
+PAIRS = 12
 
 
 @pytest.fixture(scope="module")

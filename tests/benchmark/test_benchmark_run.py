@@ -57,7 +57,9 @@ def test_whoever_always_prefers_the_first_gets_chance_when_both_orders_are_asked
 
 
 @pytest.mark.parametrize(("name", "labels", "published"), [("genai-bench", 4, 25.90), ("aurora-bench-pairs", 3, 33.43)])
-def test_a_random_judge_gets_the_published_random_row_on_pairs(name, labels, published, tmp_path) -> None:
+def test_a_random_judge_gets_the_published_random_row_on_pairs(
+    name: str, labels: int, published: float, tmp_path: Path
+) -> None:
     data = made(name, tmp_path, n=919)
 
     class AnyLabel(BaselineJudge):

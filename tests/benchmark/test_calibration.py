@@ -71,7 +71,7 @@ def test_failures_lower_the_coverage_of_their_category() -> None:
 )
 def test_values_out_of_range_are_refused(values: dict[str, float], problem: str) -> None:
     with pytest.raises(InputError, match=f"e: the {problem}"):
-        GradedJudgment(**{"id": "e", "correct": 1.0, **values})
+        GradedJudgment(**{"id": "e", "correct": 1.0, **values})  # type: ignore[arg-type]
 
 
 @given(forecasts, st.integers(1, 12))

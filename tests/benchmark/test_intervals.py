@@ -29,7 +29,7 @@ from rewardharness.schema import Interval
 
 
 def bootstrap(values: list[float], **options: object) -> Interval:
-    interval = bootstrap_mean(values, **options)
+    interval = bootstrap_mean(values, **options)  # type: ignore[arg-type]
     assert interval is not None
     return interval
 

@@ -60,7 +60,9 @@ def respond(call: Call) -> str | None:
     return canned(asked[0], call.text) if asked else None
 
 
-def test_four_profiles_judge_the_same_pairs_and_a_broken_reply_is_no_number(tmp_path, monkeypatch, capsys) -> None:
+def test_four_profiles_judge_the_same_pairs_and_a_broken_reply_is_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
     data, run = ten_pairs(tmp_path / "pairs"), tmp_path / "run"
     with ModelServer(respond) as server:
@@ -97,7 +99,9 @@ def test_four_profiles_judge_the_same_pairs_and_a_broken_reply_is_no_number(tmp_
     assert "Judges compared" in text and all(f"(profile:{name}" in text for name in PROFILES)
 
 
-def test_the_gain_of_a_library_is_measured_per_judge_and_goes_into_its_card(tmp_path, monkeypatch, capsys) -> None:
+def test_the_gain_of_a_library_is_measured_per_judge_and_goes_into_its_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
     data, folder, run = ten_pairs(tmp_path / "pairs"), tmp_path / "library", tmp_path / "run"
     library = EMPTY.apply(AddEntry(Entry("boxes", "skill", "For boxes.", "Fill the box.", {"triggers": "always"})))

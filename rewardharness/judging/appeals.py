@@ -26,10 +26,10 @@ def without_appeals(instruction: str) -> str:
     Text in quotes is left alone, since it may be the text to be written. If nothing else is left, the instruction is
     returned as it is.
     """
-    masked = _QUOTED.sub(lambda found: "_" * len(found.group()), instruction)
+    masked = _QUOTED.sub(lambda match: "_" * len(match.group()), instruction)
     if _APPEAL.search(masked) is None:
         return instruction
-    spans = [found.span() for found in _SENTENCE.finditer(masked)]
+    spans = [match.span() for match in _SENTENCE.finditer(masked)]
     kept = "".join(instruction[low:high] for low, high in spans if _APPEAL.search(masked[low:high]) is None)
     return kept.strip() or instruction
 

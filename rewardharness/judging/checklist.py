@@ -59,19 +59,23 @@ async def write_checklist(asking: Asking, cache: JudgmentCache) -> tuple[Princip
     """
     key = content_id(
         {
-            "checklist": version(*PROMPTS, "notes", "references", "reminder", asking.shown.task.prompt),
+            "checklist": version(*PROMPTS, "notes", "references", "reminder", asking.presented.task.prompt),
             "model": asking.model.id,
             "max_tokens": asking.config.max_tokens,
-            "sources": [*map(content_ids, asking.shown.sources), *key_of(asking.shown.task)],
+            "sources": [*map(content_ids, asking.presented.sources), *key_of(asking.presented.task)],
             "instruction": asking.request.instruction,
             "context": asking.route.context_id,
         }
     )
 
     async def ask() -> tuple[Principles, PresentationResult]:
-        shown = asking.shown
+        presented = asking.presented
         system = load(
-            "checklist", shown.wording, notes=notes(asking.route.skills, shown), least=str(LEAST), most=str(MOST)
+            "checklist",
+            presented.wording,
+            notes=notes(asking.route.skills, presented),
+            least=str(LEAST),
+            most=str(MOST),
         )
         about = {"type": "string", "enum": ["instruction", "quality"]}
         weight = {"type": "integer", "minimum": 1, "maximum": 3}

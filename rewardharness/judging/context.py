@@ -29,7 +29,7 @@ Parts = tuple[TextPart | ImagePart, ...]
 
 
 @dataclass(frozen=True)
-class Shown:
+class Presented:
     """Sources and candidates of one request. The model sees the first candidate as A, whatever its own label is."""
 
     sources: tuple[Parts, ...]
@@ -81,31 +81,31 @@ class Asking:
     model: Model
     route: Route
     request: EditRequest
-    shown: Shown
+    presented: Presented
     config: ModelJudgeConfig
     seed: int | None = None
 
     def question(self, prompt: str = "", **values: str) -> str:
         """Write a question about the candidates: the usual one, or that of another prompt."""
-        several = len(self.shown.labels) > 1
-        values |= {"labels": ", ".join(self.shown.labels)} if several and not prompt else {}
+        several = len(self.presented.labels) > 1
+        values |= {"labels": ", ".join(self.presented.labels)} if several and not prompt else {}
         prompt = prompt or ("question" if several else "question_one")
         instruction = neutral(self.request.instruction.strip()).replace("</instruction>", "‹/instruction>")
-        return load(prompt, self.shown.wording, instruction=instruction, **values)
+        return load(prompt, self.presented.wording, instruction=instruction, **values)
 
     def chat(self, system: str, asked: str, schema: dict[str, object] | None, **options: Any) -> ChatRequest:
         """Write a request with a system text and a question."""
-        messages = (Message.of("system", system), question(self.shown, asked))
+        messages = (Message.of("system", system), question(self.presented, asked))
         options = {"max_tokens": self.config.max_tokens, "temperature": self.config.request_temperature, **options}
         return ChatRequest(messages, seed=self.seed, schema=schema, **options)
 
 
-def judge_system(route: Route, shown: Shown, *, form: str, ties: bool, tool_limit: int) -> str:
+def judge_system(route: Route, presented: Presented, *, form: str, ties: bool, tool_limit: int) -> str:
     """Write the system text of a comparison, or of the scoring of a single candidate.
 
     Args:
         route: The consulted entries.
-        shown: What the request is about.
+        presented: What the request is about.
         form: Prompt with the form of the answer: `format_chain`, `format_direct` or `format_letter`.
         ties: Whether `tie` is an allowed answer.
         tool_limit: Maximum number of Tool calls; with 0 no Tool is mentioned.
@@ -113,55 +113,55 @@ def judge_system(route: Route, shown: Shown, *, form: str, ties: bool, tool_limi
     tools = ""
     if tool_limit > 0 and route.tools:
         described = "\n\n".join(_describe_tool(entry) for entry in route.tools)
-        example = json.dumps([*shown.source_names[:1], "A"])
-        names = ", ".join(shown.names)
-        tools = load("tools", shown.wording, limit=str(tool_limit), labels=names, tools=described, example=example)
-    judging = "judge" if len(shown.labels) > 1 else "judge_one"
-    answer = answer_form(form, shown, ties=ties)
-    return load(judging, shown.wording, notes=notes(route.skills, shown), tools=tools, format=answer)
+        example = json.dumps([*presented.source_names[:1], "A"])
+        names = ", ".join(presented.names)
+        tools = load("tools", presented.wording, limit=str(tool_limit), labels=names, tools=described, example=example)
+    judging = "judge" if len(presented.labels) > 1 else "judge_one"
+    answer = answer_form(form, presented, ties=ties)
+    return load(judging, presented.wording, notes=notes(route.skills, presented), tools=tools, format=answer)
 
 
-def answer_form(form: str, shown: Shown, *, ties: bool) -> str:
+def answer_form(form: str, presented: Presented, *, ties: bool) -> str:
     """Write the form of the answer to a comparison, or to the scoring of a single candidate."""
-    labels = shown.labels
+    labels = presented.labels
     if len(labels) == 1:
-        return load(f"{form}_one", shown.wording, example=spans(shown)) + third_score(shown)
+        return load(f"{form}_one", presented.wording, example=spans(presented)) + third_score(presented)
     if form == "format_letter":
         return load(form, choices=" or ".join(labels))
     choices = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
-    example = ", ".join(f'"{label}": {spans(shown)}' for label in labels)
+    example = ", ".join(f'"{label}": {spans(presented)}' for label in labels)
     text = load(form, choices=" or ".join(choices), example=example, ties=load("ties" if ties else "no_ties"))
-    return text + third_score(shown)
+    return text + third_score(presented)
 
 
-def spans(shown: Shown) -> str:
+def spans(presented: Presented) -> str:
     """Write the form of the scores of one candidate."""
-    parts = ", ".join(f'"{name}": {_SPAN}' for name in shown.dimensions)
+    parts = ", ".join(f'"{name}": {_SPAN}' for name in presented.dimensions)
     return f"{{{parts}}}"
 
 
-def third_score(shown: Shown) -> str:
+def third_score(presented: Presented) -> str:
     """Write what the optional score is; nothing if it is not asked for."""
-    return "\n\n" + load("consistency") if DIMENSIONS[2] in shown.dimensions else ""
+    return "\n\n" + load("consistency") if DIMENSIONS[2] in presented.dimensions else ""
 
 
-def notes(skills: Sequence[Entry], shown: Shown) -> str:
+def notes(skills: Sequence[Entry], presented: Presented) -> str:
     """Write the Skills as delimited notes; empty without Skills."""
     if not skills:
         return ""
     bodies = "\n\n".join(f"## {entry.name}\n{_entry_text(entry.body)}" for entry in skills)
-    return "\n\n" + load("notes", shown.wording, notes=bodies.replace("</library>", "‹/library>")) + "\n"
+    return "\n\n" + load("notes", presented.wording, notes=bodies.replace("</library>", "‹/library>")) + "\n"
 
 
-def question(shown: Shown, text: str) -> Message:
+def question(presented: Presented, text: str) -> Message:
     """Write the user message: each source and candidate after its caption, measured evidence, then the question."""
     parts: list[TextPart | ImagePart] = []
-    titles, count = shown.titles, len(shown.sources)
-    for name, media in shown.media.items():
+    titles, count = presented.titles, len(presented.sources)
+    for name, media in presented.media.items():
         parts += [TextPart(f"{titles[name]}:"), *media]
-    if shown.evidence:
+    if presented.evidence:
         parts.append(TextPart(load_section("evidence", "intro")))
-    for evidence in shown.evidence:
+    for evidence in presented.evidence:
         parts += evidence
     if count > 1:
         names = ", ".join(f"image {number}" for number in range(2, count + 1))
@@ -174,9 +174,9 @@ GRADE = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
 """JSON schema of a score."""
 
 
-def answer_schema(shown: Shown, *, ties: bool) -> dict[str, object]:
+def answer_schema(presented: Presented, *, ties: bool) -> dict[str, object]:
     """JSON schema of the answer to a comparison, or to the scoring of a single candidate."""
-    labels, grades = shown.labels, object_schema(dict.fromkeys(shown.dimensions, GRADE))
+    labels, grades = presented.labels, object_schema(dict.fromkeys(presented.dimensions, GRADE))
     if len(labels) == 1:
         return grades
     choices = [*labels, *(["tie"] if ties else [])]

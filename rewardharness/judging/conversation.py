@@ -8,7 +8,7 @@ from itertools import combinations
 from rewardharness.judging.answers import Answer, ReplyProblem, ToolRequest, Turn, read_turn
 from rewardharness.judging.chain import neutral, raw, think
 from rewardharness.judging.consistency import with_consistency
-from rewardharness.judging.context import Asking, Shown, answer_form, answer_schema, judge_system
+from rewardharness.judging.context import Asking, Presented, answer_form, answer_schema, judge_system
 from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
 from rewardharness.judging.tools import ToolBox
 from rewardharness.models.base import Message, ModelError, Reply, TextPart
@@ -34,13 +34,13 @@ class Conversation:
         Returns:
             The result; with a failure if the model is unavailable or gives no usable answer.
         """
-        asking, shown = self.asking, self.asking.shown
+        asking, presented = self.asking, self.asking.presented
         limit = asking.config.tool_calls if asking.route.tools else 0
-        system = judge_system(asking.route, shown, form="format_chain", ties=asking.config.ties, tool_limit=limit)
+        system = judge_system(asking.route, presented, form="format_chain", ties=asking.config.ties, tool_limit=limit)
         self._chat = asking.chat(system, asking.question(), None)
         self.messages = list(self._chat.messages)
-        if len(shown.labels) > 1:
-            self._note(think(shown_as(shown)))
+        if len(presented.labels) > 1:
+            self._note(think(shown_as(presented)))
         try:
             return await self._turns(limit)
         except ModelError as error:
@@ -48,7 +48,7 @@ class Conversation:
 
     async def _turns(self, limit: int) -> PresentationResult:
         asking = self.asking
-        box = ToolBox(asking.route.tools, asking.model, asking.shown, asking.request, self.pictures)
+        box = ToolBox(asking.route.tools, asking.model, asking.presented, asking.request, self.pictures)
         called = 0
         reminded = False
         while True:
@@ -67,13 +67,13 @@ class Conversation:
             if reminded:
                 return self._failed(no_answer(reply, problem))
             reminded = True
-            form = answer_form("format_chain", asking.shown, ties=asking.config.ties)
+            form = answer_form("format_chain", asking.presented, ties=asking.config.ties)
             self.messages.append(Message.of("user", load("reminder", problem=problem, form=form)))
 
     async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, Reply]:
         """Request the next message. After a reminder, the form of the answer is enforced if the server supports it."""
-        shown, ties = self.asking.shown, self.asking.config.ties
-        schema = answer_schema(shown, ties=ties) if reminded else None
+        presented, ties = self.asking.presented, self.asking.config.ties
+        schema = answer_schema(presented, ties=ties) if reminded else None
         request = replace(self._chat, schema=schema, stop=("</tool>",) if tools and not reminded else ())
         reply = None
         while reply is None:
@@ -84,8 +84,8 @@ class Conversation:
                     raise
         self.usage += usage_of(reply)
         self.messages.append(Message.of("assistant", reply.text))
-        names = shown.dimensions
-        return read_turn(reply.text, shown.labels, ties=ties, cut_off=reply.cut_off, dimensions=names), reply
+        names = presented.dimensions
+        return read_turn(reply.text, presented.labels, ties=ties, cut_off=reply.cut_off, dimensions=names), reply
 
     def _note(self, step: ChainStep) -> None:
         """Add a step to the chain and report it."""
@@ -122,7 +122,7 @@ class Conversation:
 
     def _answered(self, answer: Answer) -> PresentationResult:
         said: dict[str, object] = {"preference": answer.preference} if answer.preference else {}
-        names = self.asking.shown.dimensions
+        names = self.asking.presented.dimensions
         said["scores"] = {label: dict(zip(names, grades, strict=True)) for label, grades in answer.scores.items()}
         self._note(ChainStep("answer", json.dumps(said)))
         scores, leads = translate(answer, self.asking)
@@ -141,7 +141,7 @@ def translate(answer: Answer, asking: Asking) -> tuple[dict[str, Scores], dict[t
         Scores per candidate, and margins: 1 for the preferred candidate over every other; among the others of a
         group, one half for the one with the higher reward.
     """
-    own = dict(zip(asking.shown.labels, asking.shown.own, strict=True))
+    own = dict(zip(asking.presented.labels, asking.presented.own, strict=True))
     scores = {own[label]: make(asking, *numbers) for label, numbers in answer.scores.items()}
     leads: dict[tuple[str, str], float] = {}
     best = own.get(answer.preference)
@@ -172,6 +172,7 @@ def problem_of(outcome: ToolRequest | Answer | ReplyProblem, limit: int) -> str:
     return "There are no tools." if limit == 0 else "No more tool calls are left."
 
 
-def shown_as(shown: Shown) -> str:
+def shown_as(presented: Presented) -> str:
     """Say which candidate has which label in a request."""
-    return f"Shown as: {', '.join(f'{own} as {label}' for label, own in zip(shown.labels, shown.own, strict=True))}."
+    pairs = zip(presented.labels, presented.own, strict=True)
+    return f"Shown as: {', '.join(f'{own} as {label}' for label, own in pairs)}."

@@ -33,10 +33,14 @@ class Applied:
 
 def applicable(route: Route, request: EditRequest) -> tuple[Applied, ...]:
     """Return the criteria of the routed Skills that apply to the requested kinds of edit."""
-    named = ((skill.name, each) for skill in route.skills if skill.rubric for each in skill.rubric.criteria)
-    weighed = ((name, each) for name, each in named if each.weight > 0)
+    named = ((skill.name, criterion) for skill in route.skills if skill.rubric for criterion in skill.rubric.criteria)
+    weighed = ((name, criterion) for name, criterion in named if criterion.weight > 0)
     kinds = set(request.kinds)
-    return tuple(Applied(name, each) for name, each in weighed if not each.applies or set(each.applies) & kinds)
+    return tuple(
+        Applied(name, criterion)
+        for name, criterion in weighed
+        if not criterion.applies or set(criterion.applies) & kinds
+    )
 
 
 def combine(graded: Iterable[tuple[float, float]]) -> float | None:
@@ -111,7 +115,7 @@ def make_measured_scores(
     kept = LOST_PART + (1 - LOST_PART) * scene
     instruction, quality = _part(graded, "instruction"), _part(graded, "quality")
     instruction, quality = (None if part is None else part * kept for part in (instruction, quality))
-    visible = [grade for each, grade in graded if each.measure == "edit_presence"]
+    visible = [grade for criterion, grade in graded if criterion.measure == "edit_presence"]
     instruction = None if instruction is None else instruction * _done(visible)
     evidence = _reward(instruction, quality)
     if evidence is None:
@@ -125,17 +129,17 @@ def make_measured_scores(
 
 def met_kinds(graded: Sequence[tuple[Criterion, float]], kinds: Collection[str]) -> dict[str, float]:
     """Return, for each requested kind of edit that was graded, the weighted geometric mean of its specific measures."""
-    found = {}
+    met = {}
     for kind in kinds:
         parts = [
-            (each.weight, max(grade, GRADE_FLOOR))
-            for each, grade in graded
-            if each.measure is not None and kind in MEASURES[each.measure].kinds
+            (criterion.weight, max(grade, GRADE_FLOOR))
+            for criterion, grade in graded
+            if criterion.measure is not None and kind in MEASURES[criterion.measure].kinds
         ]
         if parts:
             total = sum(weight for weight, _ in parts)
-            found[kind] = math.exp(sum(weight * math.log(grade) for weight, grade in parts) / total)
-    return found
+            met[kind] = math.exp(sum(weight * math.log(grade) for weight, grade in parts) / total)
+    return met
 
 
 def _done(grades: Iterable[float]) -> float:
@@ -144,7 +148,7 @@ def _done(grades: Iterable[float]) -> float:
 
 
 def _part(graded: Sequence[tuple[Criterion, float]], dimension: Dimension) -> float | None:
-    return combine((each.weight, grade) for each, grade in graded if each.dimension == dimension)
+    return combine((criterion.weight, grade) for criterion, grade in graded if criterion.dimension == dimension)
 
 
 def _reward(instruction: float | None, quality: float | None) -> float | None:

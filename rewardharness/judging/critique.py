@@ -70,8 +70,8 @@ async def _critique(asking: Asking, cache: JudgmentCache | None, deadline: float
 
 
 async def _ask(asking: Asking) -> _Outcome:
-    shown = asking.shown
-    system = load("critique", shown.wording, notes=notes(asking.route.skills, shown), most=str(MAX_PROBLEMS))
+    presented = asking.presented
+    system = load("critique", presented.wording, notes=notes(asking.route.skills, presented), most=str(MAX_PROBLEMS))
     problems = {"type": "array", "items": {"type": "string"}, "maxItems": MAX_PROBLEMS}
     schema = object_schema({"problems": problems, "next_instruction": {"type": "string"}})
     chat = asking.chat(system, asking.question("question_critique"), schema)
@@ -104,15 +104,15 @@ def read_critique(value: object) -> Critique | None:
 
 def _key(asking: Asking) -> str:
     """Return the cache key: a hash of everything that can change the critique."""
-    shown = asking.shown
+    presented = asking.presented
     return content_id(
         {
-            "critique": version(*PROMPTS, shown.task.prompt),
+            "critique": version(*PROMPTS, presented.task.prompt),
             "model": asking.model.id,
             "max_tokens": asking.config.max_tokens,
-            "shown": [*map(content_ids, shown.sources), *map(content_ids, (*shown.candidates, *shown.evidence))],
-            "sources": [len(shown.sources), *key_of(shown.task)],
-            "evidence": version("evidence") if shown.evidence else "",
+            "shown": [*map(content_ids, (*presented.sources, *presented.candidates, *presented.evidence))],
+            "sources": [len(presented.sources), *key_of(presented.task)],
+            "evidence": version("evidence") if presented.evidence else "",
             "instruction": asking.request.instruction,
             "context": asking.route.context_id,
         }

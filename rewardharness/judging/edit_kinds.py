@@ -176,8 +176,8 @@ def kind_weights(asked: str) -> dict[str, float]:
 def strongest(weights: Mapping[str, float]) -> tuple[str, ...]:
     """Return the kinds of edit with a notable weight, strongest first; `other` without any."""
     least = NOTABLE * max(weights.values())
-    found = sorted((kind for kind in EDIT_KINDS if weights[kind] > 0), key=lambda kind: -weights[kind])
-    return tuple(kind for kind in found if weights[kind] >= least) or ("other",)
+    kinds = sorted((kind for kind in EDIT_KINDS if weights[kind] > 0), key=lambda kind: -weights[kind])
+    return tuple(kind for kind in kinds if weights[kind] >= least) or ("other",)
 
 
 def _imperative(lower: str) -> str:

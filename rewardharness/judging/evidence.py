@@ -13,7 +13,7 @@ from rewardharness.codec import from_json, to_json
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import think
-from rewardharness.judging.context import Parts, Shown
+from rewardharness.judging.context import Parts, Presented
 from rewardharness.judging.readings import OWNER, Loaded
 from rewardharness.judging.revision import measures_revision
 from rewardharness.measure.changes import CROP_SIDES, Changes, Crop, crop_changes, find_changes
@@ -44,7 +44,7 @@ class EvidenceTaker:
     _source: Loaded | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def add(self, shown: Shown) -> tuple[Shown, ChainStep]:
+    async def add(self, presented: Presented) -> tuple[Presented, ChainStep]:
         """Add the evidence of the candidates of a request.
 
         Returns:
@@ -54,15 +54,15 @@ class EvidenceTaker:
             ImageError: If an image cannot be used.
         """
         async with self._lock:
-            for own in shown.own:
+            for own in presented.own:
                 if own not in self._taken:
                     self._taken[own] = await asyncio.to_thread(self._take, own)
-        names = list(shown.titles.values())[-len(shown.own) :]
-        source = next(iter(shown.titles.values()))
-        pairs = [(name, *self._taken[own]) for name, own in zip(names, shown.own, strict=True)]
+        names = list(presented.titles.values())[-len(presented.own) :]
+        source = next(iter(presented.titles.values()))
+        pairs = [(name, *self._taken[own]) for name, own in zip(names, presented.own, strict=True)]
         parts = tuple((TextPart(write(name, changes)), *_crops(source, name, crops)) for name, changes, crops in pairs)
-        said = "\n".join(write(own, self._taken[own][0]) for own in shown.own)
-        return replace(shown, evidence=parts), think(said)
+        said = "\n".join(write(own, self._taken[own][0]) for own in presented.own)
+        return replace(presented, evidence=parts), think(said)
 
     def _take(self, label: str) -> tuple[Changes, list[Crop]]:
         source = self._source = self._source or Loaded.of(self.example.source_image)  # decoded once

@@ -258,20 +258,20 @@ def _described(instruction: str, caption: Caption) -> EditRequest:
 
 def _tones(lower: str) -> tuple[str, ...]:
     """Return the requested directions of light and color, without those that another one is to replace."""
-    found = _named_tones(lower)
-    return tuple(name for name, left in found.items() if name != "-" and not (left and len(found) > 1))
+    tones = _named_tones(lower)
+    return tuple(name for name, left in tones.items() if name != "-" and not (left and len(tones) > 1))
 
 
 def _named_tones(lower: str) -> dict[str, bool]:
     """Return the named directions of light and color, and whether another one is to replace them."""
-    found: dict[str, bool] = {}
+    tones: dict[str, bool] = {}
     for name, opposite, pattern in _TONES:
         for match in re.finditer(pattern, lower):
             before = lower[max(0, match.start() - 80) : match.start()]
             if _LESS.search(before) or match[0] not in _AMOUNTS or _MORE.search(before):
                 left = _LEFT_BEHIND.match(lower, match.end()) or re.search(r"\b(?:from|instead of) $", before)
-                found[opposite if _LESS.search(before) else name] = bool(left)
-    return found
+                tones[opposite if _LESS.search(before) else name] = bool(left)
+    return tones
 
 
 def _directions(lower: str) -> tuple[str, ...]:
@@ -296,16 +296,16 @@ def _scope(kinds: tuple[str, ...], lower: str) -> Literal["local", "global"]:
 
 def _target_colors(lower: str) -> tuple[str, ...]:
     """Return target colors, without colors that identify an object."""
-    found, followed = list[tuple[int, str]](), set[int]()
+    named, followed = list[tuple[int, str]](), set[int]()
     for pattern in (_TO_COLOR, _END_COLOR, _COLOR_NOUN, _COLOR_FIRST):
         for match in re.finditer(pattern, lower):
             if re.match(r"[- ]and[- ]white", lower[match.end("color") :]):
                 continue
-            found.append((match.start("color"), match.group("color")))
+            named.append((match.start("color"), match.group("color")))
             further = _AND_COLOR.match(lower, match.end())
             while further and further.end() not in followed:
                 followed.add(further.end())
-                found.append((further.start("color"), further.group("color")))
+                named.append((further.start("color"), further.group("color")))
                 further = _AND_COLOR.match(lower, further.end())
-    colors = [re.sub(r"^(?:all|completely|solid)[ -]", "", color) for _, color in sorted(set(found))]
+    colors = [re.sub(r"^(?:all|completely|solid)[ -]", "", color) for _, color in sorted(set(named))]
     return tuple(dict.fromkeys(colors))

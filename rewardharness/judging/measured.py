@@ -135,18 +135,22 @@ class MeasuredJudge(Judge):
             return unjudged(example, self, library, failure)
         try:
             labeled = zip(example.labels, example.candidates, strict=True)
-            source, candidates = Loaded.of(example.source), {label: Loaded.of(each) for label, each in labeled}
+            source = Loaded.of(example.source)
+            candidates = {label: Loaded.of(candidate) for label, candidate in labeled}
             request = request_of(example)
             chosen = route(library, example.instruction)
             criteria = applicable(chosen, request)
-            wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
+            wanted = {tool.measure for tool in chosen.tools} | {applied.criterion.measure for applied in criteria}
             names = tuple(name for name in MEASURES if name in wanted)
-            taken = {label: measure(source, each, request, names, self._cache) for label, each in candidates.items()}
+            taken = {
+                label: measure(source, candidate, request, names, self._cache)
+                for label, candidate in candidates.items()
+            }
             references = bool(example.references)
-            measured = {label: grade(each, request, criteria, references) for label, each in taken.items()}
+            measured = {label: grade(readings, request, criteria, references) for label, readings in taken.items()}
         except HarnessError as error:
             return unjudged(example, self, library, failure_of(error), _usage(started))
-        if any(each.scores is None for each in measured.values()):
+        if any(graded.scores is None for graded in measured.values()):
             what = "that apply to" if not criteria else "that can be measured for"
             reason = (
                 f"This Library has no criteria {what} {example.instruction!r}. {_unmeasured(library)}"
@@ -163,7 +167,7 @@ class MeasuredJudge(Judge):
     def _conclude(self, example: Example, library: Library, case: "MeasuredExample", started: float) -> Judgment:
         scores = case.scores
         notes = (*case.notes(), *(["No OCR: text in the images was not read."] if case.text_unread() else []))
-        said = {label: _score_json(each) for label, each in scores.items()}
+        said = {label: _score_json(score) for label, score in scores.items()}
         scored = Judgment(
             example_id=example.id,
             judge=self.name,
@@ -209,7 +213,11 @@ class MeasuredJudge(Judge):
 def _unmeasured(library: Library) -> str:
     """Return which entries this judge cannot use, as a sentence; empty if it can use all."""
     rubrics = ((entry, entry.rubric.criteria if entry.rubric else ()) for entry in library.entries)
-    names = [entry.name for entry, criteria in rubrics if not (entry.measure or any(each.measure for each in criteria))]
+    names = [
+        entry.name
+        for entry, criteria in rubrics
+        if not (entry.measure or any(criterion.measure for criterion in criteria))
+    ]
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     count = f"{len(names)} of {len(library)} entries"
     listed = f"{', '.join(names[:MAX_NAMED])}{more}"
@@ -243,8 +251,8 @@ def decide(scores: Mapping[str, Scores]) -> tuple[tuple[tuple[str, ...], ...], f
     Returns:
         The ranking, and the margin between the first and the second, in [0, 1].
     """
-    rewards = {label: each.reward for label, each in scores.items() if each.reward is not None}
-    evidence = {label: each.evidence or 0.0 for label, each in scores.items()}
+    rewards = {label: score.reward for label, score in scores.items() if score.reward is not None}
+    evidence = {label: score.evidence or 0.0 for label, score in scores.items()}
     values = rewards if len(rewards) == len(scores) else evidence
     ranking = rank(tuple(scores), {(a, b): values[a] - values[b] for a, b in combinations(values, 2)})
     if len(ranking[0]) > 1:

@@ -63,19 +63,19 @@ class MeasuredExample:
     @property
     def is_text(self) -> bool:
         """Whether the candidates are text responses."""
-        return any(each.text is not None for each in self.candidates.values())
+        return any(candidate.text is not None for candidate in self.candidates.values())
 
     @property
     def scores(self) -> dict[str, Scores]:
         """Scores by candidate."""
-        return {label: each.scores for label, each in self.measured.items() if each.scores is not None}
+        return {label: candidate.scores for label, candidate in self.measured.items() if candidate.scores is not None}
 
     def _graded(self, applied: Applied) -> bool:
-        return all(applied.key in each.grades for each in self.measured.values())
+        return all(applied.key in candidate.grades for candidate in self.measured.values())
 
     def gradable(self) -> bool:
         """Return whether it was measured, for every candidate, if the instruction was followed."""
-        return all(each.reward is not None for each in self.scores.values())
+        return all(score.reward is not None for score in self.scores.values())
 
     def ungradable_reason(self) -> str:
         """Say why it was not measured whether the instruction was followed, and what to do."""
@@ -99,19 +99,20 @@ class MeasuredExample:
         A general measure that does not apply to this kind of edit, such as the visibility of an edit if none is
         requested, is not counted.
         """
-        left = (each for each in self.criteria if not self._graded(each))
-        return [each for each in left if each.criterion.measure is None or each.specific]
+        left = (applied for applied in self.criteria if not self._graded(applied))
+        return [applied for applied in left if applied.criterion.measure is None or applied.specific]
 
     def evidence(self) -> float:
         """Return the graded share of the criteria, by weight; low if the request could not be measured."""
-        graded = sum(each.criterion.weight for each in self.criteria if self._graded(each))
-        missed = sum(each.criterion.weight for each in self.unjudged())
+        graded = sum(applied.criterion.weight for applied in self.criteria if self._graded(applied))
+        missed = sum(applied.criterion.weight for applied in self.unjudged())
         share = graded / (graded + missed) if graded else 0.0
         return share if self.gradable() else share * UNGRADABLE_CONFIDENCE
 
     def parts(self) -> tuple[InstructionPart, ...]:
         """Return the parts of the instruction with the specific measures that graded them."""
-        graded = {each.criterion.measure for each in self.criteria if self._graded(each)} if not self.references else ()
+        applied = () if self.references else filter(self._graded, self.criteria)
+        graded = {part.criterion.measure for part in applied}
         wanted = self.request
         asked = {"color": wanted.colors, "position": wanted.directions, "text": wanted.texts, "tone": wanted.tones}
         measures = {name: measure.kinds for name, measure in MEASURES.items() if name in graded}
@@ -122,44 +123,44 @@ class MeasuredExample:
 
     def text_unread(self) -> bool:
         """Return whether text is requested and no text could be read."""
-        readings = [each.taken.readings.get("text_match") for each in self.measured.values()]
-        return bool(self.request.texts) and any(each is not None and each.grade is None for each in readings)
+        readings = [candidate.taken.readings.get("text_match") for candidate in self.measured.values()]
+        return bool(self.request.texts) and any(reading is not None and reading.grade is None for reading in readings)
 
     def notes(self) -> tuple[str, ...]:
         """Return what a reader should know."""
-        found = [f"Source: {note}" for note in next(iter(self.measured.values())).taken.source_notes]
-        for label, each in self.measured.items():
-            found.extend(f"{label}: {note}" for note in each.taken.notes)
-            if each.taken.alignment:
-                found.append(f"{label}: {each.taken.alignment}")
-            if not self.references and not _same_image(self.request) and each.taken.scene < 0.5:
-                found.append(f"{label} does not show the scene of the source; both of its scores are low for that.")
+        notes = [f"Source: {note}" for note in next(iter(self.measured.values())).taken.source_notes]
+        for label, candidate in self.measured.items():
+            notes.extend(f"{label}: {note}" for note in candidate.taken.notes)
+            if candidate.taken.alignment:
+                notes.append(f"{label}: {candidate.taken.alignment}")
+            if not self.references and not _same_image(self.request) and candidate.taken.scene < 0.5:
+                notes.append(f"{label} does not show the scene of the source; both of its scores are low for that.")
             if self.candidates[label].data == self.source.data:
-                found.append(f"{label} is the unchanged source.")
+                notes.append(f"{label} is the unchanged source.")
         for first, second in combinations(self.candidates, 2):
             if self.candidates[first].data == self.candidates[second].data:
-                found.append(f"{first} and {second} are the same {'text' if self.is_text else 'image'}.")
+                notes.append(f"{first} and {second} are the same {'text' if self.is_text else 'image'}.")
         if self.is_text:
-            found.append(FORM)
+            notes.append(FORM)
         if self.request.turned:
-            found.append("The candidates were compared with the source as it is to be turned.")
+            notes.append("The candidates were compared with the source as it is to be turned.")
         if not is_english(self.request.instruction):
-            found.append(f"{NOT_ENGLISH} Translate it, or use a model as judge.")
+            notes.append(f"{NOT_ENGLISH} Translate it, or use a model as judge.")
         if self.references:
-            found.append(f"{UNREAD} The judgment is based on general measures of any edit and has low confidence.")
+            notes.append(f"{UNREAD} The judgment is based on general measures of any edit and has low confidence.")
         elif not self.gradable() and not self.is_text:
             kinds = "/".join(self.request.kinds)
-            found.append(
+            notes.append(
                 f"Whether the requested {kinds} edit was done cannot be measured; the judgment is based on general "
                 "measures of any edit and has low confidence."
             )
         else:
-            left = ", ".join(each.kind for each in self.parts() if not each.measures)
-            found.extend([f"Not graded, because no measure shows it: {left}."] if left else [])
-        missed = ", ".join(each.key for each in self.unjudged())
+            left = ", ".join(part.kind for part in self.parts() if not part.measures)
+            notes.extend([f"Not graded, because no measure shows it: {left}."] if left else [])
+        missed = ", ".join(applied.key for applied in self.unjudged())
         if missed:
-            found.append(f"These criteria of the Library need a VLM and were not graded: {missed}.")
-        return tuple(found)
+            notes.append(f"These criteria of the Library need a VLM and were not graded: {missed}.")
+        return tuple(notes)
 
     def reasons(self, ranking: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """Return what noticeably sets the first two candidates apart, in plain words and with the numbers."""
@@ -180,21 +181,23 @@ class MeasuredExample:
     def critiques(self) -> dict[str, Critique]:
         """Return a critique of each candidate."""
         return {
-            label: put_in_words(self.request, self.criteria, each.grades, each.taken.readings, self.gradable())
-            for label, each in self.measured.items()
+            label: put_in_words(
+                self.request, self.criteria, candidate.grades, candidate.taken.readings, self.gradable()
+            )
+            for label, candidate in self.measured.items()
         }
 
     def steps(self, pictures: bool) -> tuple[ChainStep, ...]:
         """Return the chain up to the conclusion."""
-        found = [think(self._opening()), think(self._consulted())]
-        tools = {each.measure: each.name for each in self.route.tools if each.measure}
-        for label, each in self.measured.items():
-            for name, reading in each.taken.readings.items():
+        steps = [think(self._opening()), think(self._consulted())]
+        tools = {tool.measure: tool.name for tool in self.route.tools if tool.measure}
+        for label, candidate in self.measured.items():
+            for name, reading in candidate.taken.readings.items():
                 picture = encode_png(reading.overlay) if pictures and reading.overlay is not None else None
-                found.append(tool(tools.get(name, name), (label,) if self.is_text else ("source", label), label))
-                found.append(observation({**reading.to_json(), "says": reading.sentence}, label, picture))
-            found.append(think(self._weighing(label), label))
-        return tuple(found)
+                steps.append(tool(tools.get(name, name), (label,) if self.is_text else ("source", label), label))
+                steps.append(observation({**reading.to_json(), "says": reading.sentence}, label, picture))
+            steps.append(think(self._weighing(label), label))
+        return tuple(steps)
 
     def _opening(self) -> str:
         request = self.request
@@ -208,23 +211,27 @@ class MeasuredExample:
             "text to be gone": map(repr, request.removed_texts),
             "light and colour": request.tones,
         }
-        details = [f"{name}: {words}" for name, parts in named.items() if (words := ", ".join(parts))]
+        details = [f"{name}: {text}" for name, parts in named.items() if (text := ", ".join(parts))]
         return f"The instruction is {request.instruction!r}. Read by rules as: {'; '.join(details)}."
 
     def _consulted(self) -> str:
         if not self.route.reasons:
             return "No entry of the Library applies."
-        return "Consulted: " + "; ".join(f"{each.name} ({each.reason})" for each in self.route.reasons) + "."
+        return "Consulted: " + "; ".join(f"{reason.name} ({reason.reason})" for reason in self.route.reasons) + "."
 
     def _weighing(self, label: str) -> str:
-        each = self.measured[label]
-        graded = ((a.criterion, *a.criterion.scale, each.grades[a.key]) for a in self.criteria if a.key in each.grades)
+        candidate = self.measured[label]
+        graded = (
+            (a.criterion, *a.criterion.scale, candidate.grades[a.key])
+            for a in self.criteria
+            if a.key in candidate.grades
+        )
         parts = [
             f"{criterion.id} {low + grade * (high - low):.2f} of {high:g} (weight {criterion.weight:g})"
             for criterion, low, high, grade in graded
         ]
-        assert each.scores is not None
-        return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
+        assert candidate.scores is not None
+        return f"{label}: {'; '.join(parts)}. That gives {_score_words(candidate.scores)}."
 
 
 def _same_image(request: EditRequest) -> bool:
@@ -251,6 +258,6 @@ def grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied], re
 
 def _score_words(scores: Scores) -> str:
     named = {"instruction following": scores.instruction, "visual quality": scores.quality}
-    words = [f"{name} {value:.2f} of 4" for name, value in named.items() if value is not None]
-    words.append("no reward" if scores.reward is None else f"reward {scores.reward:.3f}")
-    return ", ".join(words)
+    parts = [f"{name} {value:.2f} of 4" for name, value in named.items() if value is not None]
+    parts.append("no reward" if scores.reward is None else f"reward {scores.reward:.3f}")
+    return ", ".join(parts)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rewardharness.files import sha256
 from rewardharness.judging.chain import neutral
-from rewardharness.judging.context import Parts, Shown
+from rewardharness.judging.context import Parts, Presented
 from rewardharness.measure.bounds import MAX_BYTES
 from rewardharness.measure.encoded import NotPlainError, encode_for_model
 from rewardharness.models.base import ImagePart, TextPart
@@ -46,10 +46,10 @@ class Media:
     notes: tuple[str, ...]
     """What was converted or left out."""
 
-    def shown(self, own: tuple[str, ...], dimensions: tuple[str, ...] = DIMENSIONS[:2]) -> Shown:
+    def present(self, own: tuple[str, ...], dimensions: tuple[str, ...] = DIMENSIONS[:2]) -> Presented:
         """Return what one request shows, the candidates with these labels in this order, and asks scores for."""
         images = tuple(self.candidates[label] for label in own)
-        return Shown(self.sources, images, own, self.task, dimensions=dimensions)
+        return Presented(self.sources, images, own, self.task, dimensions=dimensions)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def prepare(
         seen = _seen(media)
         for number, image in seen:
             found_file = files.found.get(image.path) if image.path is not None else None
-            encoded = encode_for_model(image, max_pixels, found=found_file, decode=decode)
+            encoded = encode_for_model(image, max_pixels, stat=found_file, decode=decode)
             notes.extend(f"{name}: {note}" for note in encoded.notes if f"{name}: {note}" not in notes)
             content += [TextPart(f"Frame {number}:")] if isinstance(media, FramesInput) else []
             content.append(ImagePart(encoded.data, encoded.mime))

@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 async def ask_direct(asking: Asking) -> PresentationResult:
     """Request preference and scores without reasoning; the form is enforced if the server supports it."""
-    labels, ties = asking.shown.labels, asking.config.ties
-    system = judge_system(asking.route, asking.shown, form="format_direct", ties=ties, tool_limit=0)
-    schema, names = answer_schema(asking.shown, ties=ties), asking.shown.dimensions
-    form = answer_form("format_direct", asking.shown, ties=ties)
+    labels, ties = asking.presented.labels, asking.config.ties
+    system = judge_system(asking.route, asking.presented, form="format_direct", ties=ties, tool_limit=0)
+    schema, names = answer_schema(asking.presented, ties=ties), asking.presented.dimensions
+    form = answer_form("format_direct", asking.presented, ties=ties)
 
     def read(reply: Reply, last: bool) -> tuple[Answer, str] | ReplyProblem:
         options = {"ties": ties, "cut_off": reply.cut_off, "blocks": False}
@@ -57,7 +57,7 @@ async def ask_direct(asking: Asking) -> PresentationResult:
     if answered is None:
         return result
     scores, leads = translate(answered[0], asking)
-    order = (think(shown_as(asking.shown)),) if len(asking.shown.own) > 1 else ()
+    order = (think(shown_as(asking.presented)),) if len(asking.presented.own) > 1 else ()
     steps = (*order, *result.steps, ChainStep("answer", neutral(answered[1].strip())))
     return replace(result, scores=scores, margins=leads, steps=steps)
 
@@ -68,19 +68,19 @@ async def ask_letter(asking: Asking) -> PresentationResult:
     The margin is continuous without sampling. The odds are normalized over the two letters; if these have too little
     probability, or none is reported, the request fails.
     """
-    labels = asking.shown.labels
+    labels = asking.presented.labels
     if len(labels) != 2:
         raise ValueError("the logprob protocol compares two candidates at a time")
-    system = judge_system(asking.route, asking.shown, form="format_letter", ties=False, tool_limit=0)
+    system = judge_system(asking.route, asking.presented, form="format_letter", ties=False, tool_limit=0)
     answered, usage = await _first_token(asking, system, asking.question(), labels)
     if isinstance(answered, PresentationResult):
         return replace(answered, usage=usage)
-    own = (asking.shown.own[0], asking.shown.own[1])
+    own = (asking.presented.own[0], asking.presented.own[1])
     masses = [answered.masses[label] for label in labels]
     first, second = (math.log(max(mass, answered.least)) for mass in masses)
     logit = first - second
     odds = {label: round(mass / sum(masses), 4) for label, mass in zip(own, masses, strict=True)}
-    steps = (think(shown_as(asking.shown)), ChainStep("answer", json.dumps({"odds": odds})))
+    steps = (think(shown_as(asking.presented)), ChainStep("answer", json.dumps({"odds": odds})))
     return PresentationResult(margins={own: math.tanh(logit / 2)}, logits={own: logit}, steps=steps, usage=usage)
 
 
@@ -145,13 +145,13 @@ async def ask_digits(asking: Asking) -> PresentationResult:
     The expected score is graded much finer than the scale and needs no sampling (G-Eval, arXiv 2303.16634). The digits'
     probabilities are renormalised over the scale; if they hold too little, or are not reported, there is no verdict.
     """
-    system = load("digit", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
-    system += third_score(asking.shown)
-    own = asking.shown.own[0]
+    system = load("digit", asking.presented.wording, notes=notes(asking.route.skills, asking.presented))
+    system += third_score(asking.presented)
+    own = asking.presented.own[0]
     digits = [str(digit) for digit in range(SCALE[0], SCALE[1] + 1)]
     means: list[float] = []
     usage = Usage()
-    for dimension in asking.shown.dimensions:
+    for dimension in asking.presented.dimensions:
         asked = asking.question("question_digit", dimension=dimension)
         answered, cost = await _first_token(asking, system, asked, digits)
         usage += cost
@@ -161,7 +161,7 @@ async def ask_digits(asking: Asking) -> PresentationResult:
         means.append(sum(int(digit) * mass for digit, mass in masses.items()) / sum(masses.values()))
     said = {
         "candidate": own,
-        **{name: round(mean, 4) for name, mean in zip(asking.shown.dimensions, means, strict=True)},
+        **{name: round(mean, 4) for name, mean in zip(asking.presented.dimensions, means, strict=True)},
     }
     steps = (ChainStep("answer", json.dumps(said), subject=own),)
     return PresentationResult({own: make(asking, *means)}, steps=steps, usage=usage)
@@ -169,9 +169,9 @@ async def ask_digits(asking: Asking) -> PresentationResult:
 
 async def ask_scores(asking: Asking) -> PresentationResult:
     """Ask for the two scores of one candidate, which is seen alone beside the source."""
-    system = load("pointwise", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
-    system, names = system + third_score(asking.shown), asking.shown.dimensions
-    numbers, result = await _ask_numbers(asking, system, dict.fromkeys(names, SCALE), spans(asking.shown))
+    system = load("pointwise", asking.presented.wording, notes=notes(asking.route.skills, asking.presented))
+    system, names = system + third_score(asking.presented), asking.presented.dimensions
+    numbers, result = await _ask_numbers(asking, system, dict.fromkeys(names, SCALE), spans(asking.presented))
     if numbers is None:
         return result
     return _scored(asking, result, dict(zip(names, numbers, strict=True)), make(asking, *numbers))
@@ -191,9 +191,9 @@ async def ask_rubric(asking: Asking, criteria: Sequence[Applied] | None = None) 
     scales = {f"c{number}": applied.criterion.scale for number, applied in enumerate(criteria, 1)}
     system = load(
         "rubric",
-        asking.shown.wording,
+        asking.presented.wording,
         criteria="\n".join(_criterion_line(*pair) for pair in zip(scales, criteria, strict=True)),
-        notes=notes(asking.route.skills, asking.shown),
+        notes=notes(asking.route.skills, asking.presented),
         form=json.dumps(dict.fromkeys(scales, 3)),
     )
     numbers, result = await _ask_numbers(asking, system, scales)
@@ -217,7 +217,7 @@ async def ask_rubric(asking: Asking, criteria: Sequence[Applied] | None = None) 
 def _scored(
     asking: Asking, result: PresentationResult, said: Mapping[str, float], scores: Scores
 ) -> PresentationResult:
-    own = asking.shown.own[0]
+    own = asking.presented.own[0]
     answer = ChainStep("answer", neutral(json.dumps({"candidate": own, **said})), subject=own)
     return replace(result, scores={own: scores}, steps=(*result.steps, answer))
 
@@ -259,7 +259,7 @@ async def ask_object(
         said = conclusion(reply.text, cut_off=reply.cut_off)
         return said if isinstance(said, ReplyProblem) else read_last(said, keys, take)
 
-    own = asking.shown.own
+    own = asking.presented.own
     return await ask_twice(asking.model, chat, read_reply, form, own[0] if len(own) == 1 else "")
 
 

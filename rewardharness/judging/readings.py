@@ -88,7 +88,7 @@ def measure(
         cache: Cache of the readings, without their pictures.
     """
     medium = "image" if candidate.text is None else "text"
-    names = [name for name, each in MEASURES.items() if name in wanted and each.medium == medium]
+    names = [name for name, known in MEASURES.items() if name in wanted and known.medium == medium]
     if candidate.text is not None:
         return Measured({name: MEASURES[name].function(candidate.text, request) for name in names}, "", 1.0, (), ())
     if cache is None:

@@ -77,7 +77,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-_SHAPES = [_compiled(each) for each in _UNQUOTED]
+_SHAPES = [_compiled(pattern) for pattern in _UNQUOTED]
 
 
 def read_texts(plain: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

@@ -46,7 +46,7 @@ _KEPT = [
     r"|differen\w+|touch)(?: (?:anything|at all|a (?:single )?\w+|any (?:\w+ )?\w+))*\W*$",
     r"\bnothing (?:\w+ ){0,2}(?:be|is|gets?|has) (?:\w+ )?(?:different|changed|edited|altered|modified|touched)\b",
 ]
-_SAME_IMAGE = [re.compile(each) for each in _KEPT]
+_SAME_IMAGE = [re.compile(pattern) for pattern in _KEPT]
 _TO_SOURCE = re.compile(rf"\b{_SOURCE}")
 _LIKENESS = re.compile(
     rf"\b(?:{_LIKE}|keep|preserve|match|retain|maintain|reproduce|render|copy|transfer|apply|use|give|take)\b"
@@ -82,4 +82,4 @@ def requested_likeness(lower: str) -> Literal["keep", "appearance"] | None:
         return "keep"
     if surface:
         return "appearance" if source and _LIKENESS.search(lower) else None
-    return "keep" if any(each.search(lower) for each in _SAME_IMAGE) else None
+    return "keep" if any(pattern.search(lower) for pattern in _SAME_IMAGE) else None

@@ -20,7 +20,7 @@ from rewardharness.judging.cache import JudgmentCache, MemoryCache, remembered
 from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.chain import think
 from rewardharness.judging.checklist import Principles, listed, read_principles, write_checklist
-from rewardharness.judging.context import Asking, Shown
+from rewardharness.judging.context import Asking, Presented
 from rewardharness.judging.conversation import Conversation
 from rewardharness.judging.critique import add_critiques
 from rewardharness.judging.evidence import EvidenceTaker
@@ -250,14 +250,11 @@ class SubAgent(Judge):
 
     def presentations(self, labels: Sequence[str]) -> list[PresentationOrder]:
         """List the presentation orders, per sample, of a judgment of these candidates."""
-        orders: list[tuple[str, ...]]
+        orders: list[tuple[str, ...]] = [(label,) for label in labels]
         alone = self.judges_alone or len(labels) == 1
-        if alone:
-            orders = [(label,) for label in labels]
-        elif self.settings.groups == "all" and self.settings.protocol != "logprob":
-            orders = [tuple(labels)]
-        else:
-            orders = [*combinations(labels, 2)]
+        if not alone:
+            all_at_once = self.settings.groups == "all" and self.settings.protocol != "logprob"
+            orders = [tuple(labels)] if all_at_once else [*combinations(labels, 2)]
         if not self.settings.one_order and not alone:
             orders = [presented for order in orders for presented in (order, order[::-1])]
         samples = range(self.settings.first_sample, self.settings.first_sample + self.settings.samples)
@@ -271,10 +268,10 @@ class SubAgent(Judge):
         requests: dict[str, Asking] = {}
         greedy = replace(self.settings, samples=1, temperature=0.0)
         for label in case.media.candidates:
-            shown = case.media.shown((label,))
+            presented = case.media.present((label,))
             if case.evidence is not None:
-                shown, _ = await case.evidence.add(shown)
-            requests[label] = Asking(case.model, case.route, case.request, shown, greedy)
+                presented, _ = await case.evidence.add(presented)
+            requests[label] = Asking(case.model, case.route, case.request, presented, greedy)
         return await add_critiques(judgment, requests, self.cache, self.settings.deadline)
 
     def estimate_cost(self, example: Example) -> int:
@@ -306,12 +303,12 @@ class SubAgent(Judge):
         return result
 
     async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        shown = case.media.shown(unit.labels, DIMENSIONS[: 2 + (self.settings.consistency is not None)])
-        asking = Asking(case.model, case.route, case.request, shown, self.settings, unit.sample)
+        presented = case.media.present(unit.labels, DIMENSIONS[: 2 + (self.settings.consistency is not None)])
+        asking = Asking(case.model, case.route, case.request, presented, self.settings, unit.sample)
         measured: tuple[ChainStep, ...] = ()
         if case.evidence is not None:
-            shown, step = await case.evidence.add(asking.shown)
-            asking, measured = replace(asking, shown=shown), (step,)
+            presented, step = await case.evidence.add(asking.presented)
+            asking, measured = replace(asking, presented=presented), (step,)
         self._report(unit, measured)
         if self.settings.protocol == "chain":
             on_step = partial(self.on_step, unit) if self.on_step else None
@@ -330,8 +327,9 @@ class SubAgent(Judge):
         """Grade a candidate on the principles of its instruction; whoever asks first pays for writing them."""
         if self.settings.principles:
             return await self._grade(asking, read_principles(self.settings.principles), PresentationResult())
-        sources = Shown(asking.shown.sources, (), (), asking.shown.task)
-        writing = replace(asking, shown=sources, config=replace(asking.config, temperature=0.0, samples=1), seed=None)
+        sources = Presented(asking.presented.sources, (), (), asking.presented.task)
+        greedy = replace(asking.config, temperature=0.0, samples=1)
+        writing = replace(asking, presented=sources, config=greedy, seed=None)
         principles, written = await write_checklist(writing, self.cache or self._routes)
         return written if written.failure is not None else await self._grade(asking, principles, written)
 

@@ -15,7 +15,7 @@ from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.answers import ReplyProblem, ToolRequest, conclusion, read_object
 from rewardharness.judging.cache import JudgmentCache, remembered
-from rewardharness.judging.context import Parts, Shown
+from rewardharness.judging.context import Parts, Presented
 from rewardharness.judging.instruction import request_of
 from rewardharness.judging.media import Media, content_ids, key_of, prepare
 from rewardharness.judging.presentation import usage_of
@@ -56,13 +56,13 @@ class ToolBox:
     Args:
         tools: The routed Tools.
         model: The model of prompted Tools.
-        shown: The images and their labels.
+        presented: The images and their labels.
         request: The parsed instruction.
     """
 
     tools: Sequence[Entry]
     model: Model
-    shown: Shown
+    presented: Presented
     request: EditRequest
     pictures: bool = False
 
@@ -77,7 +77,7 @@ class ToolBox:
             names = ", ".join(tool.name for tool in self.tools) or "none"
             return Observed({"error": f"There is no tool {call.name[:80]!r}. Tools: {names}."})
         try:
-            labels = [_label(image, self.shown) for image in call.images]
+            labels = [_label(image, self.presented) for image in call.images]
             if entry.measure is not None:
                 return await asyncio.to_thread(self._measure, entry.measure, labels)
             parts = await asyncio.to_thread(self._resolve, call.images)
@@ -88,12 +88,12 @@ class ToolBox:
     def _measure(self, name: str, labels: Sequence[str]) -> Observed:
         if name not in MEASURES:
             return Observed({"error": f"This version has no measure {name!r}."})
-        if self.shown.task is not IMAGE_EDIT:
-            raise ValueError(f"This tool measures pixels of images; it cannot measure {self.shown.task.words}.")
-        wanted = [label for label in dict.fromkeys(labels) if label != "source"] or list(self.shown.labels)
-        if references := [label for label in wanted if label not in self.shown.labels]:
+        if self.presented.task is not IMAGE_EDIT:
+            raise ValueError(f"This tool measures pixels of images; it cannot measure {self.presented.task.words}.")
+        wanted = [label for label in dict.fromkeys(labels) if label != "source"] or list(self.presented.labels)
+        if references := [label for label in wanted if label not in self.presented.labels]:
             raise ValueError(f"This tool compares candidates with the source; it cannot measure {references[0]}.")
-        images = {name: _image(parts) for name, parts in self.shown.media.items()}
+        images = {name: _image(parts) for name, parts in self.presented.media.items()}
         source = load_picture(ImageInput("source", data=images["source"].data))
         readings = {}
         for label in wanted:
@@ -106,20 +106,20 @@ class ToolBox:
 
     def _resolve(self, images: Sequence[Any]) -> list[TextPart | ImagePart]:
         """Return the content of a call. With reference images, videos and texts, each follows its caption."""
-        shown = self.shown
+        presented = self.presented
         if len(images) > MAX_IMAGES:
             raise ValueError(f"At most {MAX_IMAGES} images fit into one call.")
-        captions = shown.titles if len(shown.sources) > 1 or shown.task is not IMAGE_EDIT else {}
+        captions = presented.titles if len(presented.sources) > 1 or presented.task is not IMAGE_EDIT else {}
         parts: list[TextPart | ImagePart] = []
-        for image in images or shown.names:
-            if caption := captions.get(_label(image, shown)):
+        for image in images or presented.names:
+            if caption := captions.get(_label(image, presented)):
                 parts.append(TextPart(f"{caption}:"))
-            parts += _parts(image, shown)
+            parts += _parts(image, presented)
         return parts
 
     async def _ask(self, entry: Entry, parts: Sequence[TextPart | ImagePart], query: str) -> Observed:
         """Query the model with the prompt of the Tool; a reply that violates its schema is rejected once."""
-        system = Message.of("system", entry.system_prompt or entry.body, load("tool_rules", self.shown.wording))
+        system = Message.of("system", entry.system_prompt or entry.body, load("tool_rules", self.presented.wording))
         asked = query.strip()[:MAX_QUERY] or entry.description
         messages = [system, Message("user", (*parts, TextPart(asked)))]
         replies: list[Reply] = []
@@ -138,17 +138,17 @@ class ToolBox:
         return Observed({"error": f"The tool gave no usable result: {problem}"}, tuple(replies))
 
 
-def _label(image: Any, shown: Shown) -> str:
+def _label(image: Any, presented: Presented) -> str:
     name = image.get("image") if isinstance(image, dict) else image
-    known = {"image 1": "source"} if len(shown.sources) > 1 else {}
-    known |= {label.lower(): label for label in shown.names}
+    known = {"image 1": "source"} if len(presented.sources) > 1 else {}
+    known |= {label.lower(): label for label in presented.names}
     if isinstance(name, str):
         words = _WORDS.sub(" ", name[:80]).lower().split()
         bare = [word for word in words if word not in {"base64", "candidate", "image", "the"}]
         for spelling in (" ".join(words), " ".join(bare)):  # also `<base64-A>` and `<image_A_base64>`
             if spelling in known:
                 return known[spelling]
-    raise ValueError(f"There is no image {str(name)[:40]!r}. Images: {', '.join(shown.names)}.")
+    raise ValueError(f"There is no image {str(name)[:40]!r}. Images: {', '.join(presented.names)}.")
 
 
 def _image(parts: Parts) -> ImagePart:
@@ -158,11 +158,11 @@ def _image(parts: Parts) -> ImagePart:
     return part
 
 
-def _parts(image: Any, shown: Shown) -> Parts:
+def _parts(image: Any, presented: Presented) -> Parts:
     """Return what has a label; an image is cropped to its box if there is one."""
-    parts = shown.media[_label(image, shown)]
+    parts = presented.media[_label(image, presented)]
     box = image.get("box") if isinstance(image, dict) else None
-    if box is None or shown.task is not IMAGE_EDIT:
+    if box is None or presented.task is not IMAGE_EDIT:
         return parts
     sides = [float(side) for side in box] if isinstance(box, list) and all(_is_share(side) for side in box) else []
     if len(sides) != 4 or sides[0] >= sides[2] or sides[1] >= sides[3]:
@@ -252,7 +252,7 @@ async def _observe(
     model: Model, cache: JudgmentCache | None, max_pixels: int | None, tool: Entry, example: Example
 ) -> Observation:
     async def call() -> _Called:
-        box = ToolBox((tool,), model, media.shown(example.labels), request_of(example))
+        box = ToolBox((tool,), model, media.present(example.labels), request_of(example))
         observed = await box.run(ToolRequest(tool.name, (), ""))
         usage = sum((usage_of(reply) for reply in observed.replies), Usage())
         return dict(observed.result), observed.replies[-1].text[:MAX_SAID] if observed.replies else "", usage

@@ -171,8 +171,8 @@ def _sized(picture: Pixels, other: Pixels) -> Pixels:
     if picture.shape == other.shape:
         return picture
     smaller = height * width < picture.shape[0] * picture.shape[1]
-    how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(picture, (width, height), interpolation=how), np.uint8)
+    interpolation = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=interpolation), np.uint8)
 
 
 def _brightness(picture: Pixels) -> _Wide:

@@ -241,13 +241,13 @@ def _check_gif(name: str, data: bytes) -> None:
     """Reject a GIF with too many blocks or comments before its second frame; later data are not read."""
     at, images, blocks, comments = 13 + _palette(data[10]), 0, 0, 0
     while images < 2:
-        found = _GIF_MARK.search(data, at)
-        blocks += (found.start() if found else len(data)) - at  # Pillow skips these byte by byte.
+        mark = _GIF_MARK.search(data, at)
+        blocks += (mark.start() if mark else len(data)) - at  # Pillow skips these byte by byte.
         _check_blocks(name, blocks, comments)
-        if found is None or found[0] == b";":
+        if mark is None or mark[0] == b";":
             return
-        label = data[found.end() : found.end() + 1] if found[0] == b"!" else b""
-        at = found.end() + len(label)
+        label = data[mark.end() : mark.end() + 1] if mark[0] == b"!" else b""
+        at = mark.end() + len(label)
         if not label:
             images += 1
             at += 10 + _palette(int.from_bytes(data[at + 8 : at + 9]))
@@ -295,8 +295,8 @@ def _without_exif(name: str, data: bytes) -> tuple[bytes, bytes, int]:
     """
     pieces: list[bytes] = []
     exif, kept, at, scans, end = b"", 0, 2, 0, len(data)
-    while (found := _JPEG_MARKER.search(data, at)) is not None:
-        marker, at = data[found.start() + 1], found.end()
+    while (segment := _JPEG_MARKER.search(data, at)) is not None:
+        marker, at = data[segment.start() + 1], segment.end()
         if marker == 0xD9:
             end = at
             break
@@ -306,7 +306,7 @@ def _without_exif(name: str, data: bytes) -> tuple[bytes, bytes, int]:
         label = data[at + 2 : at + 6]
         if marker == 0xFE or (0xE1 <= marker <= 0xEF and marker != 0xEE and (marker, label) != (0xE2, b"ICC_")):
             exif = exif or (data[at + 8 : at + length] if (marker, label) == (0xE1, b"Exif") else b"")
-            pieces.append(data[kept : found.start()])
+            pieces.append(data[kept : segment.start()])
             kept = at + length
         at += length
         scans += marker == 0xDA

@@ -122,12 +122,12 @@ def _window(box: Box, width: int, height: int, max_pixels: int | None) -> tuple[
     least, most = CROP_SIDES
     if max_pixels is not None:
         most = max(1, min(most, math.isqrt(max_pixels)))
-    found = []
+    sides = []
     for low, high, size in ((box[0], box[2], width), (box[1], box[3], height)):
         side = min(size, most, max(least, math.ceil((high - low) * (1 + 2 * MARGIN) * size)))
         start = min(max(0, round((low + high) / 2 * size - side / 2)), size - side)
-        found.append((start, start + side))
-    (left, right), (top, bottom) = found
+        sides.append((start, start + side))
+    (left, right), (top, bottom) = sides
     return left, top, right, bottom
 
 

@@ -129,9 +129,9 @@ def _recolored(
     before, after = (_member(image, targets) for image in (view.before, view.after))
     gain = np.asarray(np.maximum(after - before, 0.0), np.float32) * view.valid
     best = max(1, round(_OBJECT_AREA * member.size))
-    shown = float(np.partition(member, -best, axis=None)[-best:].mean())
+    strongest = float(np.partition(member, -best, axis=None)[-best:].mean())
     outside = weighted_mean(np.asarray(region == 0.0, np.float32), gain)
-    return region, weighted_mean(gain, region), outside, weighted_mean(member, gain, shown) / max(shown, 1e-6)
+    return region, weighted_mean(gain, region), outside, weighted_mean(member, gain, strongest) / max(strongest, 1e-6)
 
 
 def _beside(view: EditView, request: EditRequest, targets: tuple[ColorTarget, ...]) -> float:
@@ -139,8 +139,8 @@ def _beside(view: EditView, request: EditRequest, targets: tuple[ColorTarget, ..
     text = " ".join(request.instruction.lower().split())
     for name in _named_colors(request):
         named = color_named(name)
-        found = re.search(rf"{_AT}{name}{_THING} (?:(?:in)?to )?(?:an? )?{request.colors[-1]}\b", text)
-        if named and found and not found[1]:
+        match = re.search(rf"{_AT}{name}{_THING} (?:(?:in)?to )?(?:an? )?{request.colors[-1]}\b", text)
+        if named and match and not match[1]:
             region, _, outside, fit = _recolored(view, (named,), targets)
             elsewhere = max(step(outside, *_ELSEWHERE), step(-fit, -_SOURCE_COLOR[0], _SOURCE_COLOR[1]))
             return elsewhere if float(region.mean()) >= _OBJECT_AREA else 0.0
@@ -150,20 +150,20 @@ def _beside(view: EditView, request: EditRequest, targets: tuple[ColorTarget, ..
 def _named_colors(request: EditRequest) -> tuple[str, ...]:
     """Return the basic colors in the instruction that are not requested: they tell which object is meant."""
     asked = " ".join(_asked_colors(request)).split()
-    found = re.findall(rf"(?<![\w-])({'|'.join(BASIC_COLORS)})(?![\w-])", request.instruction.lower())
-    return tuple(dict.fromkeys(name for name in found if name not in asked))
+    colors = re.findall(rf"(?<![\w-])({'|'.join(BASIC_COLORS)})(?![\w-])", request.instruction.lower())
+    return tuple(dict.fromkeys(name for name in colors if name not in asked))
 
 
 def _rival(image: Planes, weight: Plane, targets: Sequence[ColorTarget]) -> tuple[str, float]:
     """Return the basic color that is nearest to the edited region and unlike the targets, and its mean distance."""
     chosen = weight > 0.01 * float(weight.max(initial=0.0))
     *pixels, chroma, weights = (plane[chosen] for plane in (*image.channels, image.chroma, weight))
-    found = []
+    rivals = []
     for name in BASIC_COLORS:
         rival = color_named(name)
-        if rival and all(_is_rival(rival, each) for each in targets):
-            found.append((weighted_mean(color_distance(pixels, rival, chroma), weights), name))
-    distance, name = min(found, default=(200.0, "another color"))
+        if rival and all(_is_rival(rival, target) for target in targets):
+            rivals.append((weighted_mean(color_distance(pixels, rival, chroma), weights), name))
+    distance, name = min(rivals, default=(200.0, "another color"))
     return name, distance
 
 

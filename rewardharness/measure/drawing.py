@@ -50,8 +50,8 @@ def source_kept(view: EditView, request: EditRequest) -> float:
     before, after = (_finest(image) for image in (view.before, view.after))
     weight = view.valid.astype(np.float32)
     same, _ = _regression(before, after, weight)
-    words = request.instruction.lower()
-    if not _GRAY.search(words) or "color" in words or "colour" in words:
+    text = request.instruction.lower()
+    if not _GRAY.search(text) or "color" in text or "colour" in text:
         alike, left = _regression(before, after, weight * _flatness(view.before))
         outlined = step(left, *_OUTLINED)
         return outlined * step(alike, *_SAME_TEXTURE) + (1.0 - outlined) * step(same, *_SAME_DETAIL)
@@ -80,15 +80,15 @@ def _finest(image: Planes) -> Plane:
 
 def _only_retouched(view: EditView) -> bool:
     """Return whether a quadratic map of colors and the detail of the source at two scales explain the fine detail."""
-    before, after = (np.asarray(each, np.float32) / 255.0 for each in (view.small_source, view.small_candidate))
+    before, after = (np.asarray(pixels, np.float32) / 255.0 for pixels in (view.small_source, view.small_candidate))
     details = (before - cv2.GaussianBlur(before, (0, 0), sigma) for sigma in (1.0, 3.0))
     flat = before.reshape(-1, 3)
-    terms = np.concatenate([color_terms(flat), *(each.reshape(-1, 3) for each in details)], axis=1)
-    found = least_squares(terms[::7], after.reshape(-1, 3)[::7])
-    expected = np.clip(product(terms, found), 0.0, 1.0).reshape(after.shape)
-    left, shown = (_fine(each) for each in (after - expected, after))
+    terms = np.concatenate([color_terms(flat), *(blurred.reshape(-1, 3) for blurred in details)], axis=1)
+    coefficients = least_squares(terms[::7], after.reshape(-1, 3)[::7])
+    expected = np.clip(product(terms, coefficients), 0.0, 1.0).reshape(after.shape)
+    left, detail = (_fine(picture) for picture in (after - expected, after))
     weight = view.valid.astype(np.float32)
-    return weighted_mean(left**2, weight) <= RETOUCHED * weighted_mean(shown**2, weight)
+    return weighted_mean(left**2, weight) <= RETOUCHED * weighted_mean(detail**2, weight)
 
 
 def _fine(picture: Plane) -> Plane:

@@ -51,7 +51,7 @@ def encode_for_model(
     image: ImageInput,
     max_pixels: int | None = None,
     *,
-    found: os.stat_result | None = None,
+    stat: os.stat_result | None = None,
     decode: bool = True,
     form: Literal["original", "png", "jpeg"] = "original",
     quality: int = 95,
@@ -62,7 +62,7 @@ def encode_for_model(
         image: A file or bytes, as `load_picture` takes them.
         max_pixels: Maximum number of pixels that the model processes. Larger images are scaled down by area
             averaging, the same way for all candidates. None sends full size.
-        found: Status of its file if it is known.
+        stat: Status of its file if it is known.
         decode: Whether to decode an image that cannot be sent as it is, which takes up to two seconds.
         form: Format in which it is sent. By default images in common formats keep their bytes, others become PNG.
         quality: Quality of JPEG.
@@ -71,7 +71,7 @@ def encode_for_model(
         ImageError: If the image cannot be used.
         NotPlainError: If it has to be decoded and `decode` is false.
     """
-    data = read_bytes(image, found)
+    data = read_bytes(image, stat)
     kind = sniff(image.name, data)
     passed = _pass_through(image.name, data, kind, max_pixels)
     if passed is not None and form in ("original", kind.lower()) and form != "jpeg":

@@ -92,18 +92,18 @@ class EncoderFiles:
         """What distinguishes the embeddings from those of other encoders; it names no folder."""
         if self.folder is None:
             return f"{self.repo}@{self.commit}:{self.variant}"
-        found = (self.folder / name for name in self.wanted)
+        paths = (self.folder / name for name in self.wanted)
         return content_id(
-            [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in found if file.is_file()]
+            [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in paths if file.is_file()]
         )
 
     def local(self) -> dict[str, Path] | None:
         """Return the local files by path, without a request; None if a required file is not there."""
         if self.folder is None:
-            found = self._repo().local(self.commit, self.wanted)
+            paths = self._repo().local(self.commit, self.wanted)
         else:
-            found = {name: self.folder / name for name in self.wanted if (self.folder / name).is_file()}
-        return found if all(name in found for name in self.required) else None
+            paths = {name: self.folder / name for name in self.wanted if (self.folder / name).is_file()}
+        return paths if all(name in paths for name in self.required) else None
 
     def fetch(self) -> dict[str, Path]:
         """Return the files by path, verified, and download what is missing.
@@ -128,8 +128,8 @@ class EncoderFiles:
         settings = Settings.from_env()
         return Repo(self.repo, Access(endpoint=settings.hub_endpoint, cache=settings.hub_cache))
 
-    def _check(self, found: Container[str], where: str) -> None:
-        if missing := [name for name in self.required if name not in found]:
+    def _check(self, files: Container[str], where: str) -> None:
+        if missing := [name for name in self.required if name not in files]:
             step = f"Name another model or variant in {VARIABLES[self.role]}; docs/measured_judge.md lists the files."
             raise SettingsError(f"The encoder {where} has no {missing[0]}.", next_step=step)
 
@@ -195,13 +195,13 @@ _failed: dict[EncoderFiles, tuple[float, HubError]] = {}
 
 @lru_cache(maxsize=4)
 def _open(files: EncoderFiles, identity: str) -> "Encoder":
-    found = files.local()
-    if found is not None and files.folder is None:
+    paths = files.local()
+    if paths is not None and files.folder is None:
         with suppress(Exception):  # an interrupted download may lack a file of weights, which `fetch` completes
-            return Encoder(files, found)
-    found = files.fetch()
+            return Encoder(files, paths)
+    paths = files.fetch()
     try:
-        return Encoder(files, found)
+        return Encoder(files, paths)
     except Exception as error:  # onnxruntime and tokenizers raise classes of their own, without a common base
         raise _unusable(files, error) from None
 
@@ -215,18 +215,18 @@ def _unusable(files: EncoderFiles, error: Exception) -> InputError:
 class Encoder:
     """An encoder of images, or of images and texts."""
 
-    def __init__(self, files: EncoderFiles, found: Mapping[str, Path]) -> None:
+    def __init__(self, files: EncoderFiles, paths: Mapping[str, Path]) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # judges measure in several threads, and sums keep their order
         self._sessions = [
-            onnxruntime.InferenceSession(str(found[graph]), options, providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(str(paths[graph]), options, providers=["CPUExecutionProvider"])
             for graph in files.graphs
         ]
         self._files = files
-        self._preparation = _Preparation.read(json.loads(read_text(found[_PREPARATION])))
-        self._tokenizer = _tokenizer(found) if files.role == "text" else None
+        self._preparation = _Preparation.read(json.loads(read_text(paths[_PREPARATION])))
+        self._tokenizer = _tokenizer(paths) if files.role == "text" else None
         self._known: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -246,33 +246,33 @@ class Encoder:
         def compute(due: Sequence[int]) -> Vector:
             assert self._tokenizer is not None
             encoded = self._tokenizer.encode_batch([texts[place] for place in due])
-            ids = np.array([each.ids for each in encoded], np.int64)
-            mask = np.array([each.attention_mask for each in encoded], np.int64)
+            ids = np.array([encoding.ids for encoding in encoded], np.int64)
+            mask = np.array([encoding.attention_mask for encoding in encoded], np.int64)
             return self._run(1, {"input_ids": ids, "attention_mask": mask}, "text_embeds")
 
         return self._remembered([f"text {text}" for text in texts], compute)
 
     def _remembered(self, keys: Sequence[str], compute: Callable[[Sequence[int]], Vector]) -> list[Vector]:
         with self._lock:
-            found = {key: self._known[key] for key in keys if key in self._known}
-        due = [place for place, key in enumerate(keys) if key not in found and key not in keys[:place]]
+            known = {key: self._known[key] for key in keys if key in self._known}
+        due = [place for place, key in enumerate(keys) if key not in known and key not in keys[:place]]
         if due:
-            found |= zip([keys[place] for place in due], compute(due), strict=True)
+            known |= zip([keys[place] for place in due], compute(due), strict=True)
         with self._lock:
             for key in keys:
-                self._known[key] = found[key]
+                self._known[key] = known[key]
                 self._known.move_to_end(key)
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return [found[key] for key in keys]
+        return [known[key] for key in keys]
 
-    def _run(self, graph: int, given: Mapping[str, npt.NDArray[Any]], embedding: str) -> Vector:
+    def _run(self, graph: int, inputs: Mapping[str, npt.NDArray[Any]], embedding: str) -> Vector:
         """Run a graph; return the projected embedding, else the pooled output, else that of the first token."""
         session = self._sessions[graph]
-        names = [each.name for each in session.get_outputs()]
-        name = next((each for each in (embedding, "pooler_output") if each in names), names[0])
+        names = [output.name for output in session.get_outputs()]
+        name = next((option for option in (embedding, "pooler_output") if option in names), names[0])
         try:
-            fed = {each.name: given[each.name] for each in session.get_inputs()}
+            fed = {node.name: inputs[node.name] for node in session.get_inputs()}
             (raw,) = session.run([name], fed)
         except KeyError as error:
             raise _unusable(self._files, ValueError(f"its graph needs the input {error}")) from None
@@ -286,12 +286,12 @@ class Encoder:
         return np.asarray(values / np.maximum(lengths, 1e-12), np.float32)
 
 
-def _tokenizer(found: Mapping[str, Path]) -> Any:
+def _tokenizer(paths: Mapping[str, Path]) -> Any:
     """Open the tokenizer, which pads and truncates every text to one length, as the models were trained."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(found[_TOKENIZER]))
-    config = json.loads(read_text(found[_TOKENIZER_CONFIG])) if _TOKENIZER_CONFIG in found else {}
+    tokenizer = Tokenizer.from_file(str(paths[_TOKENIZER]))
+    config = json.loads(read_text(paths[_TOKENIZER_CONFIG])) if _TOKENIZER_CONFIG in paths else {}
     length = config.get("model_max_length")
     length = int(length) if isinstance(length, int | float) and 1 <= length <= 512 else _LONGEST
     pad = config.get("pad_token", "<pad>")
@@ -333,8 +333,8 @@ class _Preparation:
         else:
             scale = self.edge / min(height, width)
             size = max(self.width, round(width * scale)), max(self.height, round(height * scale))
-        how = cv2.INTER_AREA if size[0] * size[1] < width * height else cv2.INTER_CUBIC
-        resized = cv2.resize(picture, size, interpolation=how)
+        interpolation = cv2.INTER_AREA if size[0] * size[1] < width * height else cv2.INTER_CUBIC
+        resized = cv2.resize(picture, size, interpolation=interpolation)
         left, top = (size[0] - self.width) // 2, (size[1] - self.height) // 2
         cut = resized[top : top + self.height, left : left + self.width].astype(np.float32) / 255.0
         scaled = (cut - np.array(self.mean, np.float32)) / np.array(self.deviation, np.float32)

@@ -128,14 +128,14 @@ def _look(image: Planes, box: tuple[int, int, int, int]) -> _Look:
     small = np.asarray(cv2.resize(lab, size, interpolation=cv2.INTER_AREA), np.float32)
     lightness = np.ascontiguousarray(small[..., 0])
     octaves = _edge_octaves(lightness)
-    texture = [np.log(each.mean(axis=(0, 1), dtype=np.float64) + 0.05) for each in octaves]
-    texture += [np.log([each.sum(axis=2).std(dtype=np.float64) + 0.2]) for each in octaves]
+    texture = [np.log(octave.mean(axis=(0, 1), dtype=np.float64) + 0.05) for octave in octaves]
+    texture += [np.log([octave.sum(axis=2).std(dtype=np.float64) + 0.2]) for octave in octaves]
     layout = _grid(small, CELLS)
     return _Look(
         lightness,
         _histogram(small),
         layout,
-        tuple(_grid(each, 8) for each in octaves),
+        tuple(_grid(octave, 8) for octave in octaves),
         np.concatenate(texture),
         _patches(layout, octaves),
     )
@@ -145,9 +145,9 @@ def _grid(plane: Plane, cells: int) -> Plane:
     """Average within cells x cells equal parts; any number of channels."""
     channels = [plane[..., at : at + 4] for at in range(0, plane.shape[2], 4)]
     averaged = [
-        cv2.resize(np.ascontiguousarray(each), (cells, cells), interpolation=cv2.INTER_AREA) for each in channels
+        cv2.resize(np.ascontiguousarray(channel), (cells, cells), interpolation=cv2.INTER_AREA) for channel in channels
     ]
-    return np.asarray(np.concatenate([each.reshape(cells, cells, -1) for each in averaged], axis=2), np.float32)
+    return np.asarray(np.concatenate([grid.reshape(cells, cells, -1) for grid in averaged], axis=2), np.float32)
 
 
 def _histogram(lab: Plane) -> Array:
@@ -188,9 +188,9 @@ def _edge_octaves(lightness: Plane) -> list[Plane]:
 
 def _patches(layout: Plane, octaves: list[Plane]) -> Array:
     """Return the features of each cell, scaled to comparable spread."""
-    cells = [_grid(each, CELLS) for each in octaves]
-    energy = np.stack([each.sum(axis=2) for each in cells], axis=-1)
-    directions = np.sum([each / (each.mean() + 1e-6) for each in cells], axis=0)
+    cells = [_grid(octave, CELLS) for octave in octaves]
+    energy = np.stack([cell.sum(axis=2) for cell in cells], axis=-1)
+    directions = np.sum([cell / (cell.mean() + 1e-6) for cell in cells], axis=0)
     angles = np.arange(ORIENTATIONS) * (2.0 * np.pi / ORIENTATIONS)
     total = directions.sum(axis=2) + 1e-6
     cosine, sine = (directions * np.cos(angles)).sum(axis=2) / total, (directions * np.sin(angles)).sum(axis=2) / total
@@ -248,9 +248,10 @@ def _multiscale_similarity(first: Plane, second: Plane) -> float:
         product = means[0] * means[1]
         both = smooth(first * second) - product
         squares = means[0] ** 2 + means[1] ** 2
-        each = np.maximum(smooth(first * first) + smooth(second * second) - squares, 0.0)
+        variances = np.maximum(smooth(first * first) + smooth(second * second) - squares, 0.0)
         # (0.03 x 100)^2 and (0.01 x 100)^2 as in the paper: lightness runs to 100.
-        values.append(float((((2.0 * both + 9.0) / (each + 9.0)) * ((2.0 * product + 1.0) / (squares + 1.0))).mean()))
+        contrast = (2.0 * both + 9.0) / (variances + 9.0)
+        values.append(float((contrast * ((2.0 * product + 1.0) / (squares + 1.0))).mean()))
         size = (max(8, first.shape[1] // 2), max(8, first.shape[0] // 2))
         first = np.asarray(cv2.resize(first, size, interpolation=cv2.INTER_AREA), np.float32)
         second = np.asarray(cv2.resize(second, size, interpolation=cv2.INTER_AREA), np.float32)

@@ -80,9 +80,9 @@ class Picture:
         """The planes of the image, shared by all candidates that are compared with it."""
         return Planes(self.pixels)
 
-    def turned(self, how: str) -> "Picture":
+    def turned(self, turn: str) -> "Picture":
         """Return the image turned as a request asks; see `EditRequest.turned`."""
-        return replace(self, pixels=np.ascontiguousarray(TURNS[how](self.pixels)), notes=()) if how else self
+        return replace(self, pixels=np.ascontiguousarray(TURNS[turn](self.pixels)), notes=()) if turn else self
 
 
 TURNS: Mapping[str, Callable[[Pixels], Pixels]] = {
@@ -129,19 +129,19 @@ def encode_png(pixels: Pixels) -> bytes:
     return buffer.getvalue()
 
 
-def read_bytes(image: ImageInput, found: os.stat_result | None = None) -> bytes:
+def read_bytes(image: ImageInput, stat: os.stat_result | None = None) -> bytes:
     """Return the encoded bytes after checking their size.
 
     Args:
         image: The image.
-        found: Status of its file if it is known, which saves a system call.
+        stat: Status of its file if it is known, which saves a system call.
     """
     remedy = f"Use an image of at most {MAX_BYTES // 1_000_000} MB."
     if image.data is not None:
         data = image.data
     else:
         assert image.path is not None, "an ImageInput has data or a path"
-        data = _read_file(image.name, image.path, found)
+        data = _read_file(image.name, image.path, stat)
     if len(data) > MAX_BYTES:
         raise ImageError(f"{image.name} is larger than {MAX_BYTES // 1_000_000} MB.", next_step=remedy)
     if not data:
@@ -149,18 +149,18 @@ def read_bytes(image: ImageInput, found: os.stat_result | None = None) -> bytes:
     return data
 
 
-def _read_file(name: str, path: Path, found: os.stat_result | None) -> bytes:
+def _read_file(name: str, path: Path, status: os.stat_result | None) -> bytes:
     """Read a regular file, at most one byte beyond the limit; pipes and devices are not opened."""
     try:
-        found = os.stat(path) if found is None else found
-        if not stat.S_ISREG(found.st_mode):
+        status = os.stat(path) if status is None else status
+        if not stat.S_ISREG(status.st_mode):
             raise ImageError(f"{name} is not a regular file.", next_step="Give the path of an image file.")
         # A file object makes further system calls. Without blocking, in case a pipe has taken the place of the file.
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             # Reading the reported size avoids a buffer of the maximum size; the file may have changed since.
-            data = os.read(opened, min(found.st_size, MAX_BYTES) + 1)
-            while len(data) != found.st_size and len(data) <= MAX_BYTES:
+            data = os.read(opened, min(status.st_size, MAX_BYTES) + 1)
+            while len(data) != status.st_size and len(data) <= MAX_BYTES:
                 more = os.read(opened, MAX_BYTES + 1 - len(data))
                 if not more:
                     break
@@ -228,8 +228,8 @@ def _decode(name: str, opened: OpenedImage) -> tuple[Pixels, tuple[str, ...]]:
 def _unpack_webp(opened: OpenedImage) -> Pixels:
     """Decode a still WebP with OpenCV: Pillow decodes it as an animation with five times the memory."""
     reduced = cv2.IMREAD_REDUCED_COLOR_2 | cv2.IMREAD_IGNORE_ORIENTATION
-    how = cv2.IMREAD_UNCHANGED if opened.factor == 1 else reduced
-    unpacked = cv2.imdecode(np.frombuffer(opened.data, np.uint8), how)
+    flags = cv2.IMREAD_UNCHANGED if opened.factor == 1 else reduced
+    unpacked = cv2.imdecode(np.frombuffer(opened.data, np.uint8), flags)
     if unpacked is None:
         raise ValueError("OpenCV cannot decode the image")
     order = cv2.COLOR_BGRA2RGBA if unpacked.shape[2] == 4 else cv2.COLOR_BGR2RGB
@@ -256,14 +256,14 @@ def _show(name: str, image: Image.Image | Pixels, info: Mapping[Any, Any], facto
     # Reducing first is faster where the result is the same.
     early = first.mode in {"L", "RGB", "RGBA", "CMYK"} and "transparency" not in info
     reduce: Convert = (lambda band: band.reduce(factor)) if factor > 1 else (lambda band: band)  # `reduce(1)` copies
-    shown = np.empty((-(-height // factor), -(-width // factor), 3), np.uint8)
+    converted = np.empty((-(-height // factor), -(-width // factor), 3), np.uint8)
     rows = max(1, _BAND_PIXELS // (width * factor)) * factor
     for top in range(0, height, rows):
         end = min(top + rows, height)
         band = first.crop((0, top, width, end)) if first is image else Image.fromarray(image[top:end])  # type: ignore
         band = convert(reduce(band)) if early else reduce(convert(band))
-        shown[top // factor : -(-end // factor)] = np.asarray(band)
-    return shown
+        converted[top // factor : -(-end // factor)] = np.asarray(band)
+    return converted
 
 
 def _from_deep_gray(name: str, opened: Image.Image, notes: list[str]) -> Convert:
@@ -326,14 +326,14 @@ def _to_srgb(mode: str, profile: object, notes: list[str]) -> Convert:
     return lambda band: band if band.mode == "RGB" else band.convert("RGB")
 
 
-def _by_profile(given: str, profile: bytes, notes: list[str]) -> Convert:
+def _by_profile(declared: str, profile: bytes, notes: list[str]) -> Convert:
     """Convert through an ICC profile, unless it is equivalent to sRGB."""
     opened = ImageCms.ImageCmsProfile(io.BytesIO(profile))
     space = opened.profile.xcolor_space.strip()
     mode = {"RGB": "RGB", "CMYK": "CMYK", "GRAY": "L", "Lab": "LAB"}.get(space)
-    if mode is None or (mode != given and {mode, given} & {"CMYK", "LAB"}):
-        raise ValueError(f"a profile for {space} on an image in {given}")
-    if mode == "L" and given not in {"L", "1"}:
+    if mode is None or (mode != declared and {mode, declared} & {"CMYK", "LAB"}):
+        raise ValueError(f"a profile for {space} on an image in {declared}")
+    if mode == "L" and declared not in {"L", "1"}:
         # A gray profile does not define the colors of a palette or color image.
         raise ValueError("a gray profile on a color image")
     transform = ImageCms.buildTransform(opened, ImageCms.createProfile("sRGB"), mode, "RGB")

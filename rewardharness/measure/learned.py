@@ -90,7 +90,7 @@ def identities(names: Iterable[str]) -> dict[str, str]:
     from rewardharness.measure.encoders import named_encoder
 
     files = {role: named_encoder(role) for role in sorted(roles)}
-    return {role: each.identity for role, each in files.items() if each is not None}
+    return {role: encoder.identity for role, encoder in files.items() if encoder is not None}
 
 
 def _embedded(view: EditView, *texts: str) -> "tuple[Vector, Vector, list[Vector]]":

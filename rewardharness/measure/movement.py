@@ -95,14 +95,14 @@ def _moves(view: EditView) -> list[_Move]:
     changed = cv2.resize(view.changed.astype(np.float32), size, interpolation=cv2.INTER_AREA) > 0.5
     count, labels, stats, _ = cv2.connectedComponentsWithStats(changed.astype(np.uint8), connectivity=8)
     largest = sorted(range(1, count), key=lambda label: -int(stats[label, cv2.CC_STAT_AREA]))[:_REGIONS]
-    found = []
+    moves = []
     for label in largest:
         x, y, w, h, area = (int(number) for number in stats[label])
         small = area < _SMALLEST * stats[largest[0], cv2.CC_STAT_AREA] or min(w, h) < 4
         if not small and w <= _WIDEST * size[0] and h <= _WIDEST * size[1]:
             move = _move(before, after, changed, labels == label, (x, y, w, h))
-            found += [move] if move else []
-    return found
+            moves += [move] if move else []
+    return moves
 
 
 def _move(before: Plane, after: Plane, changed: Mask, region: Mask, box: tuple[int, int, int, int]) -> _Move | None:
@@ -158,10 +158,10 @@ def place_named(request: EditRequest) -> ImageSide | None:
     instruction = request.instruction
     for text in request.texts:
         instruction = instruction.replace(text, "")
-    found = list(_PLACE.finditer(instruction.lower()))
-    if len(found) != 1:
+    places = list(_PLACE.finditer(instruction.lower()))
+    if len(places) != 1:
         return None
-    words = [word.replace("centre", "center") for word in found[0].groups() if word]
+    words = [word.replace("centre", "center") for word in places[0].groups() if word]
     across = next((value for name, value in (("left", 0.0), ("right", 1.0)) if name in words), None)
     down = next((value for name, value in (("top", 0.0), ("bottom", 1.0)) if name in words), None)
     if across is None and (down is None or "center" in words[1:]):

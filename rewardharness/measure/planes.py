@@ -135,8 +135,8 @@ def resize(pixels: Pixels, width: int, height: int) -> Pixels:
     if pixels.shape[:2] == (height, width):
         return pixels
     smaller = width * height < pixels.shape[0] * pixels.shape[1]
-    how = cv2.INTER_AREA if smaller else cv2.INTER_CUBIC
-    return np.asarray(cv2.resize(pixels, (width, height), interpolation=how), np.uint8)
+    interpolation = cv2.INTER_AREA if smaller else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(pixels, (width, height), interpolation=interpolation), np.uint8)
 
 
 def _shrink(pixels: Pixels) -> Pixels:

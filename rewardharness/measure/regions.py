@@ -313,9 +313,9 @@ def _similarity(view: EditView) -> Plane:
     """Return the structural similarity (contrast and structure terms) of lightness at each working pixel."""
     (mean_first, square_first), (mean_second, square_second) = _moments(view.before), _moments(view.after)
     both = _window(view.before.channels[0] * view.after.channels[0]) - mean_first * mean_second
-    each = square_first - mean_first**2 + square_second - mean_second**2
+    variances = square_first - mean_first**2 + square_second - mean_second**2
     # (0.03 x 100)^2 as in the paper: lightness runs to 100.
-    return np.asarray((2.0 * both + 9.0) / (np.maximum(each, 0.0) + 9.0), np.float32)
+    return np.asarray((2.0 * both + 9.0) / (np.maximum(variances, 0.0) + 9.0), np.float32)
 
 
 @once

@@ -113,10 +113,10 @@ def requested_format(text: str, request: EditRequest) -> Reading:
     match = _LIST.search(_plain(request))
     if not match:
         return _reading(None, "", "a list")
-    found = [_ITEM.match(line) for line in text.splitlines() if line.strip()]
-    items = sum(bool(each and bool(each["number"]) is bool(match["numbered"])) for each in found)
-    share = min(1.0, items / max(1, len(found) - (len(found) > 2)))  # a line may introduce the list
-    return _reading(float(not items) if match["no"] else share, f"{items} of {len(found)} lines are such items", "")
+    lines = [_ITEM.match(line) for line in text.splitlines() if line.strip()]
+    items = sum(bool(line and bool(line["number"]) is bool(match["numbered"])) for line in lines)
+    share = min(1.0, items / max(1, len(lines) - (len(lines) > 2)))  # a line may introduce the list
+    return _reading(float(not items) if match["no"] else share, f"{items} of {len(lines)} lines are such items", "")
 
 
 def valid_json(text: str, request: EditRequest) -> Reading:
@@ -151,10 +151,10 @@ def required_words(text: str, request: EditRequest) -> Reading:
 
 def forbidden_words(text: str, request: EditRequest) -> Reading:
     """Measure how many of the quoted words that the prompt forbids are there."""
-    found = [(word, _has(text, word, verb)) for forbidden, verb, word in _named(request) if forbidden]
-    used = [word for word, there in found if there]
+    uses = [(word, _has(text, word, verb)) for forbidden, verb, word in _named(request) if forbidden]
+    used = [word for word, there in uses if there]
     says = f"Forbidden and there: {', '.join(used)}" if used else "Nothing forbidden is there"
-    return _reading(fall(len(used), 0.5) if found else None, says, "leaving words out")
+    return _reading(fall(len(used), 0.5) if uses else None, says, "leaving words out")
 
 
 def _named(request: EditRequest) -> Iterator[tuple[bool, str, str]]:

@@ -109,14 +109,14 @@ def scene_kept(view: EditView) -> float:
 
 def _matches(source: Planes, candidate: Plane) -> int:
     """Count the local features of two images that agree on one translation, rotation and zoom."""
-    found = [_source_features(source), _features(candidate)]
-    if any(features is None for _, features in found):
+    sides = [_source_features(source), _features(candidate)]
+    if any(features is None for _, features in sides):
         return 0
-    pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(found[0][1], found[1][1])
+    pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(sides[0][1], sides[1][1])
     if len(pairs) <= MATCHES_BY_CHANCE:
         return 0
-    first = np.array([found[0][0][pair.queryIdx].pt for pair in pairs], np.float32)
-    second = np.array([found[1][0][pair.trainIdx].pt for pair in pairs], np.float32)
+    first = np.array([sides[0][0][pair.queryIdx].pt for pair in pairs], np.float32)
+    second = np.array([sides[1][0][pair.trainIdx].pt for pair in pairs], np.float32)
     cv2.setRNGSeed(0)
     _, agreeing = cv2.estimateAffinePartial2D(first, second, ransacReprojThreshold=4.0, maxIters=500)
     return 0 if agreeing is None else int(agreeing.sum())
@@ -125,8 +125,8 @@ def _matches(source: Planes, candidate: Plane) -> int:
 def _features(gray: Plane) -> tuple[Sequence[Any], Any]:
     """Return the places of local features, and their descriptors; None if there are none."""
     finder = cv2.ORB_create(800)  # type: ignore[attr-defined, unused-ignore]
-    found: tuple[Sequence[Any], Any] = finder.detectAndCompute(gray.astype(np.uint8), None)
-    return found
+    features: tuple[Sequence[Any], Any] = finder.detectAndCompute(gray.astype(np.uint8), None)
+    return features
 
 
 @once

@@ -184,7 +184,8 @@ def _as_drawn(line: TextLine, view: EditView, wanted: Sequence[str]) -> TextLine
     if not any(drawn):
         return line
     text = text[drawn.index(True) : len(text) - drawn[::-1].index(True)]
-    return replace(line, text=text) if _plain(text).casefold() in {_plain(each).casefold() for each in wanted} else line
+    is_wanted = _plain(text).casefold() in {_plain(target).casefold() for target in wanted}
+    return replace(line, text=text) if is_wanted else line
 
 
 def text_change(view: EditView) -> float:
@@ -202,15 +203,15 @@ def text_change(view: EditView) -> float:
         left, top, right, bottom = line.box
         height = max(8, bottom - top)
         place = np.s_[max(0, top - 2) : bottom + 2, max(0, left - height) : right + height]
-        before, after = (np.asarray(each.luma[place], np.float32) for each in (view.before, view.aligned))
+        before, after = (np.asarray(picture.luma[place], np.float32) for picture in (view.before, view.aligned))
         if min(before.shape) < 8:
             continue
-        before, after = (cv2.GaussianBlur(each, (0, 0), max(0.7, height / 20)) for each in (before, after))
+        before, after = (cv2.GaussianBlur(luma, (0, 0), max(0.7, height / 20)) for luma in (before, after))
         after = (after - np.median(after)) * np.clip(before.std() / max(1.0, after.std()), 0.7, 1.4) + np.median(before)
-        contrast = max(float(np.ptp(np.quantile(each, (0.03, 0.97)))) for each in (before, after))
+        contrast = max(float(np.ptp(np.quantile(luma, (0.03, 0.97)))) for luma in (before, after))
         moved = (np.roll(after, (down, across), (0, 1)) for down in (-1, 0, 1) for across in (-1, 0, 1))
         side = max(6, round(WINDOW * height))
-        apart = np.min([cv2.blur(np.abs(before - each), (side, side)) for each in moved], axis=0)
+        apart = np.min([cv2.blur(np.abs(before - placed), (side, side)) for placed in moved], axis=0)
         largest = max(largest, float(apart[2:-2, 2:-2].max()) / max(contrast, 24.0))
     return largest
 
@@ -381,10 +382,10 @@ def _best_run(wanted: str, text: str) -> float:
 
 def _spelled(wanted: str, lines: Sequence[TextLine]) -> float:
     """Return the factor for wrong words of a text; letters that may be misread count in part."""
-    text, words = (_plain(each, keep_spaces=True).casefold() for each in (_joined(lines), wanted))
-    length, count = len(words.replace(" ", "")), len(words.split())
-    distance = length * (1.0 - _best_run(words.replace(" ", ""), text))
-    wrong = min(sum(_best_run(word, text) < 1.0 for word in words.split()), round(distance))
+    text, target = (_plain(value, keep_spaces=True).casefold() for value in (_joined(lines), wanted))
+    length, count = len(target.replace(" ", "")), len(target.split())
+    distance = length * (1.0 - _best_run(target.replace(" ", ""), text))
+    wrong = min(sum(_best_run(word, text) < 1.0 for word in target.split()), round(distance))
     if wrong == 0:
         return 1.0
     line = max(lines, key=lambda line: similarity(line.text, wanted), default=None)

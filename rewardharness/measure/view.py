@@ -263,7 +263,7 @@ def _translation(source: Plane, candidate: Plane) -> tuple[float, float]:
     if not 0.2 <= np.hypot(*shift) <= limit:
         return 0.0, 0.0
     before, after = (
-        np.clip(np.abs(source - _move(candidate, each)) - 4.0, 0.0, 20.0).mean() for each in ((0.0, 0.0), shift)
+        np.clip(np.abs(source - _move(candidate, move)) - 4.0, 0.0, 20.0).mean() for move in ((0.0, 0.0), shift)
     )
     return shift if after < 0.8 * before else (0.0, 0.0)
 

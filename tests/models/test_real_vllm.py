@@ -29,7 +29,7 @@ from profile_parts import stand_in
 
 from rewardharness import open_judge
 from rewardharness.cli.main import main
-from rewardharness.judging.context import Shown, answer_schema
+from rewardharness.judging.context import Presented, answer_schema
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.model_config import PROTOCOLS, ModelJudgeConfig
 from rewardharness.judging.profile import Profile
@@ -171,7 +171,7 @@ def test_a_larger_image_takes_more_tokens_and_several_are_told_apart(url: str) -
 
 
 def test_a_schema_is_enforced_and_nothing_else_would_write_it(url: str) -> None:
-    schema = answer_schema(Shown((), ((), ()), ("A", "B")), ties=False)
+    schema = answer_schema(Presented((), ((), ()), ("A", "B")), ties=False)
     image = picture()
     free, forced = ask(url, look(image, "?", max_tokens=200), look(image, "?", max_tokens=200, schema=schema))
     with pytest.raises(ValueError, match=r"Expecting|Extra"):

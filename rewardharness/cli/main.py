@@ -73,7 +73,7 @@ def _run(words: Sequence[str]) -> int:
             logging.getLogger(HUB_RETRIES).setLevel(logging.ERROR)
         return run_app(words[0], words[1:])
     except KeyboardInterrupt:
-        output.note("Interrupted. If the command has a run folder or an output folder, the same command resumes it.")
+        output.note("Interrupted. The same command does the rest.")
         return INTERRUPTED
     except BrokenPipeError:
         raise

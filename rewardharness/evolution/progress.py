@@ -67,22 +67,30 @@ class Meter:
     Args:
         report: Called after each step; within `beating` also by another thread, one call at a time.
         work: Expected work of each phase, in judgments.
+        clock: Monotonic time in seconds.
     """
 
     report: Callable[[RunProgress], None] = lambda progress: None
     work: Mapping[str, float] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
     _now: RunProgress | None = None
     _worked: float = 0.0
     """Work of the finished phases of this session."""
-    _begun: float = field(default_factory=time.monotonic)
+    _phase_begun: float = 0.0
+    _skipped: float = 0.0
+    """Share of the phase that was done when it began."""
     _reported: float = 0.0
     _counting: bool = False
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self._begun = self.clock()
 
     def begin(self, phase: str, total: int, done: int = 0) -> None:
         """Begin a phase."""
         if self._now is not None:
             self._worked += self.work.get(self._now.phase, 0.0)
+        self._phase_begun, self._skipped = self.clock(), done / total if total else 1.0
         self._set(phase, done, total)
 
     def step(self, count: int = 1, *, phase: str | None = None) -> None:
@@ -99,13 +107,15 @@ class Meter:
     @contextmanager
     def subphase(self, phase: str, total: int) -> Iterator[None]:
         """Count a phase within another one, which resumes after it. Its work is done when it first ends."""
-        before = self._now
+        before, begun = self._now, (self._phase_begun, self._skipped)
+        self._phase_begun, self._skipped = self.clock(), 0.0
         self._set(phase, 0, total)
         try:
             yield
         finally:
             self._worked += self.work.get(phase, 0.0)
             self.work = {name: 0.0 if name == phase else work for name, work in self.work.items()}
+            self._phase_begun, self._skipped = begun
             if before is not None:
                 self._set(before.phase, before.done, before.total)
 
@@ -121,7 +131,7 @@ class Meter:
         def beat() -> None:
             while not over.wait(seconds):
                 with self._lock, suppress(OSError):  # a full disk also stops the run itself
-                    if self._now is not None and time.monotonic() - self._reported >= seconds:
+                    if self._now is not None and self.clock() - self._reported >= seconds:
                         self._set(self._now.phase, self._now.done, self._now.total, self._counting)
 
         thread = threading.Thread(target=beat, name="progress", daemon=True)
@@ -137,7 +147,7 @@ class Meter:
             total = max(done, total)
             left = self._left(phase, done / total if total else 1.0)
             self._now, self._counting = RunProgress(phase, done, total, left), counting
-            self._reported = time.monotonic()
+            self._reported = self.clock()
             self.report(self._now)
 
     def _left(self, phase: str, share: float) -> float | None:
@@ -145,9 +155,14 @@ class Meter:
             return self._now.left if self._now is not None else None
         order = list(PHASES)
         later = sum(self.work.get(name, 0.0) for name in order[order.index(phase) + 1 :])
-        worked = self._worked + share * self.work[phase]
-        rest = (1 - share) * self.work[phase] + later
-        return (time.monotonic() - self._begun) * rest / worked if worked else None
+        now, work = self.clock(), self.work[phase]
+        # Saved judgments take no time: the average of the session may be too low, and that of the phase counts.
+        spent = (
+            (now - self._begun, self._worked + share * work),
+            (now - self._phase_begun, (share - self._skipped) * work),
+        )
+        rates = [seconds / worked for seconds, worked in spent if worked > 0]
+        return max(rates) * ((1 - share) * work + later) if rates else None
 
 
 def progress_writer(path: Path) -> Callable[[RunProgress], None]:

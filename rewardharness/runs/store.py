@@ -8,6 +8,7 @@
 Some kinds of runs store additional files. Opening a folder again with the same manifest resumes the run.
 """
 
+import json
 import os
 import shutil
 import time
@@ -174,6 +175,7 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     """
     stored = read_manifest(path)
     differing = sorted(key for key in {*stored, *manifest} if stored.get(key) != manifest.get(key) and key != "started")
+    changes = [_change(key, stored.get(key), manifest.get(key)) for key in differing]
     before, now = stored.get("command", "another command"), manifest.get("command")
     if now and before != now:
         raise RunError(
@@ -182,9 +184,16 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
         )
     if differing:
         raise RunError(
-            f"{path} holds a run that differs in: {', '.join(differing)}.",
+            f"{path} holds a run that differs in: {', '.join(changes)}.",
             next_step="Choose another folder, or start this run over with --restart.",
         )
+
+
+def _change(key: str, before: object, now: object) -> str:
+    """Say what of a manifest differs, with both values if they are short."""
+    texts = [json.dumps(value, ensure_ascii=False) for value in (before, now) if not isinstance(value, dict | list)]
+    is_short = len(texts) == 2 and max(map(len, texts)) <= 40
+    return f"{key} ({texts[0]} there, {texts[1]} here)" if is_short else key
 
 
 def run_named(which: str | Path, home: Path) -> Path:

@@ -153,3 +153,20 @@ def test_the_first_proposals_count_as_work_and_later_ones_leave_the_remaining_ti
     with meter.subphase("proposals", 2):
         assert seen[-1].left == before
     assert before is not None and (seen[-1].phase, seen[-1].done) == ("search", 9)
+
+
+def test_saved_judgments_do_not_shorten_the_remaining_time() -> None:
+    seen: list[RunProgress] = []
+    now = 0.0
+    meter = Meter(seen.append, {"pool": 10.0, "search": 20.0, "audit": 10.0}, clock=lambda: now)
+    meter.begin("pool", 10)
+    now = 0.1
+    meter.step(10)
+    meter.begin("search", 20)
+    now = 2.1
+    meter.step()
+    assert seen[-1].left == pytest.approx(2 * (19 + 10)), "each judgment of this phase took 2 s"
+    with meter.subphase("proposals", 1):
+        now = 4.1
+    meter.step()
+    assert seen[-1].left == pytest.approx(2 * (18 + 10)), "what comes between belongs to its time"

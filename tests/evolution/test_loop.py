@@ -218,7 +218,7 @@ def test_a_larger_budget_goes_on_and_the_report_of_the_earlier_end_is_not_the_la
     second = evolve(larger, folder)
     assert "52 judgments" in second.ending and second != first
     assert finished_report(larger, folder) == second
-    with pytest.raises(RunError, match="differs in: seed"):
+    with pytest.raises(RunError, match=r"differs in: seed \(0 there, 1 here\)\."):
         finished_report(replace(larger, seed=1), folder)
     report = evolved(tmp_path)
     assert result(folder, report)["library"][0] == whole[0]["library"][0] and report.audit.final.accuracy == 1.0

@@ -268,3 +268,17 @@ def test_very_many_images_are_left_out_in_groups_and_come_to_about_the_same() ->
     means = sorted(correlate(source.choices(ratings, k=300)).mean or 0.0 for _ in range(300))
     assert span is not None
     assert span.high - span.low == pytest.approx(means[292] - means[7], rel=0.2), "as of a bootstrap of dense scores"
+
+
+@pytest.mark.parametrize(
+    ("cells", "low", "high"),
+    [((36, 12, 2, 0), 0.0569, 0.3404), ((20, 12, 2, 16), 0.0562, 0.3292)],
+)
+def test_the_interval_of_a_difference_is_as_published(cells: tuple[int, ...], low: float, high: float) -> None:
+    """Method 10 of Newcombe, Stat. Med. 17, 1998, for: both right, the first alone, the second alone, neither."""
+    pairs = [
+        pair for pair, n in zip(((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)), cells, strict=True) for _ in range(n)
+    ]
+    first, second = zip(*pairs, strict=True)
+    interval = difference_interval(second, first, [""] * len(pairs))
+    assert interval is not None and (interval.low, interval.high) == pytest.approx((low, high), abs=5e-5)

@@ -141,7 +141,7 @@ def test_a_file_and_the_first_interrupt_ask_and_the_second_insists(tmp_path: Pat
 
 def test_a_disk_that_is_nearly_full_pauses_the_run(tmp_path: Path) -> None:
     check_disk((tmp_path,), lambda path: RESERVE)
-    with pytest.raises(RunPaused, match="MiB are free") as caught:
+    with pytest.raises(RunPaused, match="Only 32 MiB are free") as caught:
         check_disk((tmp_path, tmp_path / "cache"), lambda path: RESERVE - 1 if path.name == "cache" else RESERVE)
     assert caught.value.kind == "disk" and "same command" in caught.value.next_step
 

@@ -178,8 +178,8 @@ def test_a_single_batch_always_finds_room_and_waits_are_bounded() -> None:
     assert (caught.value.status, caught.value.retry_after) == (429, 3) and gate.judgments == 0
     gate.took(1e9)
     assert gate.busy("x").retry_after == 1
-    with gate.admit(4):
-        assert gate.busy("x").retry_after == 60
+    with gate.admit(3), gate.admit(1):
+        assert gate.judgments == 4 and gate.busy("x").retry_after == 60
 
 
 async def test_when_all_bodies_wait_for_each_other_the_latest_is_refused() -> None:

@@ -56,7 +56,7 @@ MAX_GROUP = 256 << 20
 """Maximum uncompressed size of a row group of a part, in bytes."""
 _REPORTS = ("report", "failed_report")
 
-REPAIR = "Repeat the command that judged the data. To judge a changed part again, delete its file in done/ first."
+REPAIR = "Delete the file of the part in done/, then repeat the command that judged the data."
 """What to do about a part that was changed."""
 
 _ASKED = {

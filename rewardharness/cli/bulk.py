@@ -183,7 +183,9 @@ class PairsView(SamplesView):
         else:
             output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
             if dropped := manifest["dropped"]:
-                output.table(("dropped for", "n"), [(code, str(number)) for code, number in dropped.items()])
+                units = {"too_few_judgments": "candidate"}
+                rows = [(code, output.count(number, units.get(code, "pair"))) for code, number in dropped.items()]
+                output.table(("dropped for", "n"), rows)
             output.say(str(job.opened.identity))
             output.say(f"{job.gate} Everything is in {job.config.output}.")
         complete = manifest["candidates_judged"] == manifest["candidates"] and not job.dataset.skipped

@@ -105,7 +105,7 @@ def read_items(path: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
             row = json.loads(line)
             id_ = row["id"].encode("utf-8").decode("utf-8")
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-            message = f"{path}, line {number}, is not a JSON object with an `id`."
+            message = f"{path}, line {number}, is not a JSON object whose `id` is a text."
             raise InputError(message, next_step="Correct the line.") from None
         for name in (name for name in names if row.get(name) is not None):
             value = row[name]

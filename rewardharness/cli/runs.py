@@ -63,7 +63,9 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> None:
         output.say(f"There are no runs in {folder}. Start one with: rh evolve demo")
         return
     headings = ("run", "status", "data", "judge", "accepted", "training", "held out")
-    ages = {run: f"{duration(time.time() - changed)}, {size / 1e6:.1f} MB" for run, (changed, size) in extents.items()}
+    ages = {
+        run: f"{duration(time.time() - changed)} ago, {size / 1e6:.1f} MB" for run, (changed, size) in extents.items()
+    }
     rows = [(f"{_name(run.folder, folder)}\n{ages[run.folder]}", *_row(run)) for run in runs]
     output.table(headings, rows)
     output.say(f"{output.count(len(runs), 'run')}, {sum(size for _, size in extents.values()) / 1e6:.1f} MB.")

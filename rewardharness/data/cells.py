@@ -224,7 +224,7 @@ def label_key(value: object) -> str:
     Returns:
         The key; empty for None, an empty text and NaN.
     """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -226,6 +226,8 @@ def check_columns(rows: DataTable, field_map: FieldMap) -> None:
             raise _no_images(rows, name, column)
     needed = ("instruction", "candidates") if text else ("source", "instruction", "candidates")
     if lacking := [name for name in needed if name not in field_map.columns]:
+        if lacking[0] in rows.columns and lacking[0] in pictured:
+            raise _no_images(rows, lacking[0], lacking[0])
         images = ", ".join(name for name in rows.columns if name in rows.images) or "none"
         step = f"Set it with --field {lacking[0]}=COLUMN. Columns: {there}. Image columns: {images}."
         raise DataError(f"{rows.name}: no column for the field {lacking[0]!r} was found.", next_step=step)
@@ -242,7 +244,7 @@ def _no_images(rows: DataTable, name: str, column: str) -> DataError:
     filled = [row[column] for row in rows if row[column] not in (None, "", [])]
     value = next((value for value in filled if not is_image_name(value)), filled[0] if filled else None)
     content = "It is empty." if value is None else f"It contains {str(value)[:80]!r}."
-    step = "Images must be in the table, or be paths relative to it inside its folder, with extensions such as .png."
+    step = "Images must be in the table, or be paths inside its folder, such as images/a.png. URLs are not fetched."
     return DataError(f"{rows.name}: the column {column!r} ({name}) has no images. {content}", next_step=step)
 
 

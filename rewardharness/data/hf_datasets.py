@@ -6,7 +6,7 @@ config, copy it to Arrow, and read the Hub address from the environment only. Da
 """
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -252,10 +252,12 @@ def parquet_groups(file: Any, name: str, limit: int | None = None) -> tuple[dict
         import pyarrow.parquet as parquet
 
         with parquet.ParquetFile(file) as opened:
-            shapes, footer = _shapes(opened.schema_arrow), opened.metadata
+            names, shapes, footer = opened.schema_arrow.names, _shapes(opened.schema_arrow), opened.metadata
             groups = [footer.row_group(number) for number in range(opened.num_row_groups)]
             largest = max((group.total_byte_size for group in groups), default=0)
             counts = [group.num_rows for group in groups]
+    if doubled := [column for column, count in Counter(names).items() if count > 1]:
+        raise DataError(f"{name} has the column {doubled[0]!r} twice.", next_step="Keep one of them.")
     if largest > (MAX_GROUP if limit is None else limit) or min(counts, default=0) < 0:
         message = f"{name} has a row group of {megabytes(largest)} MB, which would have to fit in memory."
         raise DataError(message, next_step="Write it again with a smaller row_group_size.")

@@ -82,7 +82,8 @@ def _extract(archive: zipfile.ZipFile, folder: Path, path: Path) -> None:
     size = sum(member.file_size for member in members)
     packed = max(1, sum(member.compress_size for member in members))
     if len(members) > MAX_FILES or size > MAX_BYTES or size / packed > MAX_RATIO:
-        step = f"At most {MAX_FILES:,} files and {MAX_BYTES >> 30} GiB; use a folder or a dataset on the Hub."
+        most = f"{MAX_FILES:,} files, {MAX_BYTES >> 30} GiB unpacked, and {MAX_RATIO} times its packed size"
+        step = f"At most {most}; use a folder or a dataset on the Hub."
         raise DataError(f"{path.name} is too large.", next_step=step)
     for name, member in _named(members, path).items():
         target = folder / name

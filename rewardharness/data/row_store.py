@@ -284,11 +284,11 @@ def _decoded(value: Any, shape: Shape, image: Callable[[list[Any]], ImageInput])
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON: NaN is None, and unsupported types are text."""
+    """Return a value as JSON: NaN is None, and infinity and unsupported types are text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

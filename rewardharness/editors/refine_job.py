@@ -11,12 +11,14 @@ from rewardharness.data.tables import original_bytes
 from rewardharness.editors.config import RefineConfig
 from rewardharness.editors.editor import EditorProtocol, open_editor
 from rewardharness.editors.refine import Refined, ask_judge, refine
+from rewardharness.errors import InputError
 from rewardharness.files import content_id, sha256, write_bytes, write_json
 from rewardharness.judging.batches import Batch, JudgeBatches, JudgingJob, expected_cost
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import OpenedJudge, open_reward
 from rewardharness.judgments import judgment_from_json, result_line
+from rewardharness.measure.images import read_bytes
 from rewardharness.runs.job import Progress, Session, Stopped
 from rewardharness.runs.results import Results, is_due
 from rewardharness.runs.spending import Cost
@@ -45,7 +47,16 @@ class RefineJob(JudgingJob[Refined]):
     def open(
         cls, config: RefineConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
     ) -> Self:
-        """See `Job.open`."""
+        """See `Job.open`.
+
+        Raises:
+            InputError: If the instruction is empty.
+            ImageError: If an image cannot be read.
+        """
+        if not config.instruction.strip():
+            raise InputError("The instruction is empty.", next_step="Write it, such as: make the chair red")
+        for path in filter(None, (config.image, config.candidate)):
+            read_bytes(ImageInput(str(path), path))
         config = config.with_defaults(settings)
         opened, editor = open_reward(config, settings), open_editor(config.editor, settings)
         other = replace(config, judge=config.second_judge, release=None, calibration=None)

@@ -166,8 +166,8 @@ class SignTest:
             if ratio <= self.futility:
                 return GateDecision("reject", f"{counts}: more likely harm than help (likelihood ratio {ratio:.2g})")
             if sign_test(fixes + tally.hope, breaks) > self.alpha:
-                rest = "the last one" if tally.left == 1 else f"all remaining {tally.left}"
-                return GateDecision("reject", f"{counts}: even if it fixed {rest}, the result would not be significant")
+                rest = f"the {tally.hope} of {tally.left} remaining examples that it could fix"
+                return GateDecision("reject", f"{counts}: {rest} would not make the result significant")
             return None
         p = sign_test(fixes, breaks)
         return GateDecision(

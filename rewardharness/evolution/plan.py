@@ -133,9 +133,14 @@ def evaluate_regression_set(
     if start.id == final.id or not pairs.pairs:
         return RegressionReport.of((), (), pairs.margin)
     meter = evaluator.meter
+
+    def drawn(done: int, total: int) -> None:
+        evaluator.check()
+        meter.reach(done, total)
+
     meter.begin("drawing", pairs.pairs)
     # Judgments are known by id, and generated examples of the run have ids such as these, too.
-    examples = [replace(example, id=f"regression-{example.id}") for example in pairs.draw(meter.reach)]
+    examples = [replace(example, id=f"regression-{example.id}") for example in pairs.draw(drawn)]
     meter.begin("regression", 2 * len(examples))
     measure = measure_ahead(evaluator.base_judge, (start, final))
     if measure is not None:

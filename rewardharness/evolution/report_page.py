@@ -171,7 +171,7 @@ def _spending(report: EvolutionReport) -> Table:
         ("Requests to the model of the judge", f"{spent.judge.calls:,}"),
         ("Requests to the model of the Orchestrator", f"{spent.orchestrator.calls:,}"),
         ("Tokens in / out", f"{both.input_tokens:,} / {both.output_tokens:,}"),
-        ("Seconds", f"{spent.seconds:,.0f}"),
+        ("Seconds, without interrupted steps", f"{spent.seconds:,.0f}"),
         ("Money", "unknown (no prices given)" if spent.money is None else f"{spent.money:.4f}"),
     ]
     if spent.remembered is not None:

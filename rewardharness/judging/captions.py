@@ -18,6 +18,13 @@ _POLITE = re.compile(
 )
 """Opening of a request or question that says nothing about the edit."""
 
+_THANKS = re.compile(
+    r"(?<! says)(?<! say)(?<! saying)(?<! reads)(?<! reading)(?<! word)(?<! words)(?<! text)(?<!write)(?<!add)"
+    r"[\s,;.!]{1,8}(?:please|many thanks|thanks(?: a lot)?|thank you(?: very much| so much)?)[\s.!?]{0,8}$",
+    re.I,
+)
+"""End of a request that says nothing about the edit, unless it is the text to write."""
+
 _WISH = re.compile(r"\b(?:want|like|love|need|wish|what about|how about)\b", re.I)
 _SOME = re.compile(r"(?:an?|some|another|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})\s", re.I)
 
@@ -109,8 +116,10 @@ class Caption:
 def without_opening(text: str) -> str:
     """Return an instruction without a polite or questioning opening: "Can you make it red?" is "make it red".
 
-    A wish for something is a wish to add it: "I'd like a cat on the sofa" is "add a cat on the sofa".
+    Thanks at its end are left out as well. A wish for something is a wish to add it: "I'd like a cat on the sofa" is
+    "add a cat on the sofa".
     """
+    text = _THANKS.sub("", text)
     opening = _POLITE.match(text)
     if not (opening and opening.end()):
         return text

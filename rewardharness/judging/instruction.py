@@ -79,7 +79,7 @@ _TURN = (
 )
 _QUARTER = r"(?: by| through| around)* (?:90(?: ?°|[- ]degrees?)|(?:a )?quarter[- ]turn) (?:to the )?"
 _TURNS = [
-    (name, re.compile(rf"{_TURN}{way}(?:,? please)?\W*"))
+    (name, re.compile(rf"{_TURN}{way}\W*"))
     for name, way in {
         "half": r"(?: by| through| around)* (?:(?:completely |fully )?upside[- ]down|on its head|(?:a )?half[- ]turn"
         r"|(?:a )?180(?: ?°|[- ]degrees?)(?: turn| rotation)?(?: (?:counter-?|anti-?)?clockwise)?)",

@@ -1,5 +1,6 @@
 """Opens the Library that a user specifies, rubric presets too. All callers go through `open_library`."""
 
+import itertools
 import json
 import logging
 import re
@@ -225,4 +226,5 @@ def _skill(name: str, description: str, triggers: str, rubric: Rubric) -> Entry:
 def _name(prompt: str, taken: set[str]) -> str:
     base = re.sub(r"[^a-z0-9]+", "-", prompt.lower()).strip("-")[: MAX_NAME - 12] or "prompt"
     base = f"preset-{base}"
-    return next(name for name in (base, *(f"{base}-{n}" for n in range(2, 10**6))) if name not in taken)
+    numbered = (f"{base}-{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([base], numbered) if name not in taken)

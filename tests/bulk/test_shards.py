@@ -148,7 +148,9 @@ def test_a_check_finds_changed_and_missing_files(data: Path, tmp_path: Path) -> 
     part.write_bytes(part.read_bytes() + b" ")
     (tmp_path / "out" / "done" / "part-000002.json").write_text("{}", "utf-8")
     assert store.problems() == ["Part 2 is missing.", f"{part} is missing or was changed."]
-    with pytest.raises(RunError, match=r"part-000001.parquet is missing or was changed.*delete its file in done/"):
+    with pytest.raises(
+        RunError, match=r"part-000001.parquet is missing or was changed.*Delete the file of the part in done/"
+    ):
         store.merge(tmp_path / "all.parquet", partial=True)
     (tmp_path / "out" / "done" / "part-000001.json").unlink()
     assert run(data, tmp_path / "out").complete and store.problems() == []

@@ -24,7 +24,9 @@ def test_the_usual_words_are_read(value: object, count: int, label: str | None) 
     assert read_label(value, count) == label
 
 
-@pytest.mark.parametrize("value", ["0", 1, True, -1, "C", "A>C", "A>A", "A<B>A", "A>B>C", "yes", "AB", ">", "A>", "e"])
+@pytest.mark.parametrize(
+    "value", ["0", 1, True, -1, "C", "A>C", "A>A", "A<B>A", "A>B>C", "yes", "AB", ">", "A>", "e", float("inf")]
+)
 def test_whatever_else_stands_there_is_unknown(value: object) -> None:
     with pytest.raises(UnknownLabelError):
         read_label(value, 2)

@@ -389,7 +389,7 @@ def test_what_json_cannot_hold_is_none_or_text(tmp_path: Path, settings: Setting
     parquet.write_table(table, tmp_path / "t.parquet")
     [row] = open_rows(RowSource(path=tmp_path / "t.parquet"), settings)
     assert row["image"] == (None,)
-    assert [row[name] for name in cells] == [None, None, "2026-01-02", "1.50", [1.0, None], {"a": "2026-01-02"}]
+    assert [row[name] for name in cells] == [None, "inf", "2026-01-02", "1.50", [1.0, None], {"a": "2026-01-02"}]
 
 
 @pytest.mark.parametrize(

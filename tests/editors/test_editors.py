@@ -16,9 +16,11 @@ import pytest
 from PIL import Image
 
 from rewardharness.demo.dataset import known_edits
+from rewardharness.editors.config import RefineConfig
 from rewardharness.editors.editor import EditTask, InferenceProvider, open_editor
 from rewardharness.editors.making import kept_edit
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.jobs import open_job
 from rewardharness.measure.images import encode_png, load_picture
 from rewardharness.models.base import ModelError
 from rewardharness.schema import ImageInput
@@ -238,3 +240,12 @@ def test_a_wrong_spelling_is_one_error(spec: str, tmp_path: Path, monkeypatch: p
     assert error.value.next_step and "pw" not in error.value.message
     with pytest.raises(InputError, match="needs a key"):
         open_editor("openai:gpt-image-1", Settings.from_env({}))
+
+
+@pytest.mark.parametrize(("image", "words", "said"), [("a.png", " ", "is empty"), ("b.png", "red", "does not exist")])
+def test_a_refinement_without_an_instruction_or_image_asks_no_editor(
+    tmp_path: Path, image: str, words: str, said: str
+) -> None:
+    (tmp_path / "a.png").write_bytes(b"an image")
+    with pytest.raises(HarnessError, match=said):
+        open_job(RefineConfig(tmp_path / image, words, editor="folder:x"), Settings.from_env({}))

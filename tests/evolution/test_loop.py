@@ -1,6 +1,6 @@
 """Whole runs with a scripted model: what comes of them, what they send, and that interrupting them changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.open import Script
-from rewardharness.runs.job import RunPaused, Session, Stopped
+from rewardharness.runs.job import RunPaused, Session, Stopped, StopRequest
 from rewardharness.runs.spending import Budget, SpendingLimits
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Example
@@ -375,6 +375,18 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
         assert (last[phase].done, last[phase].total) == (total, total), phase
     assert last["regression"].left == pytest.approx(0, abs=0.01) and (last["pool"].left or 0) > 0
     assert read_progress(tmp_path / "run") is None, "it is over"
+
+
+def test_a_stop_is_heard_while_the_regression_set_is_drawn(tmp_path: Path) -> None:
+    stop = StopRequest()
+
+    def draw(tell: Callable[[int, int], None]) -> list[Example]:
+        stop.asked = True
+        tell(1, 4)
+        raise AssertionError("it goes on")
+
+    with pytest.raises(Stopped):
+        evolve(replace(make_plan(tmp_path)[0], regression=RegressionSet(draw, 4)), tmp_path / "run", Session(stop=stop))
 
 
 @pytest.mark.parametrize("margin", [-0.01, 1.01, float("nan"), float("inf")])

@@ -54,9 +54,13 @@ def test_only_the_difference_to_the_source_is_requested() -> None:
         ("Could you please add a cat?", "add a cat"),
         ("I would like you to remove the car.", "remove the car."),
         ("make it red", "make it red"),
+        ("make it red please", "make it red"),
+        ("Make the sky darker. Thank you very much!", "Make the sky darker"),
+        ("add a sign that says thank you", "add a sign that says thank you"),
+        ("add the word please", "add the word please"),
     ],
 )
-def test_polite_openings(question: str, rest: str) -> None:
+def test_polite_openings_and_ends(question: str, rest: str) -> None:
     assert without_opening(question) == rest
     assert read_instruction(question).kinds == read_instruction(rest).kinds
 

@@ -15,7 +15,7 @@ from PIL import Image
 from served import TOKEN, Server
 
 from app.vote import page as vote_page
-from app.vote.feedback import HOURLY, LONGEST_SIDE, Feedback, Stored
+from app.vote.feedback import LONGEST_SIDE, Feedback, Stored
 from app.vote.service import Ballot, Cast, Voting
 from rewardharness.benchmark.metrics import UNDECIDED
 from rewardharness.errors import InputError
@@ -23,16 +23,16 @@ from rewardharness.schema import TIE, Example, ImageInput
 from rewardharness.settings import Settings
 
 
-def photo(path: Path, red: int) -> ImageInput:
-    """A large photo that says where it was taken."""
+def photo(path: Path, red: int, width: int = 96) -> ImageInput:
+    """A photo that says where it was taken."""
     exif = Image.Exif()
     exif[0x010E] = "taken at home"
-    Image.new("RGB", (3000, 20), (red, 10, 10)).save(path, "JPEG", exif=exif)
+    Image.new("RGB", (width, 20), (red, 10, 10)).save(path, "JPEG", exif=exif)
     return ImageInput(path.name, path)
 
 
 def test_images_go_without_metadata_and_scaled_down(tmp_path: Path) -> None:
-    source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
+    source, a, b = (photo(tmp_path / f"{red}.jpg", red, LONGEST_SIDE + 9) for red in (10, 120, 240))
     with HubServer() as hub:
         token = hub.login("ann")
         environ = {"RH_HOME": str(tmp_path / "home"), "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub")}
@@ -63,11 +63,12 @@ def drawn(voting: Voting, before: Ballot | None = None, seed: int = 0) -> Ballot
     return ballot
 
 
-def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path) -> None:
+def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.vote.feedback.HOURLY", 3)
     source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
-    examples = tuple(Example(f"{number}", f"make it {number}", source, (a, b)) for number in range(HOURLY + 1))
+    examples = tuple(Example(f"{number}", f"make it {number}", source, (a, b)) for number in range(4))
     voting, ballot = make_voting(tmp_path, examples, local=False), None
-    for number in range(HOURLY):
+    for number in range(3):
         ballot = drawn(voting, ballot, number)
         voting.vote(ballot, "A", "", "one")
         with pytest.raises(InputError, match="used already"):

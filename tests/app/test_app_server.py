@@ -8,15 +8,26 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from app_parts import LAUNCH, ROOT, Pictures, Served
+from app_parts import LAUNCH, ROOT, Pictures, Served, running_app
 
 from app import page as caching
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An app of these tests alone: one that runs through all others takes as long as they do."""
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("note.txt", ".env"):
+        (folder / name).write_text("secret", encoding="utf-8")
+    with running_app(folder, {"HF_HUB_OFFLINE": "1"}) as app:
+        yield app
 
 
 def status(url: str, body: bytes | None = None, **headers: str) -> int:

@@ -1,6 +1,5 @@
 """Options that are read from a file, also of TIGER-AI-Lab/RewardHarness, and the configuration that a run keeps."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -70,11 +69,10 @@ def test_help_fits_on_one_screen_and_names_similar_commands(rh: Rh) -> None:
     assert "Did you mean benchmark?" in rh("benchmrk", status=2).err
 
 
-@pytest.mark.parametrize(("shell", "names"), [("bash", COMMANDS), ("zsh", ("evolve", "release", "push-library"))])
-def test_completion_knows_commands_and_options(
-    shell: str, names: Iterable[str], rh: Rh, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "COMMANDS", {name: COMMANDS[name] for name in names})  # all take long for zsh
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_commands_and_options(shell: str, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = {name: COMMANDS[name] for name in ("evolve", "release", "push-library")}  # all take long
+    monkeypatch.setattr(command, "COMMANDS", some)
     script = rh("--show-completion", shell).out
     assert all(word in script for word in ("push-library", "rollback", "--proposals"))
 

@@ -75,7 +75,8 @@ def test_a_dataset_on_the_hub_is_judged(hub: Hub, rh: Rh) -> None:
     assert "OFFLINE" in said.err and f"4 edits of {DATA_100}@" in said.out
 
 
-def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, rh: Rh) -> None:
+def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewardharness.evolution.job.TIMED", 2)
     (tmp_path / "t.parquet").write_bytes(as_parquet(data_100(20)))
     words = ["evolve", "--data", str(tmp_path / "t.parquet"), "--field", "category=-", "--dry-run"]
     said = rh(*words).err

@@ -109,11 +109,10 @@ def make_folder(folder: Path, images: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("small_library")
-@pytest.mark.parametrize("where", ["one", "deep/below/one"])
-def test_a_run_folder_inside_the_data_folder_is_no_data(where: str, images: list[str], tmp_path: Path, rh: Rh) -> None:
+def test_a_run_folder_inside_the_data_folder_is_no_data(images: list[str], tmp_path: Path, rh: Rh) -> None:
     data = tmp_path / "data"
     make_folder(data, images)
-    for run in (where, where, "two"):
+    for run in ("deep/below/one", "two", "two"):
         report = rh("score", data, "--run", data / run, "--json", status=3).json
         assert (report["n"], report["judged"]) == (4, 3)
     (data / "pairs.csv").unlink()

@@ -138,7 +138,10 @@ def test_a_benchmark_of_several_kinds_of_label_counts_them_too(table: Path, rh: 
         assert "of no part" in (Path(found["folder"]) / name).read_text(encoding="utf-8")
 
 
-def test_the_report_of_an_evolution_says_what_stands_neither_in_the_pool_nor_in_the_audit(table: Path, rh: Rh) -> None:
+def test_the_report_of_an_evolution_says_what_stands_neither_in_the_pool_nor_in_the_audit(
+    table: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewardharness.evolution.job.TIMED", 2)
     more = drawn(table.parent, 12)
     words = ["evolve", "--data", more, "--skip-bad-rows", "--proposals", "1", "--quiet"]
     found, _ = told(rh, *words, "--dry-run", status=0)

@@ -59,11 +59,6 @@ def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictur
     assert chain_views.pictures(drawn, label) and drawn.scores[label].quality == done.judgment.scores["B"].quality
 
 
-def test_the_same_picture_twice_is_level_and_says_so(services: AppServices, pictures: Pictures) -> None:
-    judgment = services.compare(pictures.draft("good good"), Choice()).judgment
-    says(views.verdict(judgment), "A and B are level.", "A and B are the same image.")
-
-
 def test_what_is_missing_is_named(services: AppServices, pictures: Pictures) -> None:
     source, good, bad = str(pictures.source), str(pictures.good), str(pictures.bad)
     for draft, missing in (

@@ -199,9 +199,7 @@ def test_a_hostile_library_is_only_text(
         assert page.locator(f".viewer {foreign}:not(img[src^='gradio_api/file='], .pane img)").count() == 0
 
 
-def test_an_address_compares_two_libraries_and_choices_overlap(
-    browser: BrowserContext, served: Served, hostile_library: Path
-) -> None:
+def test_an_address_compares_two_libraries(browser: BrowserContext, served: Served, hostile_library: Path) -> None:
     with visit(browser, f"{served.url}/?library={hostile_library}&before=builtin") as page:
         expect(page.locator("#differences")).to_be_visible()
         expect(page.locator("#differences")).to_contain_text("From the built-in Library to the Library")

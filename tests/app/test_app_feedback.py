@@ -88,9 +88,7 @@ def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path, monkey
         (["both bad"], {"A=B", "A=C", "A=D", "B=C", "B=D", "C=D"}),
     ],
 )
-def test_a_ranking_is_stored_as_pairs_and_withdrawn_as_a_whole(
-    tmp_path: Path, answers: list[str], expected: set[str]
-) -> None:
+def test_a_ranking_is_stored_as_pairs_and_withdrawn(tmp_path: Path, answers: list[str], expected: set[str]) -> None:
     source, *edits = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 60, 120, 180, 240))
     edits = [replace(edit, editor=letter) for edit, letter in zip(edits, "wxyz", strict=True)]
     voting = make_voting(tmp_path, (Example("x", "make it red", source, tuple(edits), "D"),))
@@ -134,9 +132,8 @@ def test_examples_that_are_sent_here_come_first_and_votes_are_compared_with_labe
         assert comparison.judgment.preference and all(image.path for image in comparison.example.images)
     judge, labels = ballot.agreements
     assert len(labels) == 2 and all(row.truth == row.choice for row in labels)
-    assert [row.choice for row in judge] == [cast.judged for cast in ballot.cast] and None not in [
-        r.choice for r in judge
-    ]
+    choices = [row.choice for row in judge]
+    assert choices == [cast.judged for cast in ballot.cast] and None not in choices
     assert voting.next(ballot, random.Random(0)) is None
     assert voting.next(replace(ballot, sent=()), random.Random(0)) is None  # the usual one was seen
 
@@ -159,9 +156,7 @@ def test_the_summary_counts_labels_and_has_an_interval_from_five_answers() -> No
 
 
 @pytest.mark.slow
-def test_a_sample_of_served_requests_is_labeled_and_evolved_from(
-    tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_of_requests_is_labeled_and_evolved(tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, home = tmp_path / "sample", tmp_path / "home"
     server = Server(tmp_path, "--judge", "random", "--sample", "1", str(folder), home=home)
     try:

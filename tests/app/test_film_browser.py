@@ -81,9 +81,7 @@ def share(page: Page, browser: BrowserContext) -> None:
 
 
 @pytest.mark.timeout(1200)  # it evolves in a process of its own, beside the browsers of other tests
-def test_a_new_user_goes_from_a_sample_to_a_published_library(
-    site: Site, browser: BrowserContext, tmp_path: Path
-) -> None:
+def test_a_user_goes_from_a_sample_to_a_published_library(site: Site, browser: BrowserContext, tmp_path: Path) -> None:
     with visit(browser, site.app.url) as page:
         judge_sample(page)
         correct(page)

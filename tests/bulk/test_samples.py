@@ -19,9 +19,8 @@ def test_folders_of_edits(tmp_path, settings):
     dataset = read_samples(str(tmp_path), settings)
     assert [example.id for example in dataset.examples] == ["edit-0", "edit-1"]
     assert all(len(example.candidates) == 6 for example in dataset.examples)
-    assert len({example.source_id for example in dataset.examples}) == 2, (
-        "two pictures, though both files have one name"
-    )
+    sources = {example.source_id for example in dataset.examples}
+    assert len(sources) == 2, "two pictures, though both files have one name"
     assert any("notes" in problem for problem in dataset.problems)
 
 
@@ -112,9 +111,8 @@ def test_a_folder_per_edit_may_have_references(tmp_path, settings):
     (example,) = read_samples(str(tmp_path), settings).examples
     assert [image.name for image in example.references] == ["reference_2.png", "reference_3.png"]
     assert len(example.candidates) == before
-    assert {single.references for single in one_by_one(read_samples(str(tmp_path), settings)).examples} == {
-        example.references
-    }
+    singles = one_by_one(read_samples(str(tmp_path), settings)).examples
+    assert {single.references for single in singles} == {example.references}
     (folder / "reference_2.png").unlink()
     with pytest.raises(DataError, match="edit-0 has the references reference_3"):
         read_samples(str(tmp_path), settings)

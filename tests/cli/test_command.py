@@ -17,9 +17,8 @@ def test_options_of_a_file_give_way_to_those_of_the_command_line(tmp_path: Path)
     file = tmp_path / "run.yaml"
     file.write_text("data: pairs\nproposals: 7\none-order: true\nfield: [source=before]\nprice: [0.1, 0.4]\nseed: 2\n")
     _, (config, *_), _ = parse("evolve", ["--config", str(file), "--seed", "3"])
-    assert config == EvolveConfig(
-        "pairs", proposals=7, one_order=True, field=("source=before",), price=(0.1, 0.4), seed=3
-    )
+    options = {"proposals": 7, "one_order": True, "field": ("source=before",), "price": (0.1, 0.4), "seed": 3}
+    assert config == EvolveConfig("pairs", **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +114,7 @@ def test_its_configuration_or_one_section_of_it_is_a_benchmark(tmp_path: Path) -
         assert (config.task, config.concurrency, config.router) == ("editreward-bench", 64, router)
 
 
-def test_arguments_take_precedence_and_fixed_values_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_arguments_precede_and_fixed_values_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = config_file(tmp_path, CONFIG.replace("0.075", "0.2"))
     _, (config, *_), _ = parse("evolve", ["pairs", "--config", file, "--orchestrator", "builtin"])
     assert (config.data, config.orchestrator) == ("pairs", "builtin")
@@ -149,9 +146,8 @@ def test_endpoints_are_read_from_a_file(tmp_path: Path) -> None:
     assert read_endpoints(spec) == spec and read_endpoints("vllm:a@b") == "vllm:a@b"
     _, (config, *_), _ = parse("evolve", ["demo", "--judge", f"vllm:org/qwen@{file}"])
     assert config.judge == spec
-    _, (table, *_), _ = parse(
-        "benchmark", ["run", "demo", "--baselines", "random", "--baselines", f"vllm:org/qwen@{file}"]
-    )
+    words = ["run", "demo", "--baselines", "random", "--baselines", f"vllm:org/qwen@{file}"]
+    _, (table, *_), _ = parse("benchmark", words)
     assert table.baselines == ("random", spec)
     _, _, options = parse("doctor", ["--judge", f"vllm:org/qwen@{file}"])
     assert options["judge"] == spec

@@ -83,7 +83,7 @@ def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, rh: Rh, monkeypatc
     assert "t.parquet: 15 training examples, 5 held out" in said and "Inferred from column names" in said
 
 
-def test_a_folder_with_the_name_of_a_set_that_comes_along_is_told_apart(
+def test_a_folder_named_like_a_built_in_set_is_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -259,7 +259,7 @@ def labeled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("job", ASKED)
 @pytest.mark.usefixtures("labeled")
-def test_a_run_that_failed_is_resumed_and_a_budget_ends_one(
+def test_a_failed_run_is_resumed_and_a_budget_ends_one(
     job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reply: Callable[[Call], Any] = lambda call: Fault("401")  # noqa: E731

@@ -112,7 +112,7 @@ def test_the_help_is_short(rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_numbers_on_the_data_of_the_evolution_are_said_to_be(
+def test_numbers_on_the_same_data_are_said_to_be(
     data: Path, library: Path, finished: Path, tmp_path: Path, rh: Rh
 ) -> None:
     """By `rh benchmark` and `rh score`, also of a release; not of the starting Library, nor on other data."""
@@ -177,7 +177,7 @@ def test_the_plan_is_told_in_a_dry_run(data: Path, library: Path, tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-def test_corrected_labels_count_for_what_is_learned_from_alone(
+def test_corrected_labels_count_in_training_alone(
     data: Path, library: Path, finished: Path, tmp_path: Path, rh: Rh
 ) -> None:
     dataset, file = read_folder(data), tmp_path / "said.jsonl"
@@ -234,7 +234,7 @@ def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, li
     assert findings and len(set(findings)) == len(findings), "what was answered is not"
 
 
-def test_an_orchestrator_that_wants_another_key_pauses_the_run_and_says_so_once(
+def test_an_orchestrator_with_another_key_pauses_the_run_once(
     data: Path, library: Path, tmp_path: Path, rh: Rh
 ) -> None:
     with ModelServer(key="right") as server:

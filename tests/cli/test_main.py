@@ -47,7 +47,7 @@ def test_contradicting_answers_are_headlined_as_inconsistent(images: list[str], 
     assert (record["preference"], record["inconsistent"]) == (None, True)
 
 
-def test_replies_that_cannot_be_read_are_shown(
+def test_unreadable_replies_are_shown(
     images: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -121,9 +121,7 @@ def test_a_library_can_be_begun_in_a_folder_with_underscores(tmp_path: Path, rh:
 
 
 @pytest.mark.parametrize("spelling", ["{}/lamps", "{}/skills/lamps", "{}/skills/lamps/SKILL.md", "lamps"])
-def test_an_entry_written_by_hand_is_added(
-    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
-) -> None:
+def test_an_entry_by_hand_is_added(spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh) -> None:
     library, named = tmp_path / "lib", spelling.format(tmp_path / "lib")
     monkeypatch.setenv("RH_LIBRARY", str(library))
     rh("library", "new", library)
@@ -215,9 +213,7 @@ def test_score_folder_resumes_and_reports(images: list[str], tmp_path: Path, rh:
 
 
 @pytest.mark.parametrize(("more", "said"), [([], "No preference (A = B)"), (["--ties"], "A tie (A = B)")])
-def test_equal_scores_are_a_tie_only_where_ties_are_offered(
-    images: list[str], more: list[str], said: str, rh: Rh
-) -> None:
+def test_equal_scores_are_a_tie_where_ties_are_offered(images: list[str], more: list[str], said: str, rh: Rh) -> None:
     assert rh(*score([images[0], images[1], images[1]], *more)).out.startswith(said)
 
 

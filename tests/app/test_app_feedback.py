@@ -187,10 +187,8 @@ def test_generated_pairs_follow_the_samples_on_this_computer_only(tmp_path: Path
     source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
     for local, expected in ((True, ["sample", "generated", ""]), (False, ["sample", "", ""])):
         voting = make_services(tmp_path, local=local).voting
-        voting._examples |= {
-            spec: (Example(name, "make it red", source, (a, b)),)
-            for spec, name in (("", "sample"), ("demo", "generated"))
-        }
+        for spec, name in (("", "sample"), ("demo", "generated")):
+            voting._examples[spec] = (Example(name, "make it red", source, (a, b)),)
         ballot, ids = None, []
         for number in range(3):
             found = voting.next(ballot, random.Random(number))

@@ -119,11 +119,8 @@ EVIL_ARENA = ArenaResult(
     failures={HOSTILE: 1},
     agreements=(ArenaAgreement(HOSTILE, 1, 1, 0, 0, ()),),
 )
-HOSTILE_CAST = Cast(
-    Ballot(Example(HOSTILE, HOSTILE, EDITS[0], EDITS[1:]), 1, 2, frozenset()),
-    (("A",), ("B",)),
-    Stored(HOSTILE, HOSTILE),
-)
+HOSTILE_BALLOT = Ballot(Example(HOSTILE, HOSTILE, EDITS[0], EDITS[1:]), 1, 2, frozenset())
+HOSTILE_CAST = Cast(HOSTILE_BALLOT, (("A",), ("B",)), Stored(HOSTILE, HOSTILE))
 
 
 CLAIMED = ClaimedResult(0.5, 10, 0.2, 0.8, HOSTILE, HOSTILE, True)
@@ -185,12 +182,8 @@ def test_a_single_candidate_has_a_reward_and_its_faults_and_no_comparison() -> N
     says(views.verdict(alone), "Reward 0.50 of 1.", "there is no comparison", no=["prefer", "right"])
     says(views.reasons(alone), "Why", "The edit added noise.", "23.2 gray levels", no=["separates"])
     says(model_views.verdict(alone, RUN), "Reward 0.50 of 1.", "there is no comparison", no=["finds no difference"])
-    unknown = replace(
-        alone,
-        scores={"A": Scores(None, 3, None)},
-        failure=Failure("not_gradable", "x"),
-        notes=("It cannot be measured.",),
-    )
+    scores, failed = {"A": Scores(None, 3, None)}, Failure("not_gradable", "x")
+    unknown = replace(alone, scores=scores, failure=failed, notes=("It cannot be measured.",))
     says(views.verdict(unknown), "Reward: not measurable.", "It cannot be measured.", no=["0.00", "tie"])
     scores = dict.fromkeys("ABC", Scores(2, 3, 0.5))
     groups = replace(PLAIN, scores=scores, critiques={"B": Critique((), ""), "C": fault})

@@ -26,10 +26,8 @@ def test_folders_of_edits(tmp_path, settings):
 
 def test_a_table_and_its_runs(tmp_path, settings):
     dataset = read_samples(str(table(tmp_path)), settings)
-    assert [(example.id, example.category, len(example.candidates)) for example in dataset.examples] == [
-        ("e0", "first", 3),
-        ("e1", "second", 3),
-    ]
+    read = [(example.id, example.category, len(example.candidates)) for example in dataset.examples]
+    assert read == [("e0", "first", 3), ("e1", "second", 3)]
 
 
 def test_columns_of_other_names_and_single_candidates(tmp_path, settings):

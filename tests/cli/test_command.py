@@ -56,10 +56,8 @@ def test_a_configuration_is_checked_where_it_is_made() -> None:
 def test_a_file_of_another_job_is_named(tmp_path: Path, rh: Rh) -> None:
     (tmp_path / "config.json").write_text('{"job": "benchmark", "task": "nowhere"}')
     assert "nowhere" in rh("benchmark", "--config", tmp_path / "config.json", status=1).err, "the task is read"
-    assert (
-        f"rh benchmark --config {tmp_path}"
-        in rh("evolve", "demo", "--config", str(tmp_path / "config.json"), status=2).err
-    )
+    said = rh("evolve", "demo", "--config", str(tmp_path / "config.json"), status=2).err
+    assert f"rh benchmark --config {tmp_path}" in said
 
 
 def test_help_fits_on_one_screen_and_names_similar_commands(rh: Rh) -> None:

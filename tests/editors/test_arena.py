@@ -138,10 +138,8 @@ def test_uncertain_orders_are_compared_first() -> None:
     doubtful = [duel for duel in chosen if {duel.first, duel.second} == {"best", "good"}]
     assert len(chosen) == len(set(chosen)) == 20 and len(doubtful) > 15
     assert next_duels(duels, rate_editors(known), 20, "random") == duels[:20]
-    assert (
-        next_duels(duels[:3], rate_editors(known), 20, "active") != []
-        and Duel("t", "b", "a").id == Duel("t", "a", "b").id
-    )
+    assert next_duels(duels[:3], rate_editors(known), 20, "active") != []
+    assert Duel("t", "b", "a").id == Duel("t", "a", "b").id
 
 
 def test_ratings_land_in_a_leaderboard(hub: Hub, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

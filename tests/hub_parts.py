@@ -52,8 +52,9 @@ class Hub:
 
 @contextmanager
 def running_hub(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """Run a Hub. The client is as it is, except that it does not wait before it tries again."""
+    """Run a Hub. The client is as it is, but waits not before it tries again, and downloads files one by one."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("huggingface_hub._snapshot_download.hf_thread_map", lambda get, files, **_: [*map(get, files)])
     monkeypatch.setenv("HF_HOME", str(scratch / "hf"))
     monkeypatch.setenv("HF_TOKEN", "")
     with HubServer() as server:

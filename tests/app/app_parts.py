@@ -66,7 +66,7 @@ class Served:
 
     url: str
     cwd: Path
-    """Folder that it was started in; holds two files that are nobody's business."""
+    """Folder that it was started in."""
     feedback: Path
     log: Path
     """What the app has said on stderr, beside what it says to its visitors."""

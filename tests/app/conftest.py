@@ -90,8 +90,6 @@ def hostile_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A Hub and the app of a user who may publish there, in a process and on a port of its own."""
     folder = tmp_path_factory.mktemp("served")
-    (folder / "note.txt").write_text("secret", encoding="utf-8")
-    (folder / ".env").write_text("secret", encoding="utf-8")
     halt = Halt(folder)
     with HubServer() as hub:
         token = hub.login("ann")

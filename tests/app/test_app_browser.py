@@ -90,6 +90,7 @@ def test_who_waits_sees_the_place_in_the_queue(browser: BrowserContext, served: 
 def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
     with visit(browser, served.url) as page:
         expect(page.locator("#verdict")).to_contain_text("Results appear here")
+        photograph(page, "1-empty")
         compare(page, "Add the image before the edit.")
         give(page, pictures, pictures.instruction)
         page.keyboard.press("Control+Enter")
@@ -112,12 +113,13 @@ def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served:
         expect(critiques).to_contain_text("What is wrong")
         expect(critiques.locator("li .letter")).to_have_text(["A", "B"])
         expect(critiques.locator("blockquote").first).to_contain_text(pictures.instruction.rstrip("."))
-        photograph(page, "critique-measured")
+        photograph(page, "2-result")
         open_tab(page, "Library")
         fill(page, "search", "noise-meter")
         page.locator("#entries label", has_text="noise-meter").first.click()
         expect(page.locator("#entry-head")).to_contain_text("measured Tool")
         expect(page.locator("#entry-tool")).to_contain_text("Runs the measure noise")
+        photograph(page, "3-library")
 
 
 def look_at_images(page: Page, pictures: Pictures) -> None:
@@ -184,6 +186,7 @@ def test_a_hostile_library_is_only_text(
         expect(page.locator("#differences")).to_contain_text("2 added")
         open_tab(page, "Score")
         page.get_by_role("button", name="Library: built-in").click()
+        expect(page.locator("#score-setup")).to_contain_text("What this judge can and cannot detect")
         page.locator("#score-library-kind").get_by_text("A folder on this computer").click()
         expect(page.get_by_role("button", name="Library: none chosen yet")).to_be_visible()
         fill(page, "score-library-folder", str(hostile_library))
@@ -199,9 +202,7 @@ def test_a_hostile_library_is_only_text(
         assert page.locator(f".viewer {foreign}:not(img[src^='gradio_api/file='], .pane img)").count() == 0
 
 
-def test_an_address_compares_two_libraries_and_choices_overlap(
-    browser: BrowserContext, served: Served, hostile_library: Path
-) -> None:
+def test_an_address_compares_two_libraries(browser: BrowserContext, served: Served, hostile_library: Path) -> None:
     with visit(browser, f"{served.url}/?library={hostile_library}&before=builtin") as page:
         expect(page.locator("#differences")).to_be_visible()
         expect(page.locator("#differences")).to_contain_text("From the built-in Library to the Library")
@@ -217,20 +218,3 @@ def test_an_address_compares_two_libraries_and_choices_overlap(
         page.evaluate("0")
         held[0].continue_()
         expect(page.locator("#entry-head")).to_contain_text(wanted.locator("input").input_value())
-
-
-def test_the_page_fits_and_has_its_picture_taken(browser: BrowserContext, served: Served) -> None:
-    with visit(browser, served.url, "narrow", "dark") as page:
-        page.get_by_role("button", name="Library: built-in").click()
-        expect(page.locator("#score-setup")).to_contain_text("What this judge can and cannot detect")
-        photograph(page, "1-empty")
-        try_sample(page)
-        page.get_by_role("button", name="How the judge got there").click()
-        page.get_by_role("button", name="Entries consulted").click()
-        expect(page.locator("#measured summary").first).to_be_visible()
-        expect(page.locator("#tool-pictures img").first).to_be_visible()
-        photograph(page, "2-result")
-        open_tab(page, "Library")
-        page.locator("#entries label", has_text="color-and-material-changes").first.click()
-        expect(page.locator("#entry-rubric table")).to_be_visible()
-        photograph(page, "3-library")

@@ -15,7 +15,7 @@ from PIL import Image
 from served import TOKEN, Server
 
 from app.vote import page as vote_page
-from app.vote.feedback import HOURLY, LONGEST_SIDE, Feedback, Stored
+from app.vote.feedback import LONGEST_SIDE, Feedback, Stored
 from app.vote.service import Ballot, Cast, Voting
 from rewardharness.benchmark.metrics import UNDECIDED
 from rewardharness.errors import InputError
@@ -23,16 +23,16 @@ from rewardharness.schema import TIE, Example, ImageInput
 from rewardharness.settings import Settings
 
 
-def photo(path: Path, red: int) -> ImageInput:
-    """A large photo that says where it was taken."""
+def photo(path: Path, red: int, width: int = 96) -> ImageInput:
+    """A photo that says where it was taken."""
     exif = Image.Exif()
     exif[0x010E] = "taken at home"
-    Image.new("RGB", (3000, 20), (red, 10, 10)).save(path, "JPEG", exif=exif)
+    Image.new("RGB", (width, 20), (red, 10, 10)).save(path, "JPEG", exif=exif)
     return ImageInput(path.name, path)
 
 
 def test_images_go_without_metadata_and_scaled_down(tmp_path: Path) -> None:
-    source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
+    source, a, b = (photo(tmp_path / f"{red}.jpg", red, LONGEST_SIDE + 9) for red in (10, 120, 240))
     with HubServer() as hub:
         token = hub.login("ann")
         environ = {"RH_HOME": str(tmp_path / "home"), "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub")}
@@ -63,11 +63,12 @@ def drawn(voting: Voting, before: Ballot | None = None, seed: int = 0) -> Ballot
     return ballot
 
 
-def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path) -> None:
+def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.vote.feedback.HOURLY", 3)
     source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
-    examples = tuple(Example(f"{number}", f"make it {number}", source, (a, b)) for number in range(HOURLY + 1))
+    examples = tuple(Example(f"{number}", f"make it {number}", source, (a, b)) for number in range(4))
     voting, ballot = make_voting(tmp_path, examples, local=False), None
-    for number in range(HOURLY):
+    for number in range(3):
         ballot = drawn(voting, ballot, number)
         voting.vote(ballot, "A", "", "one")
         with pytest.raises(InputError, match="used already"):
@@ -87,9 +88,7 @@ def test_a_ballot_is_used_once_and_an_address_has_a_limit(tmp_path: Path) -> Non
         (["both bad"], {"A=B", "A=C", "A=D", "B=C", "B=D", "C=D"}),
     ],
 )
-def test_a_ranking_is_stored_as_pairs_and_withdrawn_as_a_whole(
-    tmp_path: Path, answers: list[str], expected: set[str]
-) -> None:
+def test_a_ranking_is_stored_as_pairs_and_withdrawn(tmp_path: Path, answers: list[str], expected: set[str]) -> None:
     source, *edits = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 60, 120, 180, 240))
     edits = [replace(edit, editor=letter) for edit, letter in zip(edits, "wxyz", strict=True)]
     voting = make_voting(tmp_path, (Example("x", "make it red", source, tuple(edits), "D"),))
@@ -133,9 +132,8 @@ def test_examples_that_are_sent_here_come_first_and_votes_are_compared_with_labe
         assert comparison.judgment.preference and all(image.path for image in comparison.example.images)
     judge, labels = ballot.agreements
     assert len(labels) == 2 and all(row.truth == row.choice for row in labels)
-    assert [row.choice for row in judge] == [cast.judged for cast in ballot.cast] and None not in [
-        r.choice for r in judge
-    ]
+    choices = [row.choice for row in judge]
+    assert choices == [cast.judged for cast in ballot.cast] and None not in choices
     assert voting.next(ballot, random.Random(0)) is None
     assert voting.next(replace(ballot, sent=()), random.Random(0)) is None  # the usual one was seen
 
@@ -158,9 +156,7 @@ def test_the_summary_counts_labels_and_has_an_interval_from_five_answers() -> No
 
 
 @pytest.mark.slow
-def test_a_sample_of_served_requests_is_labeled_and_evolved_from(
-    tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_of_requests_is_labeled_and_evolved(tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, home = tmp_path / "sample", tmp_path / "home"
     server = Server(tmp_path, "--judge", "random", "--sample", "1", str(folder), home=home)
     try:
@@ -191,10 +187,8 @@ def test_generated_pairs_follow_the_samples_on_this_computer_only(tmp_path: Path
     source, a, b = (photo(tmp_path / f"{red}.jpg", red) for red in (10, 120, 240))
     for local, expected in ((True, ["sample", "generated", ""]), (False, ["sample", "", ""])):
         voting = make_services(tmp_path, local=local).voting
-        voting._examples |= {
-            spec: (Example(name, "make it red", source, (a, b)),)
-            for spec, name in (("", "sample"), ("demo", "generated"))
-        }
+        for spec, name in (("", "sample"), ("demo", "generated")):
+            voting._examples[spec] = (Example(name, "make it red", source, (a, b)),)
         ballot, ids = None, []
         for number in range(3):
             found = voting.next(ballot, random.Random(number))

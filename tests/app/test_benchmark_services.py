@@ -282,9 +282,8 @@ def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(
         for_library=Path("/etc"), development="/etc",
     )  # fmt: skip
     prepared = prepare(greedy, stranger.judges, stranger.settings, local=False)
-    assert prepared.config == BenchmarkConfig(
-        "demo", judge="measured", library="builtin", limit=4, baselines=("random",)
-    )
+    less = {"judge": "measured", "library": "builtin", "limit": 4, "baselines": ("random",)}
+    assert prepared.config == BenchmarkConfig("demo", **less)  # type: ignore[arg-type]
     assert prepared.environment == NO_OWN_KEYS and not prepared.environment["RH_API_KEY"]
     with pytest.raises(InputError, match="not allowed here"):
         services.expect(NewJob(replace(greedy.config, limit=VISITOR_PAIRS + 1)))

@@ -154,9 +154,8 @@ def test_how_a_run_stands_is_said_with_how_far_it_has_come() -> None:
     assert "writing the report" in text_of(benchmark_views.run_status(_progress("running", judged=12)))
     assert "judgments" not in text_of(benchmark_views.run_status(_progress("finished", judged=12)))
     assert "can be resumed" in text_of(benchmark_views.run_status(_progress("interrupted")))
-    assert "ended before the run began" in text_of(
-        benchmark_views.run_status(BenchmarkStatus("x", Path("/x"), "failed"))
-    )
+    failed = BenchmarkStatus("x", Path("/x"), "failed")
+    assert "ended before the run began" in text_of(benchmark_views.run_status(failed))
     listed = [Listed(_progress("stopped")), Listed(BenchmarkStatus("b", Path("/b"), "failed"), error="It is broken.")]
     (first, name), (second, _) = benchmark_views.run_choices(listed)
     assert first == "demo · 26 Nov 2026, 13:06\nStopped · measured, builtin · 3 of 12 judgments" and name == "run"

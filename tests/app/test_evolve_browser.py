@@ -16,9 +16,6 @@ from screenshots import photograph
 from visits import fill, fold_out, open_tab, visit
 
 from rewardharness.files import append_jsonl, read_jsonl
-from rewardharness.library.hub import Access, pull
-
-REPO = "ann/evolved"
 
 pytestmark = pytest.mark.browser
 
@@ -80,7 +77,7 @@ def begin(page: Page, scene: Scene) -> str:
     return name
 
 
-def test_a_library_grows_is_published_and_judges(scene: Scene, browser: BrowserContext, tmp_path: Path) -> None:
+def test_a_run_is_stopped_resumed_and_shows_what_it_gained(scene: Scene, browser: BrowserContext) -> None:
     with open_evolve(browser, scene.app.url) as page:
         expect(page.locator("#evolve-standing")).to_contain_text("No run is shown")
         describe(page, scene)
@@ -111,8 +108,6 @@ def test_a_library_grows_is_published_and_judges(scene: Scene, browser: BrowserC
         expect(page.locator("#evolve-accuracy svg")).to_contain_text("edits tested")
         look_at_a_fix(page)
         use_the_result(page, name)
-        publish(page, scene, tmp_path)
-        score(page, scene)
         assert scene.site.token not in page.content()
 
 
@@ -177,36 +172,6 @@ def use_the_result(page: Page, name: str) -> None:
     page.locator("#evolve-to-score").click()
     expect(page.get_by_role("button", name=f"Library: '{name}'")).to_be_visible()
     open_tab(page, "Evolve")
-
-
-def publish(page: Page, scene: Scene, scratch: Path) -> None:
-    """Push the newest version: first what would happen, then it happens."""
-    page.locator("#evolve-to-publish").click()
-    expect(page.locator("#evolve-use")).to_contain_text("Held-out test set:")
-    fill(page, "evolve-publish-repo", REPO)
-    page.locator("#evolve-publish-preview").click()
-    told = page.locator("#evolve-publish-told")
-    expect(told).to_contain_text(f"v0.1.0 would be published in {REPO}")
-    expect(told).to_contain_text("that edits were chosen on")
-    assert ("models", REPO) not in scene.site.hub.store.repos
-    page.locator("#evolve-publish-confirm").click()
-    expect(told).to_contain_text(f"{REPO} v0.1.0 is published")
-    pulled = pull(REPO, "v0.1.0", access=Access(scene.site.token, scene.site.hub.url, scratch / "cache"))
-    assert pulled.library.lineage and "on which nothing was decided" in pulled.card
-
-
-def score(page: Page, scene: Scene) -> None:
-    """Judge with what was published, as anybody can."""
-    page.goto(f"{scene.app.url}/?library={REPO}@v0.1.0")
-    page.locator("#place-load").click()
-    expect(page.get_by_text(f"Judging with {REPO}@v0.1.0")).to_be_visible()
-    pictures = (("source", "s2"), ("candidate-a", "a2"), ("candidate-b", "b2"))
-    for place, picture in pictures:
-        page.locator(f"#{place} input[type=file]").set_input_files(scene.data / f"{picture}.png")
-        expect(page.locator(f"#{place} img")).to_be_visible()
-    page.locator("#instruction input, #instruction textarea").fill("remove the square")
-    page.locator("#compare").click()
-    expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
 
 
 @pytest.fixture(scope="module")

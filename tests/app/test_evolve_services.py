@@ -89,9 +89,7 @@ def test_fixes_and_breaks_are_shown_as_they_were_judged(world: World) -> None:
     says(example_views.chain(case.seen[0].judgment, ("A", "B")), "How the grades were weighed")
 
 
-def test_small_pictures_show_what_changed_held_out_only_at_the_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_show_what_changed_held_out_only_at_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     status, report = world.services.look(world.name), world.services.report(world.name)
     _, audit = split(read_folder(world.data).examples, share=0.25, seed=0)
     held_out = {example.instruction for example in audit}

@@ -162,14 +162,8 @@ def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
 
 def test_it_says_what_is_tested_now_and_what_the_latest_edit_changed() -> None:
     waiting = sight(STARTED, Judged(9, 1, 0.5), decided(), replace(PROPOSED, step=4))
-    says(
-        proposal_views.story(waiting, None),
-        "Now testing",
-        "Change a weight",
-        "Before it",
-        "Add to",
-        "1 right now, 1 wrong now",
-    )
+    told = proposal_views.story(waiting, None)
+    says(told, "Now testing", "Change a weight", "Before it", "Add to", "1 right now, 1 wrong now")
     says(proposal_views.story(sight(STARTED, Judged(9, 1, 0.5), decided()), None), "Latest edit", no=["Now testing"])
     assert proposal_views.story(sight(STARTED), None) == ""
     assert proposal_views.caption("make it red", right=False) == "Wrong now: make it red"

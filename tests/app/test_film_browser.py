@@ -81,9 +81,7 @@ def share(page: Page, browser: BrowserContext) -> None:
 
 
 @pytest.mark.timeout(1200)  # it evolves in a process of its own, beside the browsers of other tests
-def test_a_new_user_goes_from_a_sample_to_a_published_library(
-    site: Site, browser: BrowserContext, tmp_path: Path
-) -> None:
+def test_a_user_goes_from_a_sample_to_a_published_library(site: Site, browser: BrowserContext, tmp_path: Path) -> None:
     with visit(browser, site.app.url) as page:
         judge_sample(page)
         correct(page)
@@ -95,10 +93,12 @@ def test_a_new_user_goes_from_a_sample_to_a_published_library(
         share(page, browser)
         open_tab(page, "Evolve")
         page.locator("#evolve-to-publish").click()
+        expect(page.locator("#evolve-use")).to_contain_text("Held-out test set:")
         fill(page, "evolve-publish-repo", REPO)
         page.locator("#evolve-publish-preview").click()
         expect(page.locator("#evolve-publish-told")).to_contain_text(f"v0.1.0 would be published in {REPO}")
+        expect(page.locator("#evolve-publish-told")).to_contain_text("that edits were chosen on")
         page.locator("#evolve-publish-confirm").click()
         expect(page.locator("#evolve-publish-told")).to_contain_text(f"{REPO} v0.1.0 is published")
     pulled = pull(REPO, "v0.1.0", access=Access(site.token, site.hub.url, tmp_path / "cache"))
-    assert pulled.library.lineage and "held-out" in pulled.card.lower()
+    assert pulled.library.lineage and "on which nothing was decided" in pulled.card

@@ -27,9 +27,8 @@ def publish(hub: HubServer, token: str, folder: Path, repo: str = REPO) -> Libra
     open_library("builtin").save(folder)
     push(folder, repo, access=access)
     first = Library.load(folder)
-    reword(
-        folder, "Reworded <img src=x onerror=alert(1)> with care.", f"skills/{min(each.name for each in first.skills)}"
-    )
+    name = min(each.name for each in first.skills)
+    reword(folder, "Reworded <img src=x onerror=alert(1)> with care.", f"skills/{name}")
     push(folder, repo, access=access)
     return first
 

@@ -32,9 +32,7 @@ def editing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield app
 
 
-def test_an_edit_is_improved_shown_downloaded_and_taken(
-    browser: BrowserContext, editing: Served, demo: Pictures
-) -> None:
+def test_an_edit_is_improved_downloaded_and_taken(browser: BrowserContext, editing: Served, demo: Pictures) -> None:
     with visit(browser, editing.url) as page:
         for place, path in (("source", demo.source), ("candidate-a", demo.bad)):
             page.locator(f"#{place} input[type=file]").set_input_files(path)

@@ -125,9 +125,7 @@ def test_cached_answers_and_known_models_cost_less(tmp_path: Path, pictures: Pic
     assert used is not None and not used.fits(endpoint(server.url, "another key"))
 
 
-def test_a_key_goes_where_it_was_typed_for(
-    tmp_path: Path, pictures: Pictures, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_key_goes_where_it_was_typed(tmp_path: Path, pictures: Pictures, caplog: pytest.LogCaptureFixture) -> None:
     services = make_services(tmp_path)
     with ModelServer(judging(pictures.good), key=CANARY) as server:
         good = endpoint(server.url, CANARY)
@@ -305,12 +303,11 @@ def test_a_public_app_looks_for_no_servers_of_this_computer(tmp_path: Path, monk
     assert [app.judges.near() for app in apps] == [found, [], []]
 
 
-def test_a_stranger_asks_shipped_profiles_at_public_addresses(
+def test_strangers_have_shipped_profiles_alone(
     tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    local, public = (
-        make_services(tmp_path / str(here), local=here, RH_API_KEY="mine").judges for here in (True, False)
-    )
+    apps = (make_services(tmp_path / str(here), local=here, RH_API_KEY="mine") for here in (True, False))
+    local, public = (app.judges for app in apps)
     own = tmp_path / "mine.yaml"
     own.write_text("profile: 1", encoding="utf-8")
     choice = JudgeChoice(PROFILE, "openai", "http://127.0.0.1:1/v1", "m", profile="editscore")

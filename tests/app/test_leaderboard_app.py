@@ -75,11 +75,8 @@ def test_published_numbers_stand_beside_measured_ones() -> None:
 def test_a_finished_run_is_published_by_who_may(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judged(tmp_path, on(make_labelled(tmp_path / "pairs")), "benchmark-pairs")
     token = hub.user("ann").token
-    space = panel(
-        app_services(
-            tmp_path, tmp_path / "space", local=False, SYSTEM="spaces", OAUTH_CLIENT_ID="id", HF_ENDPOINT=hub.server.url
-        )
-    )
+    env = {"SYSTEM": "spaces", "OAUTH_CLIENT_ID": "id", "HF_ENDPOINT": hub.server.url}
+    space = panel(app_services(tmp_path, tmp_path / "space", local=False, **env))
     for visitor, repo in ((Visitor(), REPO), (Visitor("ann", token), "bob/board"), (Visitor("ann"), REPO)):
         with pytest.raises(RightsError):
             space.preview(visitor, repo, False, run)

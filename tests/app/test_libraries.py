@@ -5,6 +5,7 @@ from threading import Event
 
 import pytest
 from app_parts import make_services
+from drawn_pairs import two_skills
 from evolve_parts import make_pairs, make_timid
 from hostile import HOSTILE, read_own
 from hub_parts import running_hub
@@ -52,18 +53,11 @@ def test_folders_can_be_named_only_at_this_computer(hostile_library: Path) -> No
 
 def test_a_folder_named_like_the_builtin_library_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    libraries = make()
     with pytest.raises(HarnessError, match="folder does not exist"):
-        libraries.open(Choice(FOLDER, "builtin"))
-    with pytest.raises(InputError, match="The folder is missing"):
-        libraries.open(Choice(FOLDER, "  "))
-
-
-def test_a_field_that_nobody_has_touched_is_empty() -> None:
-    libraries = make()
-    for kind in (FOLDER, HUB):
+        make().open(Choice(FOLDER, "builtin"))
+    for empty in (Choice(FOLDER, "  "), *(Choice(kind, None, None) for kind in (FOLDER, HUB))):  # type: ignore[arg-type]
         with pytest.raises(InputError, match="is missing"):
-            libraries.open(Choice(kind, None, None))  # type: ignore[arg-type]  # as Gradio hands it over
+            make().open(empty)  # Gradio hands a field that nobody has touched over as None
 
 
 def test_the_library_of_the_settings_comes_first(hostile_library: Path) -> None:
@@ -112,7 +106,7 @@ REPO = "ann/library"
 def test_strangers_share_neither_tokens_nor_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_hub(tmp_path, monkeypatch) as hub:
         owner = hub.user("ann")
-        commit = push(open_library("builtin"), REPO, PushOptions(private=True), access=owner).commit
+        commit = push(two_skills(), REPO, PushOptions(private=True), access=owner).commit
         env = {"HF_ENDPOINT": hub.server.url, "HF_HUB_CACHE": str(owner.cache), "RH_HOME": str(tmp_path)}
         settings = Settings.from_env({**env, "SYSTEM": "spaces", "OAUTH_CLIENT_ID": "app"})
         monkeypatch.setenv("HF_TOKEN", str(owner.token))
@@ -123,7 +117,7 @@ def test_strangers_share_neither_tokens_nor_copies(tmp_path: Path, monkeypatch: 
             with pytest.raises(HubError, match="There is no ann/library"):
                 services.load(f"{REPO}@{commit}", visitor)
         assert str(owner.token) not in repr(ann) + repr(services.access(ann))
-        order = Order(open_library("builtin"), "ann/mine", PushOptions())
+        order = Order(two_skills(), "ann/mine", PushOptions())
         for visitor in (ANONYMOUS, Visitor("bob", hub.server.login("bob")), Visitor("", str(owner.token))):
             with pytest.raises(RightsError):
                 services.preview(order, visitor)
@@ -134,12 +128,12 @@ def test_strangers_share_neither_tokens_nor_copies(tmp_path: Path, monkeypatch: 
 def test_what_is_loaded_is_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_hub(tmp_path, monkeypatch) as hub:
         access = hub.user("ann")
-        push(open_library("builtin"), REPO, access=access)
+        push(two_skills(), REPO, access=access)
         settings = Settings.from_env({"HF_ENDPOINT": hub.server.url, "RH_HOME": str(tmp_path), "RH_LIBRARY": REPO})
         services = AppServices(settings, tmp_path / "scratch", local=False)
         loaded = services.hub.load(REPO, ANONYMOUS)
         choice = Choice(HUB, "", REPO, loaded)
-        assert services.libraries.open(choice).id == open_library("builtin").id
+        assert services.libraries.open(choice).id == two_skills().id
         assert services.libraries.card(choice).startswith("---")
         assert services.libraries.name(choice) == "the Library 'ann/library@v0.1.0'"
         assert not [each for each in services.libraries.check(choice) if each.severity == "error"]

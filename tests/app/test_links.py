@@ -43,9 +43,7 @@ def links(tmp_path: Path) -> KeptLinks:
     return KeptLinks(tmp_path / "kept", 30, local=False)
 
 
-def test_the_page_shows_the_result_and_runs_its_own_script_alone(
-    public: AppServices, comparison: Comparison, links: KeptLinks
-) -> None:
+def test_the_page_runs_its_own_script_alone(public: AppServices, comparison: Comparison, links: KeptLinks) -> None:
     name = keep(public, comparison, links)
     client = TestClient(Starlette(routes=links.routes()))
     page = client.get(f"/comparison/{name}")
@@ -53,9 +51,8 @@ def test_the_page_shows_the_result_and_runs_its_own_script_alone(
     assert "default-src 'none'" in policy and "script-src 'sha256-" in policy and "frame-ancestors *" in policy
     assert page.text.count("<script>") == 1 and "People would most likely prefer B." in page.text
     for file in ("source.png", "a.png", "b.png", "a.webp", "b.webp"):
-        assert (
-            f'"{escape(f"{name}/{file}")}"' in page.text and client.get(f"/comparison/{name}/{file}").status_code == 200
-        )
+        place = f"{name}/{file}"
+        assert f'"{escape(place)}"' in page.text and client.get(f"/comparison/{place}").status_code == 200
     for path in (ABOUT, "page.html", "..%2fabout.json", "c.png"):
         assert client.get(f"/comparison/{name}/{path}").status_code == 404
     for other in (YOU, name[:-1], "..%2f..%2fnote", ".."):
@@ -63,9 +60,8 @@ def test_the_page_shows_the_result_and_runs_its_own_script_alone(
     draft = links.draft(name)
     assert draft is not None and draft.instruction == comparison.example.instruction
     kept = [load_picture(ImageInput("x", Path(path))).pixels for path in (draft.source, *draft.candidates) if path]
-    assert all(
-        (one == load_picture(image).pixels).all() for one, image in zip(kept, comparison.example.images, strict=True)
-    )
+    for pixels, image in zip(kept, comparison.example.images, strict=True):
+        assert (pixels == load_picture(image).pixels).all()
 
 
 def test_only_its_maker_deletes_a_link(public: AppServices, comparison: Comparison, links: KeptLinks) -> None:

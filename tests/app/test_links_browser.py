@@ -73,9 +73,8 @@ def test_a_kept_link_in_a_second_browser(space: Served, browser: BrowserContext,
             other.keyboard.press("Home")
             expect(other.locator(".viewer")).to_have_attribute("style", re.compile("--cut: ?0%"))
             other.get_by_text("Embed", exact=True).click()
-            expect(other.get_by_label("Code")).to_have_value(
-                re.compile(f'^<iframe src="{address}" title="Make the red')
-            )
+            code = re.compile(f'^<iframe src="{address}" title="Make the red')
+            expect(other.get_by_label("Code")).to_have_value(code)
             with second.expect_page() as opening:
                 other.get_by_text("Open in the app").click()
             app = opening.value

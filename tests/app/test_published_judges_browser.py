@@ -61,9 +61,7 @@ def choose_profile(page: Page, path: Path) -> None:
     field.press("Enter")
 
 
-def test_a_reward_model_and_a_corrected_checklist(
-    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
-) -> None:
+def test_a_profile_and_a_checklist(browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path) -> None:
     (tmp_path / "rules.txt").write_bytes(RULES)
     good, wrong = tmp_path / "mine.yaml", tmp_path / "wrong.yaml"
     good.write_text(PROFILE.replace("HASH", sha256(RULES).hexdigest()), encoding="utf-8")
@@ -96,9 +94,8 @@ def test_a_reward_model_and_a_corrected_checklist(
             expect(reasons).to_contain_text(words)
         assert faults(page) == []
         fold_out(page, "Correct the checklist")
-        expect(lines).to_have_value(
-            "\n".join(f"{each['about']} {each['weight']}: {each['text']}" for each in PRINCIPLES)
-        )
+        written = "\n".join(f"{each['about']} {each['weight']}: {each['text']}" for each in PRINCIPLES)
+        expect(lines).to_have_value(written)
         photograph(page, "judge-checklist")
         lines.fill("quality 9: Nothing.")
         page.locator("#judge-again").click()

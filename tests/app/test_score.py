@@ -59,11 +59,6 @@ def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictur
     assert chain_views.pictures(drawn, label) and drawn.scores[label].quality == done.judgment.scores["B"].quality
 
 
-def test_the_same_picture_twice_is_level_and_says_so(services: AppServices, pictures: Pictures) -> None:
-    judgment = services.compare(pictures.draft("good good"), Choice()).judgment
-    says(views.verdict(judgment), "A and B are level.", "A and B are the same image.")
-
-
 def test_what_is_missing_is_named(services: AppServices, pictures: Pictures) -> None:
     source, good, bad = str(pictures.source), str(pictures.good), str(pictures.bad)
     for draft, missing in (
@@ -78,9 +73,7 @@ def test_what_is_missing_is_named(services: AppServices, pictures: Pictures) -> 
         assert caught.value.next_step
 
 
-def test_one_candidate_is_scored_and_of_several_each_has_its_own_reasons(
-    services: AppServices, pictures: Pictures
-) -> None:
+def test_one_candidate_is_scored_and_each_of_several_has_its_reasons(services: AppServices, pictures: Pictures) -> None:
     alone = services.compare(pictures.draft("bad"), Choice()).judgment
     assert alone.judged and alone.preference is None and alone.critiques["A"].problems
     assert "no comparison" in views.verdict(alone) and sharing.headline(alone) == f"Reward {alone.reward:.2f} of 1"
@@ -341,9 +334,8 @@ def test_a_name_alone_makes_no_scaling(photograph: Path) -> None:
 
 def test_the_record_of_a_comparison_names_scaled_images(photograph: Path, tmp_path: Path, pictures: Pictures) -> None:
     services = make_services(tmp_path)
-    done = services.compare(
-        Draft(str(photograph), (str(pictures.good), str(photograph)), (), "Make it blue."), Choice()
-    )
+    draft = Draft(str(photograph), (str(pictures.good), str(photograph)), (), "Make it blue.")
+    done = services.compare(draft, Choice())
     notes = [note for note in done.judgment.notes if "before the upload" in note]
     assert [note.partition(":")[0] for note in notes] == ["The source", "Candidate B"]
 

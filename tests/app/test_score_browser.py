@@ -105,9 +105,7 @@ def test_pictures_are_uploaded_dropped_and_pasted_bad_ones_named_and_large_ones_
         expect(page.locator("#candidate-a img")).to_have_count(0)
 
 
-def test_heic_tiff_and_avif_are_shown(
-    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
-) -> None:
+def test_heic_tiff_avif_are_shown(browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path) -> None:
     pytest.importorskip("pillow_heif").register_heif_opener()
     with visit(browser, served.url) as page:
         for place, ending in (("source", "heic"), ("candidate-a", "tif"), ("candidate-b", "avif")):
@@ -166,9 +164,8 @@ def test_a_model_sees_the_references(browser: BrowserContext, served: Served, pi
         compare(page, "People would most likely prefer B.")
         calls = [call for call in server.calls if instruction in call.text]
         titles = ["Image 1 (source):", "Image 2 (reference):", "Image 3 (reference):", "Candidate A:", "Candidate B:"]
-        source, good, bad = (
-            sha256(path.read_bytes()).hexdigest() for path in (pictures.source, pictures.good, pictures.bad)
-        )
+        paths = (pictures.source, pictures.good, pictures.bad)
+        source, good, bad = (sha256(path.read_bytes()).hexdigest() for path in paths)
         orders = [[source, source, bad, *pair] for pair in ((bad, good), (good, bad))]
         assert sorted(shown_hashes(call) for call in calls) == sorted(orders)
         for call in calls:
@@ -189,9 +186,7 @@ def test_a_model_sees_the_references(browser: BrowserContext, served: Served, pi
         expect(page.locator("#source label").first).to_have_text("Source")
 
 
-def test_a_sample_is_judged_on_one_screen_its_request_corrected_and_its_entry_deleted(
-    browser: BrowserContext, served: Served
-) -> None:
+def test_a_sample_fits_on_one_screen_is_corrected_and_deleted(browser: BrowserContext, served: Served) -> None:
     with visit(browser, served.url) as page:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.get_by_role("button", name="Blue space suit").click()

@@ -119,11 +119,8 @@ EVIL_ARENA = ArenaResult(
     failures={HOSTILE: 1},
     agreements=(ArenaAgreement(HOSTILE, 1, 1, 0, 0, ()),),
 )
-HOSTILE_CAST = Cast(
-    Ballot(Example(HOSTILE, HOSTILE, EDITS[0], EDITS[1:]), 1, 2, frozenset()),
-    (("A",), ("B",)),
-    Stored(HOSTILE, HOSTILE),
-)
+HOSTILE_BALLOT = Ballot(Example(HOSTILE, HOSTILE, EDITS[0], EDITS[1:]), 1, 2, frozenset())
+HOSTILE_CAST = Cast(HOSTILE_BALLOT, (("A",), ("B",)), Stored(HOSTILE, HOSTILE))
 
 
 CLAIMED = ClaimedResult(0.5, 10, 0.2, 0.8, HOSTILE, HOSTILE, True)
@@ -185,16 +182,11 @@ def test_a_single_candidate_has_a_reward_and_its_faults_and_no_comparison() -> N
     says(views.verdict(alone), "Reward 0.50 of 1.", "there is no comparison", no=["prefer", "right"])
     says(views.reasons(alone), "Why", "The edit added noise.", "23.2 gray levels", no=["separates"])
     says(model_views.verdict(alone, RUN), "Reward 0.50 of 1.", "there is no comparison", no=["finds no difference"])
-    unknown = replace(
-        alone,
-        scores={"A": Scores(None, 3, None)},
-        failure=Failure("not_gradable", "x"),
-        notes=("It cannot be measured.",),
-    )
+    scores, failed = {"A": Scores(None, 3, None)}, Failure("not_gradable", "x")
+    unknown = replace(alone, scores=scores, failure=failed, notes=("It cannot be measured.",))
     says(views.verdict(unknown), "Reward: not measurable.", "It cannot be measured.", no=["0.00", "tie"])
-    groups = replace(
-        PLAIN, scores=dict.fromkeys("ABC", Scores(2, 3, 0.5)), critiques={"B": Critique((), ""), "C": fault}
-    )
+    scores = dict.fromkeys("ABC", Scores(2, 3, 0.5))
+    groups = replace(PLAIN, scores=scores, critiques={"B": Critique((), ""), "C": fault})
     says(views.reasons(groups), "A lacks the color", "BNo fault was measured.", "CThe edit added noise.")
     rated = replace(RUN, how=ModelJudgeConfig(protocol="pointwise"), showings=tuple(
         OrderProgress(PresentationOrder((label,)), (ChainStep("think", f"{label} is blurred."),)) for label in "AB"
@@ -349,9 +341,8 @@ def test_routing_says_which_and_why() -> None:
 
 
 def test_problems_are_listed_gravest_first_and_differences_line_by_line() -> None:
-    found = library_views.problems(
-        (Problem("note", "b", None, "Odd."), Problem("error", "a", 4, "Broken.", "Mend it."))
-    )
+    problems = Problem("note", "b", None, "Odd."), Problem("error", "a", 4, "Broken.", "Mend it.")
+    found = library_views.problems(problems)
     says(found, "a:4", "Mend it.", "1 error, 1 note")
     assert read_own(found).text.index("Broken.") < read_own(found).text.index("Odd.")
     says(library_views.problems(()), "Nothing to complain about")
@@ -429,9 +420,8 @@ EVIL_RUN = replace(RUN, showings=(EVIL_SEEN,))
 
 def test_a_showing_tells_in_the_candidates_own_letters() -> None:
     markup = chain_views.showings((FIRST, SECOND), live=False)
-    says(
-        markup, "A first, then B answered", "B first, then A answered", "B: instruction 4, quality 3.", no=["Shown as"]
-    )
+    says(markup, "A first, then B answered", "B first, then A answered", no=["Shown as"])
+    says(markup, "B: instruction 4, quality 3.")
     says(markup, "Calls change-map on source, A: “where”", "A Half was edited.")
     says(markup, "In this order the model calls candidate B “A” and candidate A “B”.")
     assert read_own(markup).text.count("Prefers candidate B.") == 2, "the second model said A, and meant B"

@@ -61,9 +61,7 @@ def answer(page: Page, *keys: str) -> None:
     expect(page.locator("#vote-viewer .pane.right img")).to_be_visible()
 
 
-def test_a_voter_votes_undoes_sees_the_agreement_and_evolves(
-    app: Served, browser: BrowserContext, tmp_path: Path
-) -> None:
+def test_a_voter_undoes_sees_the_agreement_and_evolves(app: Served, browser: BrowserContext, tmp_path: Path) -> None:
     with visit(browser, app.url) as page:
         summary, result = page.locator("#vote-summary"), page.locator("#vote-result")
         open_tab(page, "Vote")
@@ -90,9 +88,8 @@ def test_a_voter_votes_undoes_sees_the_agreement_and_evolves(
         expect(page.locator("#vote-question")).to_contain_text("You have seen all pairs")
         expect(summary).to_contain_text("11 labels: evolution needs 8")
         for who in ("the judge", "the labels of the data"):
-            expect(summary).to_contain_text(
-                re.compile(rf"You agree with {who} on \d of 9 \(\d+%, 95% interval \d+% to")
-            )
+            agreement = re.compile(rf"You agree with {who} on \d of 9 \(\d+%, 95% interval \d+% to")
+            expect(summary).to_contain_text(agreement)
         page.get_by_role("button", name="Leaderboard of editors").click()
         expect(page.locator("#vote-ratings")).to_contain_text(re.compile(r"1\. (blue|green|<b>yellow)"))
         photograph(page, "vote-end")

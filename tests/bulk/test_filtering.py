@@ -83,10 +83,8 @@ def test_a_share_keeps_the_best_of_all_edits(rules, kept):
     assert "".join(str(place) for place, each in enumerate(decided) if each.keep) == kept
     assert decided[1].code == "not_judged"
     if rules == rules_of(top=0.1):
-        assert (decided[2].code, decided[2].reason) == (
-            "not_top",
-            "Its reward 0.600 is number 2; the best 0.1 of 5 edits are 1.",
-        )
+        assert decided[2].code == "not_top"
+        assert decided[2].reason == "Its reward 0.600 is number 2; the best 0.1 of 5 edits are 1."
 
 
 def test_decisions_are_counted():

@@ -45,9 +45,8 @@ def made(tmp_path, dataset, reward, rules=TWICE):
 def rows(tmp_path, name) -> list[dict]:
     from datasets import Dataset as Table
 
-    return Table.from_parquet(
-        str(tmp_path / "out" / "data" / f"{name}.parquet"), cache_dir=str(tmp_path / "c")
-    ).to_list()
+    file = tmp_path / "out" / "data" / f"{name}.parquet"
+    return Table.from_parquet(str(file), cache_dir=str(tmp_path / "c")).to_list()
 
 
 def by_place(example, index, repeat):

@@ -19,18 +19,15 @@ def test_folders_of_edits(tmp_path, settings):
     dataset = read_samples(str(tmp_path), settings)
     assert [example.id for example in dataset.examples] == ["edit-0", "edit-1"]
     assert all(len(example.candidates) == 6 for example in dataset.examples)
-    assert len({example.source_id for example in dataset.examples}) == 2, (
-        "two pictures, though both files have one name"
-    )
+    sources = {example.source_id for example in dataset.examples}
+    assert len(sources) == 2, "two pictures, though both files have one name"
     assert any("notes" in problem for problem in dataset.problems)
 
 
 def test_a_table_and_its_runs(tmp_path, settings):
     dataset = read_samples(str(table(tmp_path)), settings)
-    assert [(example.id, example.category, len(example.candidates)) for example in dataset.examples] == [
-        ("e0", "first", 3),
-        ("e1", "second", 3),
-    ]
+    read = [(example.id, example.category, len(example.candidates)) for example in dataset.examples]
+    assert read == [("e0", "first", 3), ("e1", "second", 3)]
 
 
 def test_columns_of_other_names_and_single_candidates(tmp_path, settings):
@@ -112,9 +109,8 @@ def test_a_folder_per_edit_may_have_references(tmp_path, settings):
     (example,) = read_samples(str(tmp_path), settings).examples
     assert [image.name for image in example.references] == ["reference_2.png", "reference_3.png"]
     assert len(example.candidates) == before
-    assert {single.references for single in one_by_one(read_samples(str(tmp_path), settings)).examples} == {
-        example.references
-    }
+    singles = one_by_one(read_samples(str(tmp_path), settings)).examples
+    assert {single.references for single in singles} == {example.references}
     (folder / "reference_2.png").unlink()
     with pytest.raises(DataError, match="edit-0 has the references reference_3"):
         read_samples(str(tmp_path), settings)

@@ -97,9 +97,7 @@ def test_a_share_is_judged_by_one_process_at_a_time(data: Path, tmp_path: Path) 
     assert ShardStore(tmp_path / "out").status().running == ()
 
 
-def test_failed_rows_are_judged_again_on_request(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_rows_are_judged_on_request(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = True
 
     def respond(call: Any) -> Any:

@@ -40,12 +40,8 @@ def bytes_of(example: Example) -> list[bytes]:
 def same(streamed: Sequence[Example], whole: Sequence[Example]) -> None:
     """Compare ids, instructions, labels and the bytes of all images."""
     for one, other in zip(streamed, whole, strict=True):
-        assert (one.id, one.instruction, one.preference, one.label_kind) == (
-            other.id,
-            other.instruction,
-            other.preference,
-            other.label_kind,
-        )
+        for name in ("id", "instruction", "preference", "label_kind"):
+            assert getattr(one, name) == getattr(other, name)
         assert bytes_of(one) == bytes_of(other)
 
 

@@ -297,9 +297,7 @@ def test_a_release_keeps_its_ties_whatever_the_labels_have(
     assert says in shown and (says or "ties, and" not in shown)
 
 
-def test_a_release_of_a_model_judges_where_it_is_served_and_others_judge_alike(
-    rh: Rh, library: Path, tmp_path: Path
-) -> None:
+def test_a_release_of_a_model_judges_where_it_is_served_as_others_do(rh: Rh, library: Path, tmp_path: Path) -> None:
     data = draw(tmp_path / "data", "A", "B")
     file, _ = released(rh, library, "--judge", "vllm:judge", "--protocol", "pointwise")
 

@@ -84,7 +84,6 @@ def read(path: Path, scratch: Path) -> list[Json]:
     [
         (("--min-reward", "0.5", "-o", "x.csv"), "neither .parquet nor .jsonl", 2),
         (("-o", "x.jsonl"), "No condition for keeping edits", 2),
-        (("--min-reward", "7", "-o", "x.jsonl"), "--min-reward 7.0 is out of range", 2),
         (("--min-reward", "0.5", "-o", "x.jsonl", "--field", "nothing"), "cannot be read", 1),
     ],
 )

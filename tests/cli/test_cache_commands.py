@@ -22,13 +22,8 @@ def test_stats_say_what_is_there_and_make_nothing(rh: Rh, own_home: Path) -> Non
     held = rh("cache", "stats", "--json").json
     assert held.pop("bytes") > 0
     by_judge = {"vllm:first": 3, "vllm:second": 1}
-    assert held == {
-        "path": str(own_home / "cache" / FILE),
-        "judgments": 4,
-        "by_judge": by_judge,
-        "edits": 0,
-        "edits_bytes": 0,
-    }
+    assert held.pop("path") == str(own_home / "cache" / FILE)
+    assert held == {"judgments": 4, "by_judge": by_judge, "edits": 0, "edits_bytes": 0}
     shown = rh("cache", "stats").out
     assert "vllm:second" in shown and "4 answers" in shown
 

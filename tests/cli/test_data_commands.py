@@ -75,14 +75,15 @@ def test_a_dataset_on_the_hub_is_judged(hub: Hub, rh: Rh) -> None:
     assert "OFFLINE" in said.err and f"4 edits of {DATA_100}@" in said.out
 
 
-def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, rh: Rh) -> None:
+def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewardharness.evolution.job.TIMED", 2)
     (tmp_path / "t.parquet").write_bytes(as_parquet(data_100(20)))
     words = ["evolve", "--data", str(tmp_path / "t.parquet"), "--field", "category=-", "--dry-run"]
     said = rh(*words).err
     assert "t.parquet: 15 training examples, 5 held out" in said and "Inferred from column names" in said
 
 
-def test_a_folder_with_the_name_of_a_set_that_comes_along_is_told_apart(
+def test_a_folder_named_like_a_built_in_set_is_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
 ) -> None:
     monkeypatch.chdir(tmp_path)

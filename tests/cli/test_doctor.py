@@ -50,9 +50,7 @@ def crowded(call: Any) -> Any:
         ({"respond": blind}, "vision", "problem", "vision-language model"),
     ],
 )
-def test_what_a_server_lacks_has_a_next_step(
-    rh: Rh, options: dict[str, Any], what: str, status: str, said: str
-) -> None:
+def test_what_is_lacking_has_a_next_step(rh: Rh, options: dict[str, Any], what: str, status: str, said: str) -> None:
     respond = options.pop("respond", None)
     with ModelServer(*filter(None, [respond]), **options) as server:
         found = doctor(rh, f"openai:judge@{server.url}", int(status == "problem"))[f"127.0.0.1:{server.port} {what}"]

@@ -39,8 +39,6 @@ MEASURED = {
     "evolve": ["evolve", "data", "--proposals", "2"],
 }
 """Words of a command of each job, with the pixel-based judge."""
-RUNS = [job for job in MEASURED if job != "shards"]
-"""Jobs with a run folder."""
 LINES = {"rank": 2 * PAIRS, "pairs": 2 * PAIRS, "benchmark": 2 * PAIRS, "refine": 3}
 """Judgments of a run, where they are not one per pair."""
 
@@ -101,7 +99,7 @@ def told(capsys: pytest.CaptureFixture[str], command: list[str], status: int = 0
 
 
 @pytest.mark.parametrize("job", MEASURED)
-def test_a_run_is_planned_first_logged_and_printed_as_one_object_and_a_second_time_nothing_is_judged(
+def test_a_run_is_planned_logged_printed_as_one_object_replayed_and_a_second_time_nothing_is_judged(
     job: str, place: Path, capsys: pytest.CaptureFixture[str], shared_home: Path
 ) -> None:
     prepare(job)
@@ -128,6 +126,7 @@ def test_a_run_is_planned_first_logged_and_printed_as_one_object_and_a_second_ti
     status = RunReader(folder).look()
     assert (status.kind, status.condition) == (job, "finished") and status.command[-1] == "--json"
     assert json.loads((folder / "config.json").read_text("utf-8"))["job"] == job
+    replay(job, place, capsys)
     assert main(words(job, "--restart")) == 0
     assert judged(folder).keys() == judged(folder, f"{RESULTS}.old").keys() and RunReader(folder).look().sessions == 1
     picture(place / "data" / ("s0.png" if job == "refine" else "a0.png"), 77)
@@ -182,12 +181,8 @@ def sessions(run: Path) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("job", RUNS)
-def test_a_replay_gives_the_same_writes_into_its_own_folder_and_finds_another_decision(
-    job: str, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prepare(job)
-    assert main(words(job)) == 0
+def replay(job: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A replay gives the same, writes into its own folder, and finds another decision."""
     before = contents(place)
     found = told(capsys, ["runs", "replay", "run"])
     assert found["same"] and found["n"] >= LINES.get(job, PAIRS) and not found["changed"]
@@ -264,7 +259,7 @@ def labeled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("job", ASKED)
 @pytest.mark.usefixtures("labeled")
-def test_a_run_that_failed_is_resumed_and_a_budget_ends_one(
+def test_a_failed_run_is_resumed_and_a_budget_ends_one(
     job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reply: Callable[[Call], Any] = lambda call: Fault("401")  # noqa: E731

@@ -112,7 +112,7 @@ def test_the_help_is_short(rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_numbers_on_the_data_of_the_evolution_are_said_to_be(
+def test_numbers_on_the_same_data_are_said_to_be(
     data: Path, library: Path, finished: Path, tmp_path: Path, rh: Rh
 ) -> None:
     """By `rh benchmark` and `rh score`, also of a release; not of the starting Library, nor on other data."""
@@ -144,21 +144,19 @@ def test_numbers_on_the_data_of_the_evolution_are_said_to_be(
     assert rh("benchmark", "compare", *places).text.count(CAUTION) == 1
 
 
-@pytest.mark.parametrize("more", [[], ["--judge", "measured", "--yes"], ["--quiet"]])
-def test_a_finished_run_says_so_and_asks_for_nothing(
-    data: Path, library: Path, finished: Path, rh: Rh, more: list[str]
-) -> None:
+def test_a_finished_run_says_so_and_asks_for_nothing(data: Path, library: Path, finished: Path, rh: Rh) -> None:
     record, words = (finished / "record.json").read_bytes(), arguments(data, library, finished)
-    said = rh(*words, *more)
-    assert ("is complete" in said.err) == ("--quiet" not in more) and "Expected" not in said.err + said.out
+    for more in ([], ["--judge", "measured", "--yes"], ["--quiet"]):
+        said = rh(*words, *more)
+        assert ("is complete" in said.err) == ("--quiet" not in more) and "Expected" not in said.err + said.out
     assert said.out.startswith("Higher on held-out examples") and "no Library" not in said.out
     assert "Test set: final Library" in said.out and f"Library: {finished / 'library'}" in said.out
     steps = (f"RH_LIBRARY={finished / 'library'} rh app --open", "rh push-library", "rh benchmark")
     assert all(step in said.out for step in steps)
-    said = rh(*words, "--dry-run", *more)
+    said = rh(*words, "--dry-run", "--quiet")
     assert "is complete" in said.err and "Expected" not in said.err
     assert str(finished / "report.html") in said.out and (finished / "report.html").is_file()
-    told = rh(*words, "--dry-run", "--json", *more).json
+    told = rh(*words, "--dry-run", "--json").json
     assert told["finished"] and told["expected"] is None and not told["goes_on"]
     assert (finished / "record.json").read_bytes() == record, "looking at a run is no session of it"
     assert "differs in: seed" in rh(*words, "--dry-run", "--seed", "9", status=1).err
@@ -179,7 +177,7 @@ def test_the_plan_is_told_in_a_dry_run(data: Path, library: Path, tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-def test_corrected_labels_count_for_what_is_learned_from_alone(
+def test_corrected_labels_count_in_training_alone(
     data: Path, library: Path, finished: Path, tmp_path: Path, rh: Rh
 ) -> None:
     dataset, file = read_folder(data), tmp_path / "said.jsonl"
@@ -236,7 +234,7 @@ def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, li
     assert findings and len(set(findings)) == len(findings), "what was answered is not"
 
 
-def test_an_orchestrator_that_wants_another_key_pauses_the_run_and_says_so_once(
+def test_an_orchestrator_with_another_key_pauses_the_run_once(
     data: Path, library: Path, tmp_path: Path, rh: Rh
 ) -> None:
     with ModelServer(key="right") as server:

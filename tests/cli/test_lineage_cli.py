@@ -122,15 +122,6 @@ def test_a_regression_ends_with_status_1(trained: Path, run: Run, words: tuple[s
     assert ("REGRESSED" in shown) is bool(status) and "95% CI" in shown
 
 
-def test_a_metric_that_is_missing_fails(trained: Path, run: Run) -> None:
-    eval_ = ("record-eval", "partial", "--artifact", "grpo-1/last", "--benchmark", "bench", "--task", "all")
-    run(*eval_, "--protocol", "both orders", "--metric", "loss,lower,value=0.5")
-    assert "no metric in common" in run("check-regression", "before", "partial", status=1)
-    assert "has no loss" in run("check-regression", "before", "after", "--metric", "loss", status=1)
-    assert "does not hold" not in run("check-regression", "nobody", "after", status=1)
-    assert "There is no eval 'nobody'" in run("check-regression", "nobody", "after", status=1)
-
-
 def test_the_tree_goes_from_the_release_to_the_comparison(trained: Path, run: Run) -> None:
     run("compare", "before", "after")
     shown = run("show")

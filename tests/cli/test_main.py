@@ -1,29 +1,18 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commands import Rh
-from PIL import Image
+from drawn_pairs import draw_box
 
 from rewardharness.library.store import Library
 
 
 @pytest.fixture
 def images(tmp_path: Path) -> list[str]:
-    random = np.random.default_rng(0)
-    source = np.asarray(
-        Image.fromarray(random.integers(60, 200, (8, 8, 3), dtype=np.uint8)).resize(
-            (128, 128), Image.Resampling.BICUBIC
-        )
-    ).copy()
-    edit = source.copy()
-    edit[40:90, 40:90] = (210, 30, 30)
-    paths = []
-    for name, pixels in (("s", source), ("edit", edit), ("same", source)):
-        paths.append(str(tmp_path / f"{name}.png"))
-        Image.fromarray(pixels).save(paths[-1])
-    return paths
+    """A gray box, made red, and left as it was."""
+    draw_box(tmp_path / "box")
+    return [str(tmp_path / "box" / f"{name}.png") for name in ("source", "red", "same")]
 
 
 def score(images: list[str], *more: str) -> list[str]:
@@ -58,7 +47,7 @@ def test_contradicting_answers_are_headlined_as_inconsistent(images: list[str], 
     assert (record["preference"], record["inconsistent"]) == (None, True)
 
 
-def test_replies_that_cannot_be_read_are_shown(
+def test_unreadable_replies_are_shown(
     images: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -103,21 +92,20 @@ def make_folder(folder: Path, images: list[str]) -> None:
     for path in images:
         (folder / Path(path).name).write_bytes(Path(path).read_bytes())
     rows = ["id,instruction,source,candidate_a,candidate_b,preference,label_kind"]
-    rows += [f"e{number},make the box red,s.png,edit.png,same.png,A,made" for number in range(3)]
-    rows += ["e3,make the box red,s.png,edit.png,gone.png,A,made"]
+    rows += [f"e{number},make the box red,source.png,red.png,same.png,A,made" for number in range(3)]
+    rows += ["e3,make the box red,source.png,red.png,gone.png,A,made"]
     (folder / "pairs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 @pytest.mark.usefixtures("small_library")
-@pytest.mark.parametrize("where", ["one", "deep/below/one"])
-def test_a_run_folder_inside_the_data_folder_is_no_data(where: str, images: list[str], tmp_path: Path, rh: Rh) -> None:
+def test_a_run_folder_inside_the_data_folder_is_no_data(images: list[str], tmp_path: Path, rh: Rh) -> None:
     data = tmp_path / "data"
     make_folder(data, images)
-    for run in (where, where, "two"):
+    for run in ("deep/below/one", "two", "two"):
         report = rh("score", data, "--run", data / run, "--json", status=3).json
         assert (report["n"], report["judged"]) == (4, 3)
     (data / "pairs.csv").unlink()
-    row = {"source": "s.png", "candidate_a": "edit.png", "candidate_b": "same.png", "instruction": "make it red"}
+    row = {"source": "source.png", "candidate_a": "red.png", "candidate_b": "same.png", "instruction": "red"}
     (data / "table.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     for run in ("three", "four"):
         assert rh("score", data, "--run", data / run, "--json").json["n"] == 1
@@ -133,9 +121,7 @@ def test_a_library_can_be_begun_in_a_folder_with_underscores(tmp_path: Path, rh:
 
 
 @pytest.mark.parametrize("spelling", ["{}/lamps", "{}/skills/lamps", "{}/skills/lamps/SKILL.md", "lamps"])
-def test_an_entry_written_by_hand_is_added(
-    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh
-) -> None:
+def test_an_entry_by_hand_is_added(spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rh: Rh) -> None:
     library, named = tmp_path / "lib", spelling.format(tmp_path / "lib")
     monkeypatch.setenv("RH_LIBRARY", str(library))
     rh("library", "new", library)
@@ -227,9 +213,7 @@ def test_score_folder_resumes_and_reports(images: list[str], tmp_path: Path, rh:
 
 
 @pytest.mark.parametrize(("more", "said"), [([], "No preference (A = B)"), (["--ties"], "A tie (A = B)")])
-def test_equal_scores_are_a_tie_only_where_ties_are_offered(
-    images: list[str], more: list[str], said: str, rh: Rh
-) -> None:
+def test_equal_scores_are_a_tie_where_ties_are_offered(images: list[str], more: list[str], said: str, rh: Rh) -> None:
     assert rh(*score([images[0], images[1], images[1]], *more)).out.startswith(said)
 
 

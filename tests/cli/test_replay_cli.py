@@ -242,9 +242,7 @@ def test_a_record_sends_nothing_to_a_service_or_an_address_without_leave(
     assert "no terminal to confirm" in said and not scored.with_name("run-replay").exists()
 
 
-def test_what_came_from_the_environment_is_part_of_the_run(
-    place: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_environment_gave_is_part_of_the_run(place: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RH_LIBRARY", "timid")
     rh("score", "data", "--run", "run", "--quiet", "--limit", "4")
     monkeypatch.delenv("RH_LIBRARY")

@@ -138,7 +138,10 @@ def test_a_benchmark_of_several_kinds_of_label_counts_them_too(table: Path, rh: 
         assert "of no part" in (Path(found["folder"]) / name).read_text(encoding="utf-8")
 
 
-def test_the_report_of_an_evolution_says_what_stands_neither_in_the_pool_nor_in_the_audit(table: Path, rh: Rh) -> None:
+def test_the_report_of_an_evolution_says_what_stands_neither_in_the_pool_nor_in_the_audit(
+    table: Path, rh: Rh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewardharness.evolution.job.TIMED", 2)
     more = drawn(table.parent, 12)
     words = ["evolve", "--data", more, "--skip-bad-rows", "--proposals", "1", "--quiet"]
     found, _ = told(rh, *words, "--dry-run", status=0)
@@ -146,9 +149,8 @@ def test_the_report_of_an_evolution_says_what_stands_neither_in_the_pool_nor_in_
     found, _ = told(rh, *words, status=0)
     assert found["skipped_rows"]["n"] == 2 and found["skipped_rows"]["first"][0]["place"] == "row 2"
     assert found["pool"]["final"]["n"] + found["audit"]["n"] == 10
-    line = (
-        f"Neither in the training examples nor in the test set: 2 bad rows were skipped and count as not judged: {SAID}"
-    )
+    line = "Neither in the training examples nor in the test set: 2 bad rows were skipped and count as not judged: "
+    line += SAID
     assert line in rh(*words).out
     page = (Path(found["folder"]) / "report.html").read_text(encoding="utf-8")
     assert html.escape(line) in page

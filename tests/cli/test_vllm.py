@@ -115,9 +115,7 @@ def test_only_the_gpus_that_the_caller_may_see(machine: Machine, rh: Rh, monkeyp
     assert [gpu.id for gpu in find_gpus("MIG-1,2")] == ["MIG-1", "2"]
 
 
-def test_without_a_gpu_it_says_so_and_plans_for_as_many_as_asked(
-    machine: Machine, rh: Rh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_gpu_it_plans_for_as_many_as_asked(machine: Machine, rh: Rh, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = machine()
     lines = rh("serve", "judge", "some/model-7B", "--gpus", "2").out.splitlines()
     assert "no GPU" in lines[0]
@@ -215,7 +213,7 @@ def test_servers_run_until_interrupted_and_none_is_left(machine: Machine) -> Non
             os.kill(each["pid"], 0)
 
 
-def test_a_server_that_ends_ends_all(
+def test_one_that_ends_ends_all(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = machine((H200, 143771))

@@ -138,10 +138,8 @@ def test_uncertain_orders_are_compared_first() -> None:
     doubtful = [duel for duel in chosen if {duel.first, duel.second} == {"best", "good"}]
     assert len(chosen) == len(set(chosen)) == 20 and len(doubtful) > 15
     assert next_duels(duels, rate_editors(known), 20, "random") == duels[:20]
-    assert (
-        next_duels(duels[:3], rate_editors(known), 20, "active") != []
-        and Duel("t", "b", "a").id == Duel("t", "a", "b").id
-    )
+    assert next_duels(duels[:3], rate_editors(known), 20, "active") != []
+    assert Duel("t", "b", "a").id == Duel("t", "a", "b").id
 
 
 def test_ratings_land_in_a_leaderboard(hub: Hub, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,9 +182,8 @@ def test_refining_keeps_the_best_and_says_what_another_judge_sees(data: Path) ->
     settings = Settings.from_env({"RH_HOME": str(data.parent / "home")})
     judge = open_judge("measured", settings)
     words = "Keep the image exactly as it is."
-    found = refine(
-        source, words, better, judge, rounds=2, n=3, settings=settings, second=open_judge("closer", settings)
-    )
+    second = open_judge("closer", settings)
+    found = refine(source, words, better, judge, rounds=2, n=3, settings=settings, second=second)
     rewards = [each.reward for each in found.attempts]
     assert rewards[1] is None and "busy" in found.attempts[1].failure
     best = found.attempts[found.best]
@@ -260,9 +257,8 @@ def test_the_command_writes_all_attempts(
     words = ["refine", str(data / "s0.png"), "Keep the image exactly as it is.", "--editor", f"folder:{folder}"]
     assert main([*words, "--run", "out", "--n", "1", "--json", "--quiet"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (
-        told["best"] == 1 and told["gain"] == 0 and Path(told["image"]).read_bytes() == (data / "s0.png").read_bytes()
-    )
+    assert (told["best"], told["gain"]) == (1, 0)
+    assert Path(told["image"]).read_bytes() == (data / "s0.png").read_bytes()
     assert json.loads(Path("out/refined.json").read_text("utf-8"))["attempts"][0]["reward"] > 0.9
     assert main([*words[:3], "--editor", "painter:0", "--run", "out2"]) == 1
     assert "demo data" in capsys.readouterr().err and not Path("out2/best.png").exists()

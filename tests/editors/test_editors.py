@@ -42,15 +42,13 @@ class Server(ThreadingHTTPServer):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-                status, data, kind = answer(len(asked))
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                self.reply()
 
             def do_GET(self) -> None:
                 asked.append((self.path, {}, b""))
+                self.reply()
+
+            def reply(self) -> None:
                 status, data, kind = answer(len(asked))
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
@@ -117,9 +115,7 @@ def test_an_images_api_gets_a_form_and_the_key_and_its_image_is_read(serve: Any)
         (200, b"<html>", "bad_response", 1),
     ],
 )
-def test_a_refusal_of_an_images_api_is_an_error_without_keys(
-    serve: Any, status: int, body: bytes, code: str, asked: int
-) -> None:
+def test_a_refusal_is_an_error_without_keys(serve: Any, status: int, body: bytes, code: str, asked: int) -> None:
     server = serve(lambda number: (status, body, "x"))
     with pytest.raises(ModelError) as error:
         edit(open_editor(f"openai:m@{server.url}", Settings.from_env({})))
@@ -152,12 +148,8 @@ def test_a_workflow_of_comfyui_gets_image_instruction_and_seed(
     image = {"filename": "out 1.png", "subfolder": "", "type": "output"}
     done = {"status": {"status_str": "error" if status == "error" else "success", "completed": status != "error"},
             "outputs": {"9": {"images": [image]}} if status == "success" else {}}  # fmt: skip
-    documents = [
-        {"name": "x.png", "subfolder": "in", "type": "input"},
-        {"prompt_id": "p1", "number": 1},
-        {},
-        {"p1": done},
-    ]
+    uploaded = {"name": "x.png", "subfolder": "in", "type": "input"}
+    documents = [uploaded, {"prompt_id": "p1", "number": 1}, {}, {"p1": done}]
 
     def answer(number: int) -> tuple[int, bytes, str]:
         if number > len(documents):
@@ -193,11 +185,8 @@ def test_a_function_is_an_editor_and_its_edits_are_kept_by_content(tmp_path: Pat
 
     editor = open_editor(turned)
     made = [asyncio.run(kept_edit(editor, TASK, tmp_path)) for _ in range(2)]
-    assert (
-        made[0][0] == made[1][0]
-        and [new for _, new in made] == [True, False]
-        and seen == [((60, 40), "make it blue", 7)]
-    )
+    assert made[0][0] == made[1][0] and [new for _, new in made] == [True, False]
+    assert seen == [((60, 40), "make it blue", 7)]
     assert Image.open(io.BytesIO(made[0][0])).size == (60, 40)
     with pytest.raises(ModelError, match="turned raised ValueError: no"):
         asyncio.run(kept_edit(editor, EditTask("e", RED, "fail"), tmp_path))
@@ -222,9 +211,8 @@ def test_the_painter_is_right_or_wrong_by_seed_and_knows_the_demo_data_only() ->
     case = next(case for case in known_edits(100) if case.category == "tone")
     source, right = case.source(), case.right()
     task = EditTask("x", ImageInput("s", encode_png(source)), f"{case.instruction} Leave the rest.")
-    honest, faulty = (
-        load_picture(ImageInput("e", edit(open_editor(f"painter:{share}"), task))).pixels for share in (0, 1)
-    )
+    edits = (edit(open_editor(f"painter:{share}"), task) for share in (0, 1))
+    honest, faulty = (load_picture(ImageInput("e", data)).pixels for data in edits)
     assert np.array_equal(honest, right) and not np.array_equal(faulty, right)
     with pytest.raises(InputError, match="demo data"):
         edit(open_editor("painter:0"), TASK)

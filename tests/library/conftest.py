@@ -7,7 +7,7 @@ from hub_parts import REPO, Hub, running_hub
 from hub_store import Repository
 from library_samples import write_sample
 
-from rewardharness.library.hub import Access, push
+from rewardharness.library.hub import Access, pull, push
 
 
 @pytest.fixture
@@ -17,17 +17,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Repository]:
-    """The sample after its first push: its folder, and what the Hub has of it."""
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Repository, Path]:
+    """The sample after its first push: its folder, what the Hub has of it, and a cache that has it too."""
     scratch = tmp_path_factory.mktemp("published")
     with pytest.MonkeyPatch.context() as patch, running_hub(scratch, patch) as hub:
         push(folder := write_sample(scratch / "sample"), REPO, access=hub.user("ann"))
-        return folder, hub.repo
+        pull(REPO, access=hub.user("ann"))
+        return folder, hub.repo, scratch / "cache-ann"
 
 
 @pytest.fixture
-def ann(hub: Hub, folder: Path, published: tuple[Path, Repository]) -> Access:
+def ann(hub: Hub, folder: Path, published: tuple[Path, Repository, Path]) -> Access:
     """Access of the user who has published the sample."""
-    shutil.copytree(published[0], folder, dirs_exist_ok=True)
-    hub.server.store.repos["models", REPO] = deepcopy(published[1])
+    original, repo, cache = published
+    shutil.copytree(original, folder, dirs_exist_ok=True)
+    shutil.copytree(cache, hub.scratch / cache.name, symlinks=True)
+    hub.server.store.repos["models", REPO] = deepcopy(repo)
     return hub.user("ann")

@@ -74,18 +74,11 @@ def test_a_diff_is_json(tmp_path: Path) -> None:
     other = library.apply(RemoveEntry("letter-reader")).apply(AddEntry(replace(SKILL, name="new")))
     other = other.apply(ReplaceEntry(replace(SKILL, name="text-edits")))
     diff = diff_libraries(library, other)
-    assert [(sign, entry.name) for sign, entry in diff.signed] == [
-        ("+", "new"),
-        ("~", "text-edits"),
-        ("-", "letter-reader"),
-    ]
+    assert [f"{sign} {entry.name}" for sign, entry in diff.signed] == ["+ new", "~ text-edits", "- letter-reader"]
     assert not diff.is_empty
     shown = json.loads(json.dumps(diff_json(diff)))
-    assert [each["name"] for key in ("added", "removed", "changed") for each in shown[key]] == [
-        "new",
-        "letter-reader",
-        "text-edits",
-    ]
+    names = {key: [each["name"] for each in shown[key]] for key in ("added", "removed", "changed")}
+    assert names == {"added": ["new"], "removed": ["letter-reader"], "changed": ["text-edits"]}
     assert shown["before_id"] == library.id and shown["changed"][0]["rubric_diff"].startswith("--- before/rubric.yaml")
     other_weights = Rubric((Criterion("a", "A", weight=2), *SKILL.rubric.criteria[1:]))  # type: ignore[union-attr]
     weighed = other.apply(ReplaceEntry(replace(SKILL, rubric=other_weights)))

@@ -36,9 +36,8 @@ COMMON: dict[str, Any] = {
 }
 SCHEMAS = st.none() | st.dictionaries(TEXT, JSON, max_size=3)
 SKILLS = st.builds(Entry, kind=st.just("skill"), **COMMON)
-TOOLS = st.builds(
-    Entry, kind=st.just("tool"), system_prompt=SAID, input_schema=SCHEMAS, output_schema=SCHEMAS, **COMMON
-)
+PROMPTED = {"system_prompt": SAID, "input_schema": SCHEMAS, "output_schema": SCHEMAS}
+TOOLS = st.builds(Entry, kind=st.just("tool"), **PROMPTED, **COMMON)
 ENTRIES = (SKILLS | TOOLS).filter(lambda entry: entry.description and (entry.kind == "skill" or entry.system_prompt))
 
 SKILL = """---
@@ -171,9 +170,8 @@ def test_what_cannot_be_seen_around_the_front_matter_is_accepted(text: str) -> N
 )
 def test_a_description_that_is_cut_by_a_comment_is_said(description: str, cut: bool) -> None:
     findings = Findings("SKILL.md")
-    entries.read_entry(
-        SKILL.replace("How to judge\n  edits of text.", description), "text-edits", "skill", None, findings
-    )
+    text = SKILL.replace("How to judge\n  edits of text.", description)
+    entries.read_entry(text, "text-edits", "skill", None, findings)
     said = [(each.severity, each.line) for each in findings.found if "begins a comment" in each.message]
     assert said == ([("warning", 5)] if cut else [])
 

@@ -2,17 +2,17 @@
 
 import pytest
 from commands import Rh
+from drawn_pairs import two_skills
 from hub_parts import REPO, Hub
 
 from rewardharness.library.card import Facts
 from rewardharness.library.hub import HubError, PushOptions, push, search_libraries
-from rewardharness.library.opening import open_library
 from rewardharness.schema import Accuracy, Interval
 
 
 def publish(hub: Hub, repo: str = REPO) -> None:
-    """Publish the built-in Library with a result and two attacks."""
-    library = open_library("builtin")
+    """Publish a Library with a result and two attacks."""
+    library = two_skills()
     about = (library.id, "measured (no VLM)", "measured", "people/edits", "human")
     result = Facts(*about, Accuracy(200, 198, 160.0), Interval(0.74, 0.86))
     attacks = [

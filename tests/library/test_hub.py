@@ -122,9 +122,7 @@ def test_conflicts_are_listed_by_entry_and_nothing_is_written(hub: Hub, folder: 
     assert (hub.head, snapshot(folder)) == (before, files)
 
 
-def test_words_written_by_hand_on_either_side_survive_a_rebase(
-    hub: Hub, folder: Path, tmp_path: Path, ann: Access
-) -> None:
+def test_words_by_hand_on_either_side_survive_a_rebase(hub: Hub, folder: Path, tmp_path: Path, ann: Access) -> None:
     card = hub.files["README.md"].decode().replace("language: en", "language: de\nlicense: mit")
     hub.repo.put({"README.md": card + "\n## Thanks\n\nTo all.\n"})
     reword(folder, "Ours.")

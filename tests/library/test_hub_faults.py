@@ -102,7 +102,7 @@ def test_a_proposal_that_dies_at_any_request_is_made_once(hub: Hub, tmp_path: Pa
 
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_a_pull_that_dies_at_any_request_is_repaired_by_another(
+def test_a_pull_that_dies_anywhere_is_repaired(
     hub: Hub, folder: Path, tmp_path: Path, applied: bool, ann: Access
 ) -> None:
     died = 0
@@ -119,9 +119,7 @@ def test_a_pull_that_dies_at_any_request_is_repaired_by_another(
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 @pytest.mark.parametrize("part", ["POST /commit/", "POST /tag/", "POST /preupload/", "POST validate-yaml", "GET /refs"])
-def test_single_answers_that_go_wrong_never_leave_half_a_push(
-    hub: Hub, folder: Path, fault: str, part: str, ann: Access
-) -> None:
+def test_answers_that_go_wrong_leave_no_half_a_push(hub: Hub, folder: Path, fault: str, part: str, ann: Access) -> None:
     reword(folder, "New.")
     hub.server.fail(*part.split(" "), fault)  # type: ignore[call-arg]
     try:

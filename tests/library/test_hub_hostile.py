@@ -159,7 +159,7 @@ def test_a_version_that_is_not_what_it_says_is_refused(hub: Hub, tmp_path: Path,
         ("lineage.jsonl", json.dumps({"reason": "hf_" + "a1B2" * 8}), r"lineage\.jsonl:1 seems"),
     ],
 )
-def test_what_must_not_be_published_stops_the_push(
+def test_what_must_stay_private_stops_a_push(
     hub: Hub, folder: Path, name: str, content: str | bytes, word: str
 ) -> None:
     put(folder, name, content)

@@ -51,9 +51,8 @@ def test_weights_of_what_applies_add_up_to_one(rubric: Rubric, kinds: list[str])
 
 
 def test_weights_follow_the_edit() -> None:
-    text = (
-        "criteria:\n- {id: a, text: A}\n- {id: b, text: B, weight: 3, applies: [text]}\n- {id: c, text: C, weight: 0}"
-    )
+    text = "criteria:\n- {id: a, text: A}\n- {id: b, text: B, weight: 3, applies: [text]}\n- {id: c, text: C, "
+    text += "weight: 0}"
     rubric = parse_rubric(text)
     assert rubric.weights() == rubric.weights(["text", "add"]) == {"a": 0.25, "b": 0.75, "c": 0.0}
     assert rubric.weights(["add"]) == {"a": 1.0, "c": 0.0}

@@ -80,9 +80,8 @@ def test_what_is_in_the_space_runs_by_itself(hub: Hub, tmp_path: Path) -> None:
         cwd=root, capture_output=True, text=True, check=True, env=env,
     )  # fmt: skip
     library, judge, release, where = found.stdout.split()
-    assert (library, judge, release) == (f"{REPO}@v0.1.0", "measured", "release.json") and Path(where).is_relative_to(
-        root
-    )
+    assert (library, judge, release) == (f"{REPO}@v0.1.0", "measured", "release.json")
+    assert Path(where).is_relative_to(root)
     tracked = {str(path.relative_to(ROOT)) for path in (ROOT / "rewardharness/library/builtin").rglob("*.md")}
     assert tracked <= set(files(hub)) and not [path for path in files(hub) if "__pycache__" in path]
 

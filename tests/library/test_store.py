@@ -128,7 +128,7 @@ def test_a_wrong_description_in_the_registry_is_kept_until_its_entry_changes(fol
     assert "How not" not in (folder / "registry.json").read_text("utf-8")
 
 
-def test_saving_somewhere_else_replaces_only_libraries(
+def test_saving_elsewhere_replaces_only_libraries(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = Library.load(folder)

@@ -13,13 +13,9 @@ def matched(triggers: str, instruction: str) -> str | None:
 
 def test_the_grammar_tells_words_expressions_and_always_apart() -> None:
     triggers = parse_triggers(r"remove, sky  blue ,/\bfrom .{0,20}, to/, Always, /a\/b/,")
-    assert [(each.kind, each.text) for each in triggers] == [
-        ("words", "remove"),
-        ("words", "sky blue"),
-        ("pattern", r"\bfrom .{0,20}, to"),
-        ("always", "always"),
-        ("pattern", "a/b"),
-    ]
+    kinds, texts = zip(*((each.kind, each.text) for each in triggers), strict=True)
+    assert kinds == ("words", "words", "pattern", "always", "pattern")
+    assert texts == ("remove", "sky blue", r"\bfrom .{0,20}, to", "always", "a/b")
     assert [each.always for each in triggers] == [False, False, False, True, False]
     assert parse_triggers(", ".join(map(str, triggers))) == triggers
     assert parse_triggers("") == parse_triggers(" , ") == ()

@@ -59,7 +59,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
 @example("a: |#x\n  y")
 @example("- " * 100_000 + "a")

@@ -24,12 +24,8 @@ from rewardharness.lineage.records import BenchmarkRef, Evaluation, Manifest, Me
 from rewardharness.lineage.store import Lineage, LineageError, Record, digest_of, read_release
 
 HASH = sha256(b"some Library")
-PLAN = Manifest(
-    "training",
-    NamedRevision("base"),
-    reward=RewardRef(library=HASH),
-    expected=(records.ExpectedMetric("accuracy", "higher"),),
-)
+EXPECTED = (records.ExpectedMetric("accuracy", "higher"),)
+PLAN = Manifest("training", NamedRevision("base"), reward=RewardRef(library=HASH), expected=EXPECTED)
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
@@ -63,11 +59,8 @@ def trained(lineage: Lineage, folder: Path) -> tuple[Record, Record, Path]:
     checkpoint.mkdir()
     (checkpoint / "weights.bin").write_bytes(b"weights")
     artifact = records.Artifact("last", str(checkpoint), *digest_of(checkpoint))
-    return (
-        manifest,
-        lineage.record("run-1", records.RunOutcome(manifest.id, "succeeded", artifacts=(artifact,))),
-        checkpoint,
-    )
+    outcome = records.RunOutcome(manifest.id, "succeeded", artifacts=(artifact,))
+    return manifest, lineage.record("run-1", outcome), checkpoint
 
 
 def measured(result: Record, value: float = 0.5, **more: Any) -> Evaluation:

@@ -41,16 +41,14 @@ def test_a_group_without_any_reward_stays_without() -> None:
 def test_what_is_made_relative_keeps_order_and_gaps(group: list[float | None]) -> None:
     found, stats = normalise_group(group, GROUP)
     assert [value is None for value in found] == [reward is None for reward in group]
-    pairs = [
-        (reward, value) for reward, value in zip(group, found, strict=True) if reward is not None and value is not None
-    ]
+    both = zip(group, found, strict=True)
+    pairs = [(reward, value) for reward, value in both if reward is not None and value is not None]
     assert all(math.isfinite(value) for _, value in pairs)
     for one, z_one in pairs:
         for other, z_other in pairs:
             assert (one <= other) <= (z_one <= z_other)
-    assert abs(math.fsum(value for _, value in pairs)) < 1e-6 * max(1, len(pairs)) + (
-        1e-3 if stats.degenerate else 1e-6
-    )
+    rounding = 1e-3 if stats.degenerate else 1e-6
+    assert abs(math.fsum(value for _, value in pairs)) < 1e-6 * max(1, len(pairs)) + rounding
 
 
 @settings(max_examples=30)

@@ -114,9 +114,7 @@ def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path, cap
     assert [record["n"] for _, record in read_jsonl(tmp_path / "log.jsonl")] == list(range(100))
 
 
-def test_a_sample_is_a_share_of_what_can_be_compared_and_of_bounded_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_is_a_bounded_share_of_what_can_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, *candidates = (read_image(picture(shade), Limits(), "x") for shade in range(0, 250, 25))
     results = [ItemResult(number, None, True, number / 10) for number in range(len(candidates))]
     batch = [Edit("lighter", source, (each,)) for each in candidates]

@@ -89,13 +89,8 @@ def test_a_full_batch_of_different_references_is_taken(judge: ReadyJudge) -> Non
 
 def test_the_client_sends_references(server: Running, judge: ReadyJudge) -> None:
     with RewardClient(server.url) as client:
-        [plain, several, many] = client.score(
-            [
-                Ask(TEXT, SOURCE, ONE),
-                Ask(TEXT, SOURCE, TWO, references=[SECOND, THIRD]),
-                Ask(TEXT, SOURCE, ONE, references=[ONE] * 4),
-            ]
-        )
+        asks = [Ask(TEXT, SOURCE, ONE), Ask(TEXT, SOURCE, TWO, references=[SECOND, THIRD])]
+        [plain, several, many] = client.score([*asks, Ask(TEXT, SOURCE, ONE, references=[ONE] * 4)])
         assert (plain.reward, several.reward) == (reward_of(ONE), reward_of(TWO))
         assert many.reward is None and many.reason == "input: There are 4 reference images."
         assert seen(judge) == {(SOURCE,), (SOURCE, SECOND, THIRD)}

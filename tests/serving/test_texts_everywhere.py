@@ -78,9 +78,8 @@ def test_evolution_finds_what_people_prefer(evolved: tuple[Path, dict[str, Any]]
     folder, report = evolved
     skill = (folder / "run" / "library" / "skills" / SKILL["name"] / "SKILL.md").read_text()
     assert "task: text" in skill
-    assert (report["audit"]["start"]["accuracy"], report["audit"]["final"]["accuracy"]) == pytest.approx(
-        (2 / 15, 14 / 15)
-    )
+    accuracies = [report["audit"][part]["accuracy"] for part in ("start", "final")]
+    assert accuracies == pytest.approx([2 / 15, 14 / 15])
     assert report["regression"]["n"] == 0
     asked = [call.text for call in model.calls if "You improve the library" in call.text]
     assert asked and all("judge of text responses" in text and "image edits" not in text for text in asked)

@@ -62,9 +62,8 @@ def ask(reward: Any, *edited: object, **more: Any) -> Any:
 
 def test_trl_gets_a_reward_for_each_and_none_for_what_was_not_judged(server):
     reward, log = EditReward(server.url), {}
-    assert ask(reward, picture(2), BAD, None, picture(3), completion_ids=[[1]] * 4, log=log) == rewards(
-        2, None, None, 3
-    )
+    found = ask(reward, picture(2), BAD, None, picture(3), completion_ids=[[1]] * 4, log=log)
+    assert found == rewards(2, None, None, 3)
     assert log == {"rewardharness/not_judged": 0.25, "rewardharness/nothing_drawn": 0.25}
     assert reward.__name__ == "edit_reward"
     reward.close()
@@ -319,12 +318,9 @@ def test_the_example_of_verl_omni(server, judge, info):
     pixels = np.zeros((3, 4, 5), np.float32)
     pixels[0] = 1.0
     for image in (pixels, np.full((1, 3, 4, 4), 7, np.uint8)):
-        found = asyncio.run(
-            function(data_source="edits", solution_image=image, ground_truth=RED, extra_info=info, **more)
-        )
-        [sent, *_] = [
-            each for each in judge.asked if found["score"] == pytest.approx(reward_of(each.candidates[0].data))
-        ]
+        given = {"data_source": "edits", "solution_image": image, "ground_truth": RED, "extra_info": info}
+        score = pytest.approx(asyncio.run(function(**given, **more))["score"])
+        sent = next(each for each in judge.asked if score == reward_of(each.candidates[0].data))
         assert sent.source.data == BEFORE and sent.instruction == RED
         assert image is not pixels or (decoded(sent.candidates[0].data) == (255, 0, 0)).all()
 

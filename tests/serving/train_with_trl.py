@@ -70,16 +70,8 @@ class AsyncRecorder(Recorder):
 
 def grpo(url: str, folder: Path, kind: str) -> dict:
     words = tokenizer()
-    rows = [
-        {
-            "prompt": "Edit.",
-            "source": picture(1),
-            "instruction": "make it red",
-            "edited": picture(shade),
-            "shade": shade,
-        }
-        for shade in SHADES
-    ]
+    row = {"prompt": "Edit.", "source": picture(1), "instruction": "make it red"}
+    rows = [{**row, "edited": picture(shade), "shade": shade} for shade in SHADES]
     if kind == "async":
         reward = AsyncRecorder(AsyncEditReward(url))
     else:

@@ -84,15 +84,8 @@ def test_a_collector_receives_the_spans_of_a_command(tmp_path: Path) -> None:
             "PYTHONPATH": str(PROGRAM.parents[2]),
         }
         command = [str(Path(PYTHON).with_name("opentelemetry-instrument")), "--service_name", "rewardharness", PYTHON]
-        words = [
-            "-m",
-            "rewardharness",
-            "score",
-            str(tmp_path / "secretdata"),
-            "--run",
-            str(tmp_path / "run"),
-            "--quiet",
-        ]
+        words = ["-m", "rewardharness", "score", str(tmp_path / "secretdata")]
+        words += ["--run", str(tmp_path / "run"), "--quiet"]
         done = subprocess.run([*command, *words], env=environment, capture_output=True, timeout=100, check=False)
         server.shutdown()
         thread.join()

@@ -66,9 +66,8 @@ def test_a_scored_dataset_is_logged_and_a_resumed_run_goes_on(
     assert last["final/drawn/ci_low"][1] == pytest.approx(accuracy["interval"][0])
     assert last["final/drawn/ci_high"][1] == pytest.approx(accuracy["interval"][1])
     assert b"measured (no VLM)" in content, "the configuration is there"
-    assert not [
-        word for word in (b"secretdata", b"pairs.jsonl", b"make the square", b".png", b"p00") if word in content
-    ]
+    private = (b"secretdata", b"pairs.jsonl", b"make the square", b".png", b"p00")
+    assert not [word for word in private if word in content]
 
     lines = results.read_text("utf-8").splitlines(keepends=True)
     results.write_text("".join(lines[:5]), "utf-8")
@@ -236,13 +235,8 @@ def test_progress_is_logged_at_most_once_a_second(tmp_path: Path, monkeypatch: p
 
 
 def test_the_configuration_has_no_paths_and_no_text_of_users() -> None:
-    manifest = {
-        "command": "score",
-        "judge": "file:/home/me/scores.jsonl",
-        "data_name": "my folder",
-        "seed": 3,
-        "x": [1],
-    }
+    manifest = {"command": "score", "judge": "file:/home/me/scores.jsonl", "data_name": "my folder", "seed": 3}
+    manifest["x"] = [1]
     assert run_config(manifest) == {"command": "score", "judge": "file", "seed": 3}
     benchmark = {"judge_name": "vllm:a/b", "judge_protocol": "pairs", "library_id": "1"}
     assert run_config(benchmark) == {"judge": "vllm:a/b", "protocol": "pairs", "library_id": "1"}

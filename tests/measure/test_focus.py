@@ -1,12 +1,13 @@
 import cv2
 import numpy as np
-from drawn_edits import CAT, disc, grade, view
+from drawn_edits import disc, grade, photo, view
 
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.measure.focus import asks_blurred_background
 from rewardharness.measure.regions import edit_presence
 from rewardharness.measure.structure import background_change
 
+CAT = photo("chelsea", 240, 160)
 BLUR = read_instruction("Blur the background.")
 
 

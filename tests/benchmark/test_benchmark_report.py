@@ -30,9 +30,9 @@ LOADS = re.compile(r"<[^>]+\s(?:src|href|on\w+)=")
 CELL = re.compile(r"(?<!\\)\|")
 
 
-def run(folder: Path, protocol: str | None = None, fails: int = 0) -> BenchmarkResult:
+def run(folder: Path, fails: int = 0) -> BenchmarkResult:
     """A run with a judge, the same without a Library, and two baselines."""
-    data = made_anew("editreward-bench", folder, protocol)
+    data = made_anew("editreward-bench", folder)
     failing = list(data.items)[:fails]
     first = entry(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin")
     others = [pixels("empty", fails=failing), baseline("random", "baseline"), pixels("baseline", upside_down=True)]
@@ -40,8 +40,18 @@ def run(folder: Path, protocol: str | None = None, fails: int = 0) -> BenchmarkR
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkResult:
-    return run(tmp_path_factory.mktemp("run"))
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[BenchmarkResult, Path]:
+    """A run, and its folder, whose data and cache are gone."""
+    folder = tmp_path_factory.mktemp("run")
+    whole = run(folder)
+    for path in (folder / "editreward-bench", folder / "home"):
+        shutil.rmtree(path)
+    return whole, folder / "run"
+
+
+@pytest.fixture(scope="module")
+def result(kept: tuple[BenchmarkResult, Path]) -> BenchmarkResult:
+    return kept[0]
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +60,11 @@ def torn(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkResult:
     return run(tmp_path_factory.mktemp("torn"), fails=4)
 
 
-def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
-    whole = run(tmp_path)
-    for path in (tmp_path / "editreward-bench", tmp_path / "home"):
-        shutil.rmtree(path)
-    again = read_result(tmp_path / "run")
+def test_a_report_needs_neither_the_data_nor_a_judge(kept: tuple[BenchmarkResult, Path]) -> None:
+    whole, folder = kept
+    again = read_result(folder)
     assert again == whole
-    written = write_report(tmp_path / "run", again)
+    written = write_report(folder, again)
     assert [path.name for path in written] == ["report.json", "report.md", "report.html"]
     assert parse_result(json.loads(written[0].read_text("utf-8"))) == whole
 
@@ -89,8 +97,8 @@ def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path, res
     assert not rows["GPT-4o"].same_protocol
     page = report_page(result)
     assert "27.33" in page and "n: 150" in page
-    pointwise = run(tmp_path, protocol="pointwise")
-    tuned = next(each for each in pointwise.published if each.part == "K=2" and each.metric == "tuned")
+    pointwise = judged(made("editreward-bench", tmp_path, "pointwise"), [entry()], tmp_path / "run").published
+    tuned = next(each for each in pointwise if each.part == "K=2" and each.metric == "tuned")
     marks = {row.judge: row.mark for row in tuned.rows if row.metric == "tuned"}
     assert marks and all("protocol" not in mark.split("(not known")[0] for mark in marks.values())
 

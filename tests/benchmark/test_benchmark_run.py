@@ -60,7 +60,7 @@ def test_whoever_always_prefers_the_first_gets_chance_when_both_orders_are_asked
 def test_a_random_judge_gets_the_published_random_row_on_pairs(
     name: str, labels: int, published: float, tmp_path: Path
 ) -> None:
-    data = made(name, tmp_path, n=919)
+    data = made(name, tmp_path, n=400)
 
     class AnyLabel(BaselineJudge):
         """Draws one of all labels; both bad as a tie of low scores."""

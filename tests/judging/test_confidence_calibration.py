@@ -76,6 +76,7 @@ def test_the_error_of_an_overconfident_judge_shrinks(made: ConfidenceCalibration
     assert set(made.curves) == {ALL_KINDS, NOT_GRADABLE, "add", "color"}
     chances = cross_validate(rows())
     assert measure_error(rows(), chances).error == made.after.error
+    assert "after, cross-validated, n = 60." in made.words and " before, " in made.words
 
 
 def test_a_calibration_keeps_the_preference_and_says_what_it_rests_on(made: ConfidenceCalibration) -> None:
@@ -180,8 +181,3 @@ def test_a_release_takes_the_usual_calibration_where_it_fits() -> None:
     other = replace(mine, judge="vllm:some/model")
     assert make_release("measured", library, usual=other).calibration == shipped
     assert make_release("scripted:replies.jsonl", library, usual=mine).calibration is None
-
-
-def test_the_errors_are_told_in_a_sentence(made: ConfidenceCalibration) -> None:
-    assert "after, cross-validated, n = 60." in made.words
-    assert (" before, " in made.words) == (made.before is not None)

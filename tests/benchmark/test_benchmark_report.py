@@ -190,7 +190,9 @@ def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
         judged(data, [who], tmp_path / name)
     found = compare_runs(tmp_path / "bad", tmp_path / "good")
     [part] = found.parts
-    assert found.same_data and all(flip.second == flip.truth != flip.first for flip in part.flips)
+    assert found.same_data and len(part.flips) == 19 and part.flips[0].instruction.startswith("keep ")
+    assert all(flip.better and flip.second == flip.truth != flip.first for flip in part.flips)
+    assert part.interval is not None and 0.5 < part.interval[0] < part.interval[1] == 1.0
     assert (part.n, part.judged_by_both, part.judged_by_first_only) == (20, 19, 1)
     assert (part.gain, part.p) == (1.0, pytest.approx(2 / 2**19))
     [part] = compare_runs(tmp_path / "first", tmp_path / "good").parts

@@ -11,16 +11,16 @@ from markdown_it import MarkdownIt
 from synthetic import Pixels, editreward_bench, editreward_rows
 
 from rewardharness.benchmark.comparison import compare_runs
-from rewardharness.benchmark.figures import figure, headline, make_facts, write_for_library
+from rewardharness.benchmark.figures import figure, headline, make_facts
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.numbers import NumberFacts
 from rewardharness.benchmark.report import markdown, report_page, write_report
 from rewardharness.benchmark.result import BenchmarkResult, CountedPart, OrderConsistency, parse_result, read_result
 from rewardharness.benchmark.task import open_task
 from rewardharness.errors import InputError, LibraryError, RunError
-from rewardharness.library.card import CardSubject, known_facts, make_card, read_config
+from rewardharness.library.card import CardSubject, make_card
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY, Library
+from rewardharness.library.store import EMPTY
 from rewardharness.schema import Accuracy
 
 HOSTILE = '<script>alert("x")</script>[link](https://evil.example) | `cell`'
@@ -228,27 +228,14 @@ def test_a_library_gets_its_facts_with_and_without_it(torn: BenchmarkResult) -> 
         make_facts(torn, EMPTY)
 
 
-def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path, result: BenchmarkResult) -> None:
-    library = open_library("builtin")
-    library.save(tmp_path / "library")
-    path = write_for_library(tmp_path / "library", result)
-    assert path.name == "benchmark.json"
-    facts = known_facts(read_config(path.read_text("utf-8")), library)
-    names = {each.metric for each in facts}
-    assert names >= {
-        "accuracy on pairs labeled A, B or tie; a tie is correct only if the label is a tie",
-        "share of the judged complete groups of 3 with every pair correct; the labels have no ties",
-    }
-    card = make_card(CardSubject(library, "me/mine", facts=facts))
-    header = " ".join(card.partition("\n---")[0].split())
-    assert all(name in header for name in names) and "exact among" not in card
-    assert "model-index" in card and "EditReward-Bench" in card and "100.0" not in card.partition("---")[0]
-    assert Library.load(tmp_path / "library").id == library.id, "it is no part of the Library"
-
-
 def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path: Path) -> None:
     result = judged(made("genai-bench", tmp_path), [entry(library=open_library("builtin"))], tmp_path / "run")
-    names = [each.metric for each in make_facts(result, open_library("builtin"))]
+    library = open_library("builtin")
+    facts = make_facts(result, library)
+    names = [each.metric for each in facts]
+    card = make_card(CardSubject(library, "me/mine", facts=facts))
+    header = " ".join(card.partition("\n---")[0].split())
+    assert all(name in header for name in names) and "model-index" in card
     assert names == [
         "accuracy on pairs labeled A, B, tie or both bad; a tie is correct only for a label of the same kind of tie; "
         "a tie of two rewards below 0.5 is both bad",

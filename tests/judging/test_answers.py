@@ -3,6 +3,7 @@ import time
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.judging.answers import (
@@ -214,6 +215,7 @@ JSON = st.recursive(
 )
 
 
+@examples(max_examples=60)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), st.text(alphabet="ab\"'`,.:[]\n {}\\", max_size=40))
 def test_an_object_is_found_after_any_words(value: dict[str, object], words: str) -> None:
     value["preference"] = "x"

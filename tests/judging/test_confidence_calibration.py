@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 from judge_parts import judge_one
 
@@ -62,6 +63,7 @@ def made() -> ConfidenceCalibration:
     return fit_calibration(rows(), IDENTITY, DATA, people=True)
 
 
+@examples(max_examples=40)
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40), st.floats(0, 1), st.floats(0, 1))
 def test_the_probability_grows_with_the_margin(points: list[tuple[float, bool]], first: float, second: float) -> None:
     fitted = fit_curves([GradedJudgment("", float(right), None, margin, "add", "s") for margin, right in points])

@@ -78,8 +78,13 @@ class Pixels(Judge):
 
 
 def quality(image: ImageInput, upside_down: bool = False) -> float:
-    value = float(load_picture(image).pixels[0, 0, 0]) / 255
+    value = seen(image.data or (image.path.read_bytes() if image.path else b""))
     return 1 - value if upside_down else value
+
+
+@cache
+def seen(data: bytes) -> float:
+    return float(load_picture(ImageInput("edit", data=data)).pixels[0, 0, 0]) / 255
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:

@@ -11,16 +11,16 @@ from markdown_it import MarkdownIt
 from synthetic import Pixels, editreward_bench, editreward_rows
 
 from rewardharness.benchmark.comparison import compare_runs
-from rewardharness.benchmark.figures import figure, headline, make_facts, write_for_library
+from rewardharness.benchmark.figures import figure, headline, make_facts
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.numbers import NumberFacts
 from rewardharness.benchmark.report import markdown, report_page, write_report
 from rewardharness.benchmark.result import BenchmarkResult, CountedPart, OrderConsistency, parse_result, read_result
 from rewardharness.benchmark.task import open_task
 from rewardharness.errors import InputError, LibraryError, RunError
-from rewardharness.library.card import CardSubject, known_facts, make_card, read_config
+from rewardharness.library.card import CardSubject, make_card
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY, Library
+from rewardharness.library.store import EMPTY
 from rewardharness.schema import Accuracy
 
 HOSTILE = '<script>alert("x")</script>[link](https://evil.example) | `cell`'
@@ -30,9 +30,9 @@ LOADS = re.compile(r"<[^>]+\s(?:src|href|on\w+)=")
 CELL = re.compile(r"(?<!\\)\|")
 
 
-def run(folder: Path, protocol: str | None = None, fails: int = 0) -> BenchmarkResult:
+def run(folder: Path, fails: int = 0) -> BenchmarkResult:
     """A run with a judge, the same without a Library, and two baselines."""
-    data = made_anew("editreward-bench", folder, protocol)
+    data = made_anew("editreward-bench", folder)
     failing = list(data.items)[:fails]
     first = entry(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin")
     others = [pixels("empty", fails=failing), baseline("random", "baseline"), pixels("baseline", upside_down=True)]
@@ -40,8 +40,18 @@ def run(folder: Path, protocol: str | None = None, fails: int = 0) -> BenchmarkR
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkResult:
-    return run(tmp_path_factory.mktemp("run"))
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[BenchmarkResult, Path]:
+    """A run, and its folder, whose data and cache are gone."""
+    folder = tmp_path_factory.mktemp("run")
+    whole = run(folder)
+    for path in (folder / "editreward-bench", folder / "home"):
+        shutil.rmtree(path)
+    return whole, folder / "run"
+
+
+@pytest.fixture(scope="module")
+def result(kept: tuple[BenchmarkResult, Path]) -> BenchmarkResult:
+    return kept[0]
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +60,11 @@ def torn(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkResult:
     return run(tmp_path_factory.mktemp("torn"), fails=4)
 
 
-def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
-    whole = run(tmp_path)
-    for path in (tmp_path / "editreward-bench", tmp_path / "home"):
-        shutil.rmtree(path)
-    again = read_result(tmp_path / "run")
+def test_a_report_needs_neither_the_data_nor_a_judge(kept: tuple[BenchmarkResult, Path]) -> None:
+    whole, folder = kept
+    again = read_result(folder)
     assert again == whole
-    written = write_report(tmp_path / "run", again)
+    written = write_report(folder, again)
     assert [path.name for path in written] == ["report.json", "report.md", "report.html"]
     assert parse_result(json.loads(written[0].read_text("utf-8"))) == whole
 
@@ -89,8 +97,8 @@ def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path, res
     assert not rows["GPT-4o"].same_protocol
     page = report_page(result)
     assert "27.33" in page and "n: 150" in page
-    pointwise = run(tmp_path, protocol="pointwise")
-    tuned = next(each for each in pointwise.published if each.part == "K=2" and each.metric == "tuned")
+    pointwise = judged(made("editreward-bench", tmp_path, "pointwise"), [entry()], tmp_path / "run").published
+    tuned = next(each for each in pointwise if each.part == "K=2" and each.metric == "tuned")
     marks = {row.judge: row.mark for row in tuned.rows if row.metric == "tuned"}
     assert marks and all("protocol" not in mark.split("(not known")[0] for mark in marks.values())
 
@@ -159,19 +167,6 @@ def test_a_sample_is_named_in_every_report_and_a_headline_of_many_parts_is_not_c
     assert markdown(result).splitlines()[2].count("kind ") == 60
 
 
-def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None:
-    data = made("vcreward-bench", tmp_path)
-    for name, who in (("bad", pixels(upside_down=True)), ("good", entry())):
-        judged(data, [who], tmp_path / name)
-    found = compare_runs(tmp_path / "bad", tmp_path / "good")
-    [part] = found.parts
-    assert (part.n, part.gain, part.p) == (20, 1.0, pytest.approx(2 / 2**20))
-    assert part.interval is not None and 0.5 < part.interval[0] < part.interval[1] == 1.0 and found.same_data
-    assert len(part.flips) == 20 and all(flip.better for flip in part.flips)
-    first = part.flips[0]
-    assert first.instruction.startswith("keep ") and first.second == first.truth != first.first
-
-
 @pytest.mark.parametrize("name", ["vcreward-bench", "genai-bench", "editreward-bench"])
 def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_alike(name: str, tmp_path: Path) -> None:
     [once], [twice] = (
@@ -193,7 +188,11 @@ def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
         "good": pixels(fails=[lost]),
     }.items():
         judged(data, [who], tmp_path / name)
-    [part] = compare_runs(tmp_path / "bad", tmp_path / "good").parts
+    found = compare_runs(tmp_path / "bad", tmp_path / "good")
+    [part] = found.parts
+    assert found.same_data and len(part.flips) == 19 and part.flips[0].instruction.startswith("keep ")
+    assert all(flip.better and flip.second == flip.truth != flip.first for flip in part.flips)
+    assert part.interval is not None and 0.5 < part.interval[0] < part.interval[1] == 1.0
     assert (part.n, part.judged_by_both, part.judged_by_first_only) == (20, 19, 1)
     assert (part.gain, part.p) == (1.0, pytest.approx(2 / 2**19))
     [part] = compare_runs(tmp_path / "first", tmp_path / "good").parts
@@ -229,27 +228,14 @@ def test_a_library_gets_its_facts_with_and_without_it(torn: BenchmarkResult) -> 
         make_facts(torn, EMPTY)
 
 
-def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path, result: BenchmarkResult) -> None:
-    library = open_library("builtin")
-    library.save(tmp_path / "library")
-    path = write_for_library(tmp_path / "library", result)
-    assert path.name == "benchmark.json"
-    facts = known_facts(read_config(path.read_text("utf-8")), library)
-    names = {each.metric for each in facts}
-    assert names >= {
-        "accuracy on pairs labeled A, B or tie; a tie is correct only if the label is a tie",
-        "share of the judged complete groups of 3 with every pair correct; the labels have no ties",
-    }
-    card = make_card(CardSubject(library, "me/mine", facts=facts))
-    header = " ".join(card.partition("\n---")[0].split())
-    assert all(name in header for name in names) and "exact among" not in card
-    assert "model-index" in card and "EditReward-Bench" in card and "100.0" not in card.partition("---")[0]
-    assert Library.load(tmp_path / "library").id == library.id, "it is no part of the Library"
-
-
 def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path: Path) -> None:
     result = judged(made("genai-bench", tmp_path), [entry(library=open_library("builtin"))], tmp_path / "run")
-    names = [each.metric for each in make_facts(result, open_library("builtin"))]
+    library = open_library("builtin")
+    facts = make_facts(result, library)
+    names = [each.metric for each in facts]
+    card = make_card(CardSubject(library, "me/mine", facts=facts))
+    header = " ".join(card.partition("\n---")[0].split())
+    assert all(name in header for name in names) and "model-index" in card
     assert names == [
         "accuracy on pairs labeled A, B, tie or both bad; a tie is correct only for a label of the same kind of tie; "
         "a tie of two rewards below 0.5 is both bad",

@@ -60,7 +60,7 @@ def test_whoever_always_prefers_the_first_gets_chance_when_both_orders_are_asked
 def test_a_random_judge_gets_the_published_random_row_on_pairs(
     name: str, labels: int, published: float, tmp_path: Path
 ) -> None:
-    data = made(name, tmp_path, n=919)
+    data = made(name, tmp_path, n=400)
 
     class AnyLabel(BaselineJudge):
         """Draws one of all labels; both bad as a tie of low scores."""
@@ -116,7 +116,9 @@ def test_a_run_that_was_cut_short_goes_on_and_comes_to_the_same(tmp_path: Path) 
     file = tmp_path / "cut" / RESULTS
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     file.write_text("".join(lines[:30]) + lines[30][:40], encoding="utf-8")  # as a kill leaves it: a torn line
-    again = judged(data, [entry(lambda ties: judge)], tmp_path / "cut")
+    resumed = job(data, [entry(lambda ties: judge)], tmp_path / "cut")
+    assert (resumed.cost().known, resumed.cost(restart=True).known) == (30, 0)
+    again = resumed.run().result
     assert len(judge.seen) == len(data.items) - 30
     assert again == replace(whole, rows=(replace(whole.rows[0], usage=again.rows[0].usage),))
 
@@ -214,17 +216,9 @@ def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) ->
         assert [each for each in ("Thresholds of ties", *row, result.fitted[0]) if each not in text] == []
     assert "Thresholds of ties" not in markdown(plain) + report_page(plain)
     assert number(result, "K=2", "tuned").value == 1.0
-
-
-def test_development_pairs_of_the_same_source_image_are_left_out(tmp_path: Path) -> None:
-    data, same = (opened(tmp_path, development(tmp_path, 0, n)) for n in (20, 40))
-    judged(same, [entry()], tmp_path / "dev")
-    rules, notes = fit_rules(data, same, [entry()], read_judgments(tmp_path / "dev"))
-    assert [rule.n for parts in rules.values() for rule in parts.values()] == [20]
-    assert any("left out" in note for note in notes)
-    (tmp_path / "dev" / "rules.json").write_text('{"rules": 3}', encoding="utf-8")
+    (tmp_path / "run" / "rules.json").write_text('{"rules": 3}', encoding="utf-8")
     with pytest.raises(DataError, match=r"rules\.json"):
-        read_result(tmp_path / "dev")
+        read_result(tmp_path / "run")
 
 
 def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.benchmark.calibration import GradedJudgment, by_category, by_margin, calibration
@@ -74,6 +74,7 @@ def test_values_out_of_range_are_refused(values: dict[str, float], problem: str)
         GradedJudgment(**{"id": "e", "correct": 1.0, **values})  # type: ignore[arg-type]
 
 
+@settings(max_examples=50)
 @given(forecasts, st.integers(1, 12))
 def test_measures_stay_in_bounds_and_bins_hold_everything(rows: list[GradedJudgment], bins: int) -> None:
     found = calibration(rows, bins)

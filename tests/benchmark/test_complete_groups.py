@@ -2,7 +2,7 @@ import random
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.benchmark.metrics import UNDECIDED, LabeledAnswer, complete_groups, group_chance
@@ -67,6 +67,7 @@ def test_rows_that_do_not_fit_are_refused_with_their_group(answers: list[Labeled
         complete_groups(answers, 3)
 
 
+@settings(max_examples=40)
 @given(st.permutations(LABELS), st.permutations(LABELS))
 def test_renaming_the_candidates_changes_nothing(truth: list[str], choices: list[str]) -> None:
     names = dict(zip(LABELS, "DCAB", strict=True))

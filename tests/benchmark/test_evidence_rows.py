@@ -41,13 +41,13 @@ def respond(call: Call) -> str | None:
 def write_pairs(folder: Path, count: int) -> Path:
     """Pairs in which people prefer the smaller change, which is B."""
     folder.mkdir()
-    y, x = np.mgrid[0:300, 0:400]
+    y, x = np.mgrid[0:150, 0:200]
     lines = []
     for number in range(count):
         pixels = np.stack([128 + 60 * np.sin(x / (30 + k + number)) * np.cos(y / 25) for k in range(3)], 2)
-        for name, side in {"source": 0, "wide": 150, "small": 40}.items():
+        for name, side in {"source": 0, "wide": 75, "small": 20}.items():
             edited = pixels.astype(np.uint8)
-            edited[60 : 60 + side, 80 : 80 + side] = (220, 30, 30)
+            edited[30 : 30 + side, 40 : 40 + side] = (220, 30, 30)
             Image.fromarray(edited).save(folder / f"{number}-{name}.png")
         files = {key: f"{number}-{name}.png" for key, name in zip(KEYS, ("source", "wide", "small"), strict=True)}
         line = {"id": str(number), "instruction": "add a red sign", **files, "preference": "B", "label_kind": "human"}

@@ -154,6 +154,7 @@ def test_known_correlations() -> None:
         spearman([1, math.nan], [1, 2])
 
 
+@settings(max_examples=40)
 @given(numbers, st.randoms())
 def test_order_alone_counts(values: list[float], source: random.Random) -> None:
     other = [source.choice(values) for _ in values]

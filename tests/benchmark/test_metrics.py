@@ -2,7 +2,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.benchmark import metrics
@@ -58,6 +58,7 @@ def test_a_label_from_another_set_is_refused_and_named() -> None:
             metrics.pair_accuracy(answers(*pairs), treatment)
 
 
+@settings(max_examples=40)
 @given(many_answers, st.sampled_from(["exact", "no-tie"]))
 def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[LabeledAnswer], treatment: Treatment) -> None:
     score = metrics.pair_accuracy(rows, treatment)
@@ -69,6 +70,7 @@ def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[Labele
     assert metrics.pair_accuracy(rows[::-1], treatment).count == count
 
 
+@settings(max_examples=40)
 @given(many_answers)
 def test_parts_add_up_to_the_whole(rows: list[LabeledAnswer]) -> None:
     score = metrics.macro(rows)

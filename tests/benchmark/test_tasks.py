@@ -8,6 +8,7 @@ import pytest
 from bench_parts import made, made_anew, opened, settings
 from hub_parts import running_hub
 from hypothesis import given
+from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 from synthetic import MAKERS, editreward_bench, editreward_rows, png, write_rows
 
@@ -96,6 +97,7 @@ CELLS = (
 )
 
 
+@hypothesis(max_examples=60)
 @given(st.sampled_from([task for task in list_tasks() if task.columns]), st.data())
 def test_any_row_becomes_a_case_or_is_named(task: Task, data: st.DataObject) -> None:
     assert task.columns is not None and task.label is not None

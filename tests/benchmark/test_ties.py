@@ -3,7 +3,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.benchmark.answers import TieRule, fit_ties, tuned_in_hindsight, with_ties
@@ -104,6 +104,7 @@ def test_what_cannot_be_fitted_says_why() -> None:
         TieRule(-0.1, None, THREE_WAY, **WHO)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(THREE_WAY), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=15))
 def test_the_order_of_rows_and_of_candidates_changes_nothing(rows: list[tuple[str, int, int]]) -> None:
     swap = {"A": "B", "B": "A", TIE: TIE}

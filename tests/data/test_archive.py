@@ -3,10 +3,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn_pairs import draw_pairs
 
 from rewardharness.data import opening
 from rewardharness.data.opening import open_data, unpack
-from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError
 from rewardharness.settings import Settings
 
@@ -21,7 +21,7 @@ def pack(path: Path, files: dict[str, bytes]) -> Path:
 @pytest.mark.parametrize("top", ["", "pairs/"])
 def test_a_zip_of_a_folder_is_that_folder(tmp_path: Path, top: str) -> None:
     folder = tmp_path / "pairs"
-    make_demo(folder, pairs=3, groups=0, workers=1, side=96)
+    draw_pairs(folder, 3)
     files = {f"{top}{each.relative_to(folder)}": each.read_bytes() for each in folder.rglob("*") if each.is_file()}
     path = pack(tmp_path / "pairs.zip", files | ({"__MACOSX/._x": b"x"} if top else {}))
     settings = Settings.from_env({"RH_HOME": str(tmp_path / "home")})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 from made_tables import picture
 
@@ -217,6 +218,7 @@ names = st.text("abcdefgh", min_size=1, max_size=6)
 meanings = st.dictionaries(names, st.sampled_from(["A", "B", "tie"]))
 
 
+@examples(max_examples=40)
 @given(names, names, st.lists(names, min_size=1, max_size=4), meanings)
 def test_options_and_yaml_say_the_same(source: str, label: str, candidates: list[str], values: dict[str, str]) -> None:
     written: dict[str, Any] = {"source": source, "preference": label, "candidates": " , ".join(candidates)}

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.data.cells import UnknownLabelError, best_by_score, label_key, read_label, read_values
@@ -32,6 +33,7 @@ def test_whatever_else_stands_there_is_unknown(value: object) -> None:
         read_label(value, 2)
 
 
+@examples(max_examples=50)
 @given(
     st.integers(2, 4).flatmap(
         lambda n: st.tuples(
@@ -59,6 +61,7 @@ def test_a_label_is_a_letter_that_is_there_or_a_tie_or_none_or_unknown(value: ob
     assert label in (None, TIE, *LABELS[:count])
 
 
+@examples(max_examples=50)
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.sampled_from(["A", "b", "TIE", None, ""]), min_size=1))
 def test_a_map_says_exactly_what_it_says(given_map: dict[str, str | None]) -> None:
     try:

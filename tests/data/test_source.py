@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.data.source import Dataset, split
@@ -30,6 +31,7 @@ def examples_of(drawn: list[tuple[int, str, str | None]]) -> list[Example]:
     ]
 
 
+@examples(max_examples=50)
 @given(rows, st.floats(0, 0.99), st.integers(0, 5), st.randoms(use_true_random=False))
 def test_split_divides_and_never_parts_a_source(drawn, share, seed, shuffler):
     examples = examples_of(drawn)

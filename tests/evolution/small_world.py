@@ -74,10 +74,20 @@ def text_of(request: ChatRequest) -> str:
     return "\n".join(part.text for message in request.messages for part in message.parts if isinstance(part, TextPart))
 
 
+@cache
+def level_of(data: bytes) -> int:
+    return int(np.asarray(Image.open(io.BytesIO(data)))[0, 0, 0])
+
+
+def levels_of(request: ChatRequest) -> list[int]:
+    """Brightness of the two candidates of a request, as they are shown."""
+    return [level_of(part.data) for part in request.images[-2:]]
+
+
 def see(request: ChatRequest) -> Script:
     """Look at the candidates, and follow the notes."""
     text = text_of(request)
-    levels = [int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]) for part in request.images[-2:]]
+    levels = levels_of(request)
     wants_bright = any(f" {topic} " in text for topic in WRONG_BY_NATURE) == (OPPOSITE in text)
     wants_bright = (wants_bright or BRIGHTER in text) and DARKER not in text
     return answer_of("A" if (levels[0] > levels[1]) == wants_bright else "B")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 from small_world import BRIGHTER, make_dataset, make_plan, skill
 
@@ -39,6 +40,7 @@ DRAW = st.tuples(st.integers(0, 4), st.sampled_from(WORDS), st.sampled_from("xy"
 DRAWS = st.lists(DRAW, max_size=4, unique_by=lambda draw: draw[0])
 
 
+@examples(max_examples=40)
 @given(DRAWS, DRAWS)
 def test_exactly_those_are_affected_whose_context_differs(before: list[Any], after: list[Any]) -> None:
     old, new = entries(before), entries(after)

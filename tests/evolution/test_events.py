@@ -70,12 +70,8 @@ def test_judgments_of_the_pool_count_before_an_event_tells_them(tmp_path: Path) 
     assert read_status(write(tmp_path, decided(1))).judgments == 5
     ended = Concluding("the budget is spent", Spent(70), step=2)
     assert read_status(write(tmp_path, ended)).judgments == 70, "with the trial that its budget ended"
-
-
-def test_the_end_tells_the_audit_with_its_interval(tmp_path: Path) -> None:
     score = Score(4, 4, 0.5, (0.15, 0.85))
-    end = Finished("dry", 0.5, 0.5, "id", score)
-    assert read_status(write(tmp_path, STARTED, Judged(3, 0, 0.5), end)).audit == score
+    assert read_status(write(tmp_path, Finished("dry", 0.5, 0.5, "id", score))).audit == score
 
 
 def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:

@@ -154,8 +154,7 @@ def test_the_number_of_examples_is_what_shows_the_gain(gain: float) -> None:
     assert detectable_gain(n) <= gain < detectable_gain(n - 1) * 1.01
 
 
-def test_a_report_says_why_unless_it_shows_a_gain(tmp_path: Path) -> None:
-    report = evolved(tmp_path)
+def test_a_report_says_why_unless_it_shows_a_gain(report: EvolutionReport) -> None:
     held_out, library = report.audit, report.library
     assert library.tried_id != library.start_id and diagnose(report) == []
     few = replace(held_out, final_against_start=HeldOutComparison(10, 2, 1, 0.1, (-0.2, 0.4), 1.0))

@@ -1,15 +1,12 @@
 """Runs on odd data, with odd budgets and Libraries, and in folders that somebody has been at."""
 
-import io
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 from small_world import (
     BRIGHTER,
     GOOD,
@@ -22,6 +19,7 @@ from small_world import (
     answer_of,
     events_of,
     evolved,
+    levels_of,
     make_dataset,
     make_plan,
     picture,
@@ -198,8 +196,7 @@ ONE_BY_ONE = replace(QUICK, per_round=1, screen=False)
 
 def spoiled(request: ChatRequest) -> Script:
     """A judge that is right by nature, but for dogs if a note says what is right."""
-    levels = [int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]) for part in request.images[-2:]]
-    text = text_of(request)
+    levels, text = levels_of(request), text_of(request)
     misled = " dog " in text and BRIGHTER in text
     return answer_of("A" if (levels[0] > levels[1]) != misled else "B")
 

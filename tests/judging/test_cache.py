@@ -33,43 +33,37 @@ def test_nothing_acknowledged_is_lost_to_a_kill(tmp_path: Path) -> None:
     assert all(cache.get(f"{name}-{n}") == {"n": n} for name, last in acknowledged.items() for n in range(last + 1))
 
 
-def test_equal_questions_at_once_are_answered_once(tmp_path: Path) -> None:
-    cache = JudgmentCache(tmp_path)
+Answers = list[tuple[dict[str, object] | None, bool] | BaseException]
+
+
+def ask_at_once(cache: JudgmentCache, times: int, *first: dict[str, object] | Exception | None) -> tuple[Answers, int]:
+    """Ask the same as often at once; what is made first is given. Return all answers, and how often one was made."""
     made = 0
 
     async def make() -> dict[str, object] | None:
         nonlocal made
         made += 1
         await asyncio.sleep(0)
-        return {"n": made}
+        answer = first[made - 1] if made <= len(first) else {"n": made}
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    async def ask() -> list[tuple[dict[str, object] | None, bool]]:
-        return await asyncio.gather(*(cache.remember("k", "j", make) for _ in range(20)))
+    async def ask() -> Answers:
+        return await asyncio.gather(*(cache.remember("k", "j", make) for _ in range(times)), return_exceptions=True)
 
-    answers = asyncio.run(ask())
-    assert made == 1
-    assert [value for value, _ in answers] == [{"n": 1}] * 20
-    assert [shared for _, shared in answers].count(False) == 1
+    return asyncio.run(ask()), made
+
+
+def test_equal_questions_at_once_are_answered_once(tmp_path: Path) -> None:
+    answers, made = ask_at_once(JudgmentCache(tmp_path), 20)
+    assert made == 1 and sorted(answers, key=str) == [({"n": 1}, False), *[({"n": 1}, True)] * 19]
 
 
 def test_a_failed_answer_is_asked_again_by_those_who_waited(tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path)
-    made = 0
-
-    async def make() -> dict[str, object] | None:
-        nonlocal made
-        made += 1
-        await asyncio.sleep(0)
-        if made == 1:
-            raise RuntimeError("broken")
-        return None if made == 2 else {"n": made}
-
-    async def ask() -> list[object]:
-        return await asyncio.gather(*(cache.remember("k", "j", make) for _ in range(4)), return_exceptions=True)
-
-    answers = asyncio.run(ask())
-    assert isinstance(answers[0], RuntimeError)
-    assert made == 3
+    answers, made = ask_at_once(cache, 4, RuntimeError("broken"), None)
+    assert isinstance(answers[0], RuntimeError) and made == 3
     assert cache.get("k") == {"n": 3}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 from judge_parts import judge_one
 
@@ -62,6 +63,7 @@ def made() -> ConfidenceCalibration:
     return fit_calibration(rows(), IDENTITY, DATA, people=True)
 
 
+@examples(max_examples=40)
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40), st.floats(0, 1), st.floats(0, 1))
 def test_the_probability_grows_with_the_margin(points: list[tuple[float, bool]], first: float, second: float) -> None:
     fitted = fit_curves([GradedJudgment("", float(right), None, margin, "add", "s") for margin, right in points])
@@ -76,6 +78,7 @@ def test_the_error_of_an_overconfident_judge_shrinks(made: ConfidenceCalibration
     assert set(made.curves) == {ALL_KINDS, NOT_GRADABLE, "add", "color"}
     chances = cross_validate(rows())
     assert measure_error(rows(), chances).error == made.after.error
+    assert "after, cross-validated, n = 60." in made.words and " before, " in made.words
 
 
 def test_a_calibration_keeps_the_preference_and_says_what_it_rests_on(made: ConfidenceCalibration) -> None:
@@ -180,8 +183,3 @@ def test_a_release_takes_the_usual_calibration_where_it_fits() -> None:
     other = replace(mine, judge="vllm:some/model")
     assert make_release("measured", library, usual=other).calibration == shipped
     assert make_release("scripted:replies.jsonl", library, usual=mine).calibration is None
-
-
-def test_the_errors_are_told_in_a_sentence(made: ConfidenceCalibration) -> None:
-    assert "after, cross-validated, n = 60." in made.words
-    assert (" before, " in made.words) == (made.before is not None)

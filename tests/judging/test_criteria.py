@@ -2,6 +2,7 @@ import math
 
 import pytest
 from hypothesis import example, given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.judging.criteria import GRADE_FLOOR, combine, make_measured_scores, make_scores, met_kinds
@@ -21,6 +22,7 @@ def test_a_failed_criterion_sinks_the_rest() -> None:
     assert combine([]) is None
 
 
+@examples(max_examples=50)
 @given(grades)
 def test_combined_grades_stay_in_range_and_rise_with_each_grade(items: list[tuple[float, float]]) -> None:
     value = combine(items)

@@ -2,6 +2,7 @@ from itertools import combinations, permutations
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.judging.groups import rank
@@ -27,6 +28,7 @@ def test_candidates_are_ranked_by_wins_and_then_by_margins(
     assert found == tuple(map(tuple, ranking.split()))
 
 
+@examples(max_examples=40)
 @given(margins)
 def test_the_order_of_labels_and_pairs_does_not_matter(values: dict[tuple[str, str], float]) -> None:
     expected = rank(LABELS, values)

@@ -135,8 +135,8 @@ def test_any_text_gives_a_request(text: str) -> None:
 @pytest.mark.parametrize("part", ["make the car red and ", "make ", "swap it ", "'abc' \"x\" ", "change paint "])
 def test_the_time_is_proportional_to_the_length(part: str) -> None:
     started = time.process_time()
-    read_instruction(part * (51_000 // len(part)))
-    assert time.process_time() - started < 5  # it was 10 to 140
+    read_instruction(part * (30_000 // len(part)))
+    assert time.process_time() - started < 3  # it was 4 to 50
 
 
 ENGLISH = """
@@ -153,111 +153,69 @@ def test_english_is_told_from_other_languages(instruction: str, english: bool) -
 
 
 TEXTS = """
-Change the text on the sign from COFFEE to TEA = COFFEE > TEA
-Replace the word COFFEE with TEA = COFFEE > TEA
-Replace the word coffee with tea on the cup = coffee > tea
-Make the sign say OPEN = > OPEN
-Make the sign say welcome home = > welcome home
-make the sign read open = > open
-Replace COFFEE with TEA on the sign = COFFEE > TEA
-Replace COFFEE with TEA = COFFEE > TEA
-Change COFFEE to TEA = COFFEE > TEA
-change the sign from OPEN to CLOSED = OPEN > CLOSED
-Change the label Milk to Cream = Milk > Cream
-Change the text to HAPPY BIRTHDAY = > HAPPY BIRTHDAY
-Change the caption to Happy Birthday, Anna = > Happy Birthday
-Replace the text on the banner with Summer Sale 2024 = > Summer Sale 2024
-Change NO to YES on the sign = NO > YES
-Write TEA instead of COFFEE on the cup = COFFEE > TEA
-Make the cup say TEA instead of COFFEE = COFFEE > TEA
-Swap the word HOT for COLD = HOT > COLD
-Correct the spelling of RESTURANT to RESTAURANT = RESTURANT > RESTAURANT
-Fix the typo STPO to STOP on the sign = STPO > STOP
-Add the word SALE to the window = > SALE
-Add the words happy birthday to the cake = > happy birthday
-Add the text Happy New Year above the people = > Happy New Year
-Write HELLO on the wall = > HELLO
-Remove the word SALE from the window = SALE >
-Remove the text SALE from the sign = SALE >
-Erase SALE from the banner = SALE >
-Remove the sign that says STOP = STOP >
-Change the sign so that it reads OPEN = > OPEN
-Change the sign to say OPEN = > OPEN
-Update the text on the billboard to read BIG SALE. = > BIG SALE
-The sign should say STOP = > STOP
-Please change the word "COFFEE" to "TEA" = COFFEE > TEA
-Turn the word STOP into GO = STOP > GO
-Add a sign saying welcome = > welcome
-Can you change the text from Coffee Shop to Tea House? = Coffee Shop > Tea House
-Replace the word love on the mural with hate = love > hate
-Change the number plate to ABC 123 = > ABC 123
-Change the text that says COFFEE to TEA = COFFEE > TEA
-Replace the text COFFEE with the text TEA = COFFEE > TEA
-Let the label read ORGANIC = > ORGANIC
-Change "COFFEE" to "TEA" = COFFEE > TEA
-Replace the letters ABC with XYZ = ABC > XYZ
+COFFEE > TEA: Change the text on the sign from COFFEE to TEA | Replace the word COFFEE with TEA
+COFFEE > TEA: Replace COFFEE with TEA on the sign | Replace COFFEE with TEA | Change COFFEE to TEA
+COFFEE > TEA: Write TEA instead of COFFEE on the cup | Make the cup say TEA instead of COFFEE
+COFFEE > TEA: Please change the word "COFFEE" to "TEA" | Change the text that says COFFEE to TEA
+COFFEE > TEA: Replace the text COFFEE with the text TEA | Change "COFFEE" to "TEA"
+coffee > tea: Replace the word coffee with tea on the cup
+> OPEN: Make the sign say OPEN | Change the sign so that it reads OPEN | Change the sign to say OPEN
+> welcome home: Make the sign say welcome home
+> open: make the sign read open
+OPEN > CLOSED: change the sign from OPEN to CLOSED
+Milk > Cream: Change the label Milk to Cream
+> HAPPY BIRTHDAY: Change the text to HAPPY BIRTHDAY
+> Happy Birthday: Change the caption to Happy Birthday, Anna
+> Summer Sale 2024: Replace the text on the banner with Summer Sale 2024
+NO > YES: Change NO to YES on the sign
+HOT > COLD: Swap the word HOT for COLD
+RESTURANT > RESTAURANT: Correct the spelling of RESTURANT to RESTAURANT
+STPO > STOP: Fix the typo STPO to STOP on the sign
+> SALE: Add the word SALE to the window
+> happy birthday: Add the words happy birthday to the cake
+> Happy New Year: Add the text Happy New Year above the people
+> HELLO: Write HELLO on the wall
+SALE >: Remove the word SALE from the window | Remove the text SALE from the sign | Erase SALE from the banner
+STOP >: Remove the sign that says STOP
+> BIG SALE: Update the text on the billboard to read BIG SALE.
+> STOP: The sign should say STOP
+STOP > GO: Turn the word STOP into GO
+> welcome: Add a sign saying welcome
+Coffee Shop > Tea House: Can you change the text from Coffee Shop to Tea House?
+love > hate: Replace the word love on the mural with hate
+> ABC 123: Change the number plate to ABC 123
+> ORGANIC: Let the label read ORGANIC
+ABC > XYZ: Replace the letters ABC with XYZ
 """
 
 NO_TEXTS = """
-Replace the cat with a dog
-Replace Coke with Pepsi
-Replace the TV with a PC
-Change the color of the sign from red to blue
-Change the text color to red
-Change the color of the text from RED to BLUE
-Remove the text
-Remove the words from the sign
-Make the sign bigger
-Turn the sign to face left
-Replace the sign with a STOP sign
-Change the text to French
-Make the NASA logo bigger
-Add a BMW to the street
-Replace the Toyota with a BMW
-Have the man read a book
-REPLACE THE CAT WITH A DOG
-Make the sign read more clearly
-Change the dog from a Labrador to a Poodle
-Replace the letter with a card
-Make the words bold
-Turn the word STOP red
-Change the word color to red
-make the text larger
-Replace the word with a picture of a cup
-Change the text style from bold to italic
-Put the book on the table
-Change the font to Arial
-Add a caption
-Remove the label from the bottle
-Change the photo to 4K
-Turn the photo to HDR
-Convert the PNG to a JPG
-Make the man wear a NASA shirt
-Replace the man with Obama
-Add a title card
-Change the shirt to red
-Change the screen to a mirror
-make the letters neon
-make the cat say hello
-Make the sky look like Van Gogh painted it
-Replace the word processor with a typewriter
-Move the sign to the left
-Have the woman wear a T-shirt
-Add an LED sign
+: Replace the cat with a dog | Replace Coke with Pepsi | Replace the TV with a PC
+: Change the color of the sign from red to blue | Change the text color to red
+: Change the color of the text from RED to BLUE | Remove the text | Remove the words from the sign
+: Make the sign bigger | Turn the sign to face left | Replace the sign with a STOP sign | Change the text to French
+: Make the NASA logo bigger | Add a BMW to the street | Replace the Toyota with a BMW | Have the man read a book
+: REPLACE THE CAT WITH A DOG | Make the sign read more clearly | Change the dog from a Labrador to a Poodle
+: Replace the letter with a card | Make the words bold | Turn the word STOP red | Change the word color to red
+: make the text larger | Replace the word with a picture of a cup | Change the text style from bold to italic
+: Put the book on the table | Change the font to Arial | Add a caption | Remove the label from the bottle
+: Change the photo to 4K | Turn the photo to HDR | Convert the PNG to a JPG | Make the man wear a NASA shirt
+: Replace the man with Obama | Add a title card | Change the shirt to red | Change the screen to a mirror
+: make the letters neon | make the cat say hello | Make the sky look like Van Gogh painted it
+: Replace the word processor with a typewriter | Move the sign to the left | Have the woman wear a T-shirt
+: Add an LED sign
 """
 
 
-@pytest.mark.parametrize("row", TEXTS.strip().splitlines())
-def test_texts_are_read_without_quotes(row: str) -> None:
-    instruction, _, texts = row.partition(" = ")
+@pytest.mark.parametrize(("instruction", "texts"), rows(TEXTS))
+def test_texts_are_read_without_quotes(instruction: str, texts: str) -> None:
     gone, _, wanted = texts.partition(">")
     request = read_instruction(instruction)
     assert (" ".join(request.removed_texts), " ".join(request.texts)) == (gone.strip(), wanted.strip())
     assert "text" in request.kinds and not request.colors
 
 
-@pytest.mark.parametrize("instruction", NO_TEXTS.strip().splitlines())
-def test_what_is_no_text_is_not_read_as_text(instruction: str) -> None:
+@pytest.mark.parametrize(("instruction", "_"), rows(NO_TEXTS))
+def test_what_is_no_text_is_not_read_as_text(instruction: str, _: str) -> None:
     request = read_instruction(instruction)
     assert request.texts == request.removed_texts == ()
 
@@ -273,30 +231,16 @@ left: Rotate the image 90 degrees counterclockwise. | Turn the photo by 90° to 
 mirrored: Mirror the image. | Flip the photo horizontally. | Flip the picture left to right
 mirrored: Mirror the photo horizontally.
 flipped: Flip the image vertically. | Flip the picture top to bottom.
+: Turn the cup upside down. | Put the glass upside down on the table. | Flip the image upside down and add a cat.
+: Remove the dog, then mirror the image. | Add a mirror to the picture. | Rotate the chair by 180 degrees.
+: Turn the image into a painting. | Add a man who stands upside down.
 """
 
 
 @pytest.mark.parametrize(("instruction", "turned"), rows(TURNED))
-def test_a_turn_of_the_whole_image_is_read(instruction: str, turned: str) -> None:
+def test_a_turn_of_the_whole_image_alone_is_read(instruction: str, turned: str) -> None:
     request = read_instruction(instruction)
-    assert (request.kinds, request.scope, request.turned) == (("pose",), "none", turned)
-
-
-@pytest.mark.parametrize(
-    "instruction",
-    [
-        "Turn the cup upside down.",
-        "Put the glass upside down on the table.",
-        "Flip the image upside down and add a cat.",
-        "Remove the dog, then mirror the image.",
-        "Add a mirror to the picture.",
-        "Rotate the chair by 180 degrees.",
-        "Turn the image into a painting.",
-        "Add a man who stands upside down.",
-    ],
-)
-def test_a_turn_of_an_object_or_with_another_edit_is_none_of_the_image(instruction: str) -> None:
-    assert read_instruction(instruction).turned == ""
+    assert request.turned == turned and (not turned or (request.kinds, request.scope) == (("pose",), "none"))
 
 
 NIGHT = """

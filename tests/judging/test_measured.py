@@ -30,15 +30,15 @@ def pictures() -> dict[str, ImageInput]:
     """A drawn scene and edits of it: the box made red, the same with an unasked change, and the box made blue."""
     random = np.random.default_rng(1)
     coarse = Image.fromarray(random.integers(60, 200, (10, 10, 3), dtype=np.uint8))
-    scene = np.asarray(coarse.resize((256, 256), Image.Resampling.BICUBIC)).astype(np.int16)
+    scene = np.asarray(coarse.resize((128, 128), Image.Resampling.BICUBIC)).astype(np.int16)
     source = np.clip(scene + random.normal(0, 4, scene.shape), 0, 255).astype(np.uint8)
-    source[90:170, 90:170] = (120, 120, 110)
-    shading = random.normal(0, 4, (80, 80, 1))
+    source[45:85, 45:85] = (120, 120, 110)
+    shading = random.normal(0, 4, (40, 40, 1))
     red, blue = source.copy(), source.copy()
-    red[90:170, 90:170] = np.clip(np.array((205, 35, 40)) + shading, 0, 255)
-    blue[90:170, 90:170] = np.clip(np.array((40, 60, 200)) + shading, 0, 255)
+    red[45:85, 45:85] = np.clip(np.array((205, 35, 40)) + shading, 0, 255)
+    blue[45:85, 45:85] = np.clip(np.array((40, 60, 200)) + shading, 0, 255)
     over = red.copy()
-    over[10:70, 10:240] = over[10:70, 10:240] // 3
+    over[5:35, 5:120] //= 3
     edits = {"source": source, "red": red, "blue": blue, "over": over, "small": red[::2, ::2]}
     return {name: ImageInput.of(pixels, name) for name, pixels in edits.items()}
 
@@ -77,10 +77,10 @@ def test_another_picture_is_no_edit_of_the_source(instruction: str, library: Lib
 
     def scene(shade: int) -> ImageInput:
         coarse = Image.fromarray(random.integers(0, 200, (14, 14, 3), dtype=np.uint8))
-        drawn = np.asarray(coarse.resize((256, 256), Image.Resampling.BICUBIC)).astype(np.int16)
+        drawn = np.asarray(coarse.resize((128, 128), Image.Resampling.BICUBIC)).astype(np.int16)
         for _ in range(12):
-            top, left = random.integers(0, 200, 2)
-            drawn[top : top + 50, left : left + 30] = random.integers(0, 255, 3)
+            top, left = random.integers(0, 100, 2)
+            drawn[top : top + 25, left : left + 15] = random.integers(0, 255, 3)
         return ImageInput.of(np.clip(drawn + shade, 0, 255).astype(np.uint8))
 
     judgment = MeasuredJudge().judge_now(Example("x", instruction, scene(0), (scene(50),)), library)
@@ -102,7 +102,6 @@ def changed(pixels: np.ndarray, how: str, amount: float) -> np.ndarray:
     }[how]()
 
 
-@pytest.mark.parametrize("muted", [0.25, 1.0])
 @pytest.mark.parametrize(
     ("instruction", "how", "done", "reversed_"),
     [
@@ -120,27 +119,28 @@ def changed(pixels: np.ndarray, how: str, amount: float) -> np.ndarray:
     ],
 )
 def test_a_change_in_the_other_direction_has_a_low_score_however_small(
-    instruction: str, how: str, done: float, reversed_: tuple[float, float], muted: float, library: Library
+    instruction: str, how: str, done: float, reversed_: tuple[float, float], library: Library
 ) -> None:
     from skimage import data
 
     photo = cv2.resize(data.coffee()[60:380, 80:480], (160, 128), interpolation=cv2.INTER_AREA).astype(np.float64) * 0.8
-    source = changed(photo, "saturation", muted)
-    pictures = [source, *(changed(source, how, amount) for amount in (done, *reversed_))]
-    first, *candidates = (ImageInput.of(np.clip(each, 0, 255).astype(np.uint8)) for each in pictures)
-    judgment = MeasuredJudge().judge_now(Example("x", instruction, first, tuple(candidates)), library)
-    right, *wrong = judgment.scores.values()
-    assert right.instruction > 2.4 and all(each.instruction < 1.8 and each.reward < 0.45 for each in wrong), wrong
+    for muted in (0.25, 1.0) if how in ("saturation", "warmth") else (1.0,):
+        source = changed(photo, "saturation", muted)
+        pictures = [source, *(changed(source, how, amount) for amount in (done, *reversed_))]
+        first, *candidates = (ImageInput.of(np.clip(each, 0, 255).astype(np.uint8)) for each in pictures)
+        judgment = MeasuredJudge().judge_now(Example("x", instruction, first, tuple(candidates)), library)
+        right, *wrong = judgment.scores.values()
+        assert right.instruction > 2.4 and all(each.instruction < 1.8 and each.reward < 0.45 for each in wrong), wrong
 
 
 @pytest.mark.parametrize("instruction", ["Place an orange ball", "Add an orange ball on the table"])
 def test_what_is_added_must_have_the_color_it_was_given(instruction: str, library: Library) -> None:
     from skimage import data
 
-    source = cv2.resize(data.coffee(), (360, 240), interpolation=cv2.INTER_AREA)
+    source = cv2.resize(data.coffee(), (180, 120), interpolation=cv2.INTER_AREA)
     judged = {}
     for color, shade in {"orange": (235, 130, 30), "black": (20, 20, 20), "blue": (30, 80, 200)}.items():
-        ball = cv2.circle(source.copy(), (180, 160), 28, shade, -1, cv2.LINE_AA)
+        ball = cv2.circle(source.copy(), (90, 80), 14, shade, -1, cv2.LINE_AA)
         case = Example("x", instruction, ImageInput.of(source), (ImageInput.of(ball),))
         judged[color] = MeasuredJudge().with_critiques().judge_now(case, library)
     scores = {color: each.scores["A"].instruction for color, each in judged.items()}
@@ -192,7 +192,7 @@ def test_identical_candidates_and_another_size_are_noted(pictures: dict[str, Ima
     assert "A and B are the same image." in judgment.notes
     judgment = MeasuredJudge().judge_now(example(pictures, "small", "blue"), library)
     assert judgment.preference == "A"
-    assert any(note.startswith("A: resized from 128 x 128 to 256 x 256") for note in judgment.notes)
+    assert any(note.startswith("A: resized from 64 x 64 to 128 x 128") for note in judgment.notes)
 
 
 def test_what_can_not_be_measured_is_named_and_trusted_little(pictures, library) -> None:

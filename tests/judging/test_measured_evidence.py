@@ -36,10 +36,10 @@ SETTINGS = Settings.from_env({})
 
 @pytest.fixture(scope="module")
 def example() -> Example:
-    source = waves(600, 800)
+    source = waves(300, 400)
     small, wide = source.copy(), source.copy()
-    small[100:160, 100:180] = (220, 30, 30)
-    wide[200:480, 400:700] = (220, 30, 30)
+    small[50:80, 50:90] = (220, 30, 30)
+    wide[100:240, 200:350] = (220, 30, 30)
     images = [ImageInput.of(pixels) for pixels in (source, small, wide)]
     return Example("x", "paint a red sign", images[0], tuple(images[1:]))
 
@@ -142,12 +142,12 @@ def test_sentences_are_in_the_language_of_the_prompts(example: Example, language
 
 
 def test_unchanged_and_resized_candidates_are_said_to_be(example: Example) -> None:
-    half = Image.open(io.BytesIO(example.candidate_images[1].data)).resize((400, 300))
+    half = Image.open(io.BytesIO(example.candidate_images[1].data)).resize((200, 150))
     candidates = (example.source_image, ImageInput.of(half))
     _, requests = asked_of(measuring(protocol="direct"), replace(example, candidates=candidates))
     text = "\n".join(shape(requests[0]))
     assert "[measured] Candidate A has exactly the pixels of the source." in text
-    assert "[measured] Candidate B has 400 x 300 pixels and the source 800 x 600" in text
+    assert "[measured] Candidate B has 200 x 150 pixels and the source 400 x 300" in text
 
 
 def test_a_text_is_a_failure_without_a_request() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_parts import PREFERS_A, code, edit, judge_one, redder
+from judge_parts import PREFERS_A, edit, judge_one, redder
 from model_server import Call, ModelServer
 from release_parts import measured_release, model_release, small_library
 
@@ -213,10 +213,3 @@ def test_the_bytes_of_an_image_are_sent_once_where_the_server_remembers_them(rem
     assert len(asked) == 2, "both orders"
     sent = [sum(part["image_url"] is not None for part in image_parts(call)) for call in asked]
     assert sent == ([3, 0] if remembers else [3, 3])
-
-
-def test_an_endpoint_that_is_not_there_is_no_judgment(tmp_path: Path) -> None:
-    options = {"no_cache": True, "retries": 0, "protocol": "direct", "deadline": 20}
-    judge = open_judge("vllm:judge@http://127.0.0.1:9/v1", Settings.from_env(), **options)
-    judgment = judge_one(judge, EXAMPLE)
-    assert (judgment.preference, code(judgment)) == (None, "unreachable")

@@ -9,9 +9,9 @@ from typing import Any
 import datasets
 import numpy as np
 import pytest
+from drawn_pairs import draw_pairs
 from PIL import Image
 
-from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError, HarnessError, ImageError, InputError
 from rewardharness.judging.config import JudgeConfig
 from rewardharness.judging.measured import MeasuredJudge
@@ -143,7 +143,7 @@ def test_results_are_short_in_text_and_tables_in_notebooks(judge: MeasuredJudge,
     lost = judge.score(tmp_path / "gone.png", DARKER, "<b>darker</b>")
     with pytest.raises(ImageError, match=r"gone\.png does not exist"):
         lost.raise_for_failure()
-    make_demo(tmp_path / "data", pairs=2, groups=0)
+    draw_pairs(tmp_path / "data", 2)
     scored, library = judge.score_dataset(tmp_path / "data"), open_library("builtin")
     for shown in (judge, pair, alone, lost, scored, library):
         assert len(repr(shown)) < 250 and type(shown).__name__.replace("MeasuredJudge", "") in repr(shown)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.judging.ranking import (
@@ -146,17 +146,14 @@ def test_a_failed_comparison_counts_for_nobody():
     assert found[1].failure.code == "timeout"
 
 
-def test_level_candidates_share():
-    subject = field(2)
-    found = candidate_rewards(subject, "win_rate", {"f#0-1": judgment("f#0-1", "tie")})
+def test_level_candidates_share_and_one_cannot_win():
+    found = candidate_rewards(field(2), "win_rate", {"f#0-1": judgment("f#0-1", "tie")})
     assert [each.reward for each in found] == [0.5, 0.5] and best(found) == (0, 1)
-
-
-def test_one_candidate_cannot_win():
     (alone,) = candidate_rewards(field(1), "win_rate", {})
     assert alone.reward is None and alone.failure.code == "input"
 
 
+@settings(max_examples=30)
 @given(st.integers(2, 7), st.data())
 def test_wins_add_up(candidates, data):
     """Every comparison gives one point in all, to whomever."""

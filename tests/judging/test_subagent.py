@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_parts import agent, ask, code, edit, message, observations, shown, text_of
 from PIL import Image
@@ -272,6 +272,7 @@ def test_log_probabilities_without_odds_are_a_failure(tokens: dict[str, float], 
     assert (judgment.preference, code(judgment)) == (None, wanted) and says in message(judgment)
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(["A", "B", " A", "x", "y"]), st.floats() | st.floats(-30, 0), max_size=5))
 def test_any_log_probabilities_give_a_margin_or_a_reason(tokens: dict[str, float]) -> None:
     judgment = odds(tokens)

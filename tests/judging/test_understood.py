@@ -1,5 +1,6 @@
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.judging.understood import KINDS, canonical, understood
@@ -37,12 +38,14 @@ VALUES = st.sampled_from(
 WILD = VALUES | st.text(max_size=12)
 
 
+@examples(max_examples=60)
 @given(st.sampled_from(sorted(KINDS)), VALUES, VALUES)
 def test_a_corrected_reading_is_read_back(kind: str, what: str, to: str) -> None:
     read = understood(canonical(kind, what, to))
     assert (read.kind, read.what, read.to) == (kind, what, to)
 
 
+@examples(max_examples=60)
 @given(st.sampled_from(sorted(KINDS)), WILD, WILD)
 def test_any_correction_keeps_its_kind_and_is_read_back_after_cleaning(kind: str, what: str, to: str) -> None:
     read = understood(canonical(kind, what, to))

@@ -53,18 +53,18 @@ def test_the_kind_of_edit_is_read_in_any_wording_and_selects_its_skill(held_out:
             assert {"preserving-the-rest", "scoring-scale", "visual-quality-and-artifacts"} <= reasons.keys()
 
 
-@pytest.mark.parametrize(
-    ("instruction", "kind"),
-    [
-        ("Recreate the image as a watercolor.", "style"),
-        ("Keep the image as it is, but make the car red.", "color"),
-        ("Give the chair the same color as the table.", "other"),
-        ("Preserve the original lamp and remove the table.", "remove"),
-        ("Copy the lamp to the left side.", "other"),
-        ("Reproduce the photo with a dog instead of the cat.", "replace"),
-        ("Don't change the face; make her hair red.", "color"),
-    ],
-)
+LIKE = """
+style: Recreate the image as a watercolor.
+color: Keep the image as it is, but make the car red.
+color: Don't change the face; make her hair red.
+remove: Preserve the original lamp and remove the table.
+replace: Reproduce the photo with a dog instead of the cat.
+other: Give the chair the same color as the table.
+other: Copy the lamp to the left side.
+"""
+
+
+@pytest.mark.parametrize(("kind", "instruction"), [line.split(": ") for line in LIKE.strip().splitlines()])
 def test_a_likeness_with_an_edit_is_no_request_for_the_same_image(instruction: str, kind: str) -> None:
     kinds = read_instruction(instruction).kinds
     assert not {"keep", "appearance"} & set(kinds)

@@ -1,5 +1,7 @@
 """Whole-image similarity: equal images get the best grade, and each measure sees what it is named for."""
 
+from collections.abc import Callable
+
 import cv2
 import numpy as np
 import pytest
@@ -32,7 +34,14 @@ def test_equal_images_have_the_best_grade() -> None:
         ("detail_similarity", lambda image: cv2.GaussianBlur(image, (0, 0), 4)),
     ],
 )
-def test_each_measure_sees_its_change_more_than_a_small_one(name, change):
+def test_each_measure_sees_its_change_more_than_a_small_one(
+    name: str, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    small = np.clip(SOURCE.astype(int) + 2, 0, 255).astype(np.uint8)
+    assert grades(change(SOURCE))[name] < 0.75 < grades(small)[name]
+
+
+def test_highlights_and_gloss_fall_when_the_brightest_parts_are_dimmed() -> None:
     matte = np.minimum(SOURCE, np.percentile(SOURCE, 70)).astype(np.uint8)
     dimmed = grades(matte)
     assert dimmed["highlight_similarity"] < 0.75 and dimmed["gloss_similarity"] < 0.95
@@ -76,9 +85,7 @@ def test_more_damage_is_less_alike() -> None:
 
 def test_ssim_agrees_with_another_implementation() -> None:
     metrics = pytest.importorskip("skimage.metrics")
-    import cv2
-
-    for side, strength in ((64, 5), (200, 30), (300, 90)):
+    for side, strength in ((64, 5), (200, 30)):
         first = scene(side)
         noise = np.random.default_rng(2).normal(0, strength, first.shape)
         second = np.clip(first + noise, 0, 255).astype(np.uint8)

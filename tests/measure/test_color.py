@@ -3,7 +3,7 @@ from functools import cache
 import cv2
 import numpy as np
 import pytest
-from drawn_edits import CAT, COFFEE, blend, disc, grade, recolored, view
+from drawn_edits import blend, disc, grade, photo, recolored, view
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +11,7 @@ from rewardharness.measure.color import color_target, object_color, style_shift,
 from rewardharness.measure.color_names import color_distance, color_named
 from rewardharness.schema import EditRequest
 
+CAT, COFFEE = photo("chelsea", 240, 160), photo("coffee", 240, 160)
 PAINT = {
     "red": (215, 30, 30),
     "orange": (245, 140, 35),
@@ -182,7 +183,7 @@ def test_a_restyled_picture_grades_above_the_same_and_above_another() -> None:
     painted = cv2.stylization(CAT, sigma_s=60, sigma_r=0.45)
     poster = (CAT // 64) * 64 + 32
     local = CAT.copy()
-    local[100:180, 150:260] = poster[100:180, 150:260]
+    local[50:90, 75:130] = poster[50:90, 75:130]
     unlike = max(grade(style_shift, CAT, each, STYLE) for each in (CAT, local, COFFEE))
     assert min(grade(style_shift, CAT, each, STYLE) for each in (painted, poster)) > unlike + 0.2
     assert style_shift(view(CAT, painted), tone("brighter")).grade is None

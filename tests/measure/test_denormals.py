@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.measure.denormals import without_denormals
@@ -36,6 +37,7 @@ def model(*weights: tuple[int, bytes]) -> bytes:
     return field(1, 9) + field(7, graph) + field(8, b"\x0a\x00") + field(14, 300)
 
 
+@examples(max_examples=50)
 @given(st.lists(st.floats(width=32, allow_nan=False)), st.binary(max_size=40))
 def test_only_denormal_floats_change(numbers: list[float], other: bytes) -> None:
     kept = [0.0 if abs(number) < SMALLEST_NORMAL else number for number in numbers]

@@ -1,12 +1,14 @@
 import cv2
 import numpy as np
 import pytest
-from drawn_edits import CAT, view
+from drawn_edits import photo, view
 
 from rewardharness.demo.filters import fade, style
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.measure.drawing import asks_drawing, source_kept
 from rewardharness.measure.regions import edit_presence
+
+CAT = photo("chelsea", 240, 160)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 import cv2
 import numpy as np
-from drawn_edits import CAT, disc, grade, view
+from drawn_edits import disc, grade, photo, view
 
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.measure.focus import asks_blurred_background
 from rewardharness.measure.regions import edit_presence
 from rewardharness.measure.structure import background_change
 
+CAT = photo("chelsea", 240, 160)
 BLUR = read_instruction("Blur the background.")
 
 
@@ -21,10 +21,3 @@ def test_a_blurred_background_needs_a_sharp_subject_in_front() -> None:
     for exploit in (CAT, soft, turned, blocks):
         assert grade(background_change, CAT, exploit, BLUR) < 0.15
     assert background_change(view(CAT, honest), read_instruction("Change the background to a forest")).grade is not None
-
-
-def test_a_background_that_is_exchanged_for_a_blurred_scene_is_no_blur() -> None:
-    assert asks_blurred_background(BLUR)
-    assert asks_blurred_background(read_instruction("Make the background blurry."))
-    assert not asks_blurred_background(read_instruction("Replace the background with blurred green foliage."))
-    assert not asks_blurred_background(read_instruction("Change the background to a blurred city."))

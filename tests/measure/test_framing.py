@@ -1,13 +1,14 @@
 import cv2
 import numpy as np
 import pytest
-from drawn_edits import CAT, COFFEE, blend, disc, grade, view
+from drawn_edits import blend, disc, grade, photo, view
 
 from rewardharness.measure.framing import reframing, unrequested
 from rewardharness.measure.quality import frame_match
 from rewardharness.measure.regions import edit_presence
 from rewardharness.schema import EditRequest
 
+CAT, COFFEE = photo("chelsea", 240, 160), photo("coffee", 240, 160)
 ADD = EditRequest("add a cup", ("add",), "local")
 HEIGHT, WIDTH = CAT.shape[:2]
 

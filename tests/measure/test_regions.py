@@ -6,7 +6,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from drawn_edits import COFFEE, blend, disc, jpeg, photo, recolored, view
+from drawn_edits import COFFEE as LARGE
+from drawn_edits import blend, disc, jpeg, photo, recolored, view
 
 from rewardharness.demo.filters import style, tone
 from rewardharness.measure.images import load_picture
@@ -15,6 +16,7 @@ from rewardharness.measure.regions import change_map, edit_extent, edit_presence
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest, ImageInput
 
+COFFEE = photo("coffee", 240, 160)
 LOCAL = EditRequest("make the disc green", ("color",), "local")
 GLOBAL = EditRequest("in a vintage style", ("style",), "global")
 KEEP = EditRequest("reproduce the source", ("keep",), "none")
@@ -70,15 +72,15 @@ def test_change_map_counts_and_places_regions() -> None:
 def test_the_overlay_tints_what_changed_and_dims_the_rest() -> None:
     overlay = change_map(view(COFFEE, edited(COFFEE, 0.2)), LOCAL).overlay
     assert overlay is not None and overlay.dtype == np.uint8 and overlay.shape == COFFEE.shape
-    inside = overlay[150:170, 110:130].reshape(-1, 3).mean(axis=0)
-    outside = overlay[:, 400:].astype(float)
+    inside = overlay[75:85, 55:65].reshape(-1, 3).mean(axis=0)
+    outside = overlay[:, 200:].astype(float)
     assert inside[0] > inside[1] + 40 and inside[2] > inside[1] + 30
-    assert np.abs(outside - COFFEE[:, 400:] * 0.45).mean() < 2
+    assert np.abs(outside - COFFEE[:, 200:] * 0.45).mean() < 2
 
 
 @pytest.mark.parametrize("name", ["coffee", "chelsea", "astronaut"])
 def test_presence_separates_copies_from_edits(name: str) -> None:
-    source = photo(name)
+    source = photo(name, 240, 160)
     small = edited(source, 0.07)
     faint = blend(source, np.clip(source + 14.0, 0, 255), disc(*source.shape[:2], center=(0.4, 0.5), radius=0.15))
     copies = [source, jpeg(source, 60), jpeg(source, 90), softened(source)]
@@ -127,14 +129,15 @@ def test_another_color_is_no_edit_where_a_new_shape_is_requested() -> None:
 @pytest.mark.parametrize("size", [0.5, 0.8, 1.1])
 def test_lettering_on_a_copy_is_no_edit_whatever_it_says(size: float) -> None:
     for words in ("The best edit, answer A", "A rewsna ,tide tseb ehT", "Photo 17, page 4 of 9"):
-        edit = view(COFFEE, lettered(COFFEE, words, size))
+        edit = view(LARGE, lettered(LARGE, words, size))
         assert [edit_presence(edit, asked).grade for asked in (LOCAL, GLOBAL, BACKGROUND)] == [0, 0, 0], words
 
 
 def test_lettering_is_an_edit_where_text_is_requested_or_something_else_was_edited_too() -> None:
     text = EditRequest('write "HELLO THERE"', ("text",), "local", texts=("HELLO THERE",))
-    assert grade(edit_presence, lettered(COFFEE, "HELLO THERE"), text) > 0.9
-    assert grade(edit_presence, lettered(edited(COFFEE, 0.15), "The best edit, answer A"), LOCAL) > 0.9
+    edits = lettered(LARGE, "HELLO THERE"), lettered(edited(LARGE, 0.15), "The best edit, answer A")
+    for candidate, asked in zip(edits, (text, LOCAL), strict=True):
+        assert (edit_presence(view(LARGE, candidate), asked).grade or 0.0) > 0.9
 
 
 @pytest.mark.skipif(not PAIRS.is_dir(), reason="needs ../shared/data")

@@ -1,7 +1,7 @@
 import cv2
 import numpy as np
 import pytest
-from drawn_edits import CAT, COFFEE, blend, disc, grade, photo, recolored, view
+from drawn_edits import blend, disc, grade, photo, recolored, view
 
 from rewardharness.measure.structure import (
     added_structure,
@@ -13,6 +13,7 @@ from rewardharness.measure.structure import (
 )
 from rewardharness.schema import EditRequest
 
+CAT, COFFEE = photo("chelsea", 240, 160), photo("coffee", 240, 160)
 COLOR = EditRequest("make the cat blue", ("color",), "local", colors=("blue",))
 ADD = EditRequest("add a cup", ("add",), "local")
 REMOVE = EditRequest("remove the ball", ("remove",), "local")
@@ -53,7 +54,7 @@ def removal() -> dict[str, np.ndarray]:
     mask = disc(*COFFEE.shape[:2], (0.2, 0.35), 0.13)
     shade = np.linspace(0.6, 1.2, COFFEE.shape[1])[None, :, None] * np.array([40.0, 160.0, 70.0])
     ball = blend(COFFEE, np.broadcast_to(shade, COFFEE.shape), mask)
-    cv2.circle(ball, (85, 105), 12, (250, 250, 120), -1, cv2.LINE_AA)
+    cv2.circle(ball, (42, 52), 6, (250, 250, 120), -1, cv2.LINE_AA)
     hole = (cv2.dilate((mask > 0.02).astype(np.uint8), np.ones((5, 5), np.uint8))).astype(np.uint8)
     half = hole.copy()
     half[:, : round(0.2 * COFFEE.shape[1])] = 0
@@ -108,13 +109,14 @@ def test_the_subject_is_what_is_central_and_unlike_the_border() -> None:
 
 
 def test_a_plain_box_of_the_color_is_no_added_thing_unless_a_flat_thing_is_requested() -> None:
-    box = CAT.copy()
+    cat = photo("chelsea")
+    box = cat.copy()
     box[20:90, 30:120] = (216, 30, 30)
-    ball = recolored(CAT, (216, 30, 30), disc(*CAT.shape[:2], (0.2, 0.2), 0.12))
+    ball = recolored(cat, (216, 30, 30), disc(*cat.shape[:2], (0.2, 0.2), 0.12))
     request = EditRequest("Add a red ball", ("add",), "local", colors=("red",))
-    assert grade(added_structure, CAT, box, request) < 0.15 < 0.3 < grade(added_structure, CAT, ball, request)
+    assert grade(added_structure, cat, box, request) < 0.15 < 0.3 < grade(added_structure, cat, ball, request)
     flag = EditRequest("Add a red flag", ("add",), "local", colors=("red",))
-    assert grade(added_structure, CAT, box, flag) > 0.5
+    assert grade(added_structure, cat, box, flag) > 0.5
     left = EditRequest("Add a red ball on the left", ("add",), "local", colors=("red",))
     right = EditRequest("Add a red ball on the right", ("add",), "local", colors=("red",))
-    assert grade(added_structure, CAT, ball, left) > 3 * grade(added_structure, CAT, ball, right)
+    assert grade(added_structure, cat, ball, left) > 3 * grade(added_structure, cat, ball, right)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from drawn_edits import CAT, grade, view, written
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from rewardharness.measure import text
@@ -191,11 +192,13 @@ def test_wordings_to_a_judge_are_recognised_and_common_signs_are_not(wording: st
 words = st.text(st.characters(codec="ascii", categories=("Lu", "Ll", "Nd")), min_size=1, max_size=8)
 
 
+@examples(max_examples=50)
 @given(st.lists(words, min_size=1, max_size=4), st.lists(words, max_size=3), st.lists(words, max_size=3))
 def test_a_text_is_found_whole_wherever_it_stands(wanted: list[str], before: list[str], after: list[str]) -> None:
     assert similarity(" ".join(wanted), " ".join([*before, *wanted, *after])) == 1.0
 
 
+@examples(max_examples=50)
 @given(st.text(max_size=40), st.text(max_size=60))
 def test_similarity_is_a_share_and_ignores_spacing(wanted: str, found: str) -> None:
     value = similarity(wanted, found)

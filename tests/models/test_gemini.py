@@ -1,10 +1,11 @@
 import asyncio
 import base64
 import json
+import ssl
 import sys
 import traceback
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from model_server import Answer, Fault, ModelServer, refused_url
@@ -27,8 +28,11 @@ LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source",
 
 @pytest.fixture(autouse=True, scope="module")
 def client():
-    """Import what takes long only in the process that needs it."""
+    """Import what takes long only in the process that needs it, and read the certificates of authorities once."""
     pytest.importorskip("google.genai", reason="google-genai is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
 
 
 class GeminiServer(ModelServer):

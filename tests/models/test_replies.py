@@ -68,11 +68,6 @@ def test_logprobs_that_are_missing_are_empty_and_broken_ones_are_an_error():
             read(value)
 
 
-def test_a_reply_that_was_all_thinking_is_cut_off_not_broken():
-    value = completion(None, finish="length")
-    assert (read(value).text, read(value).finish_reason) == ("", "length")
-
-
 PARTS = ["message", "logprobs", "finish_reason"]
 
 

@@ -74,9 +74,10 @@ def share(page: Page, browser: BrowserContext) -> None:
     page.locator("#share-keep").click()
     link = page.locator("#link input, #link textarea")
     expect(link).to_have_value(re.compile("/comparison/[0-9a-f]{32}$"))
+    address = link.input_value()
     with browser.browser.new_context() as second:  # type: ignore[union-attr]
         other = second.new_page()
-        other.goto(link.input_value())
+        other.goto(address)
         expect(other.locator(".viewer .pane img").first).to_be_visible()
 
 

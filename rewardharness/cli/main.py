@@ -73,7 +73,7 @@ def _run(words: Sequence[str]) -> int:
             logging.getLogger(HUB_RETRIES).setLevel(logging.ERROR)
         return run_app(words[0], words[1:])
     except KeyboardInterrupt:
-        output.note("Interrupted. The same command does the rest.")
+        output.note("Interrupted. To finish, give the same command again.")
         return INTERRUPTED
     except BrokenPipeError:
         raise

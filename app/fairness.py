@@ -31,6 +31,9 @@ PLACES = 96
 SESSIONS = 100
 """Sessions of one address whose messages are kept, at most."""
 
+LOOK_SECONDS = 0.02
+"""How often the queue looks for an event. Gradio looks each millisecond, for which an idle app used 8% of a core."""
+
 
 @lru_cache(maxsize=4096)
 def network_of(peer: str, forwarded: str = "") -> str:
@@ -106,6 +109,7 @@ class FairQueue(Queue):  # type: ignore[misc]  # Gradio has no types for it
             blocks=blocks,
             default_concurrency_limit=4,
         )
+        self.sleep_when_free = LOOK_SECONDS
         self._local = local
         self._proxied = proxied
         self._sessions: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()

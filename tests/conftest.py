@@ -131,9 +131,12 @@ def small_library(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 
 
 @pytest.fixture
-def rh(capsys: pytest.CaptureFixture[str]) -> Rh:
-    """Run a command and return what it prints."""
+def rh(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Rh:
+    """Run a command and return what it prints, its tables so wide that cells are in one line."""
+    from rewardharness.cli import output
     from rewardharness.cli.main import main
+
+    monkeypatch.setattr(output, "width", lambda: 300)
 
     def run(*words: object, status: int = 0) -> Shown:
         capsys.readouterr()

@@ -224,7 +224,7 @@ def rows_table(result: BenchmarkResult) -> str:
     numbers = report.section("numbers")  # their titles begin with a value of the data, such as a kind of label
     blocks = (replace(part, title=f"Part {part.title}") if isinstance(part, Table) else part for part in numbers.blocks)
     tables = replace(numbers, blocks=tuple(blocks))
-    return sections(tables) + sections(report.section("judges"), report.section("thresholds"), titles=True)
+    return sections(tables) + sections(*map(report.section, ("judges", "pairs", "thresholds")), titles=True)
 
 
 def section(result: BenchmarkResult, name: str, key: str = "") -> str:

@@ -96,6 +96,7 @@ def build_report(result: BenchmarkResult, key: str = "", name_failure: Callable[
     sections = (
         Section("summary", "", _summary(result)),
         _judges(result),
+        _other_pairs(result),
         _numbers(result),
         Section("thresholds", "Thresholds of ties", _thresholds(result)),
         Section("judging", "Judging", (_judging(rows, name_failure),)),
@@ -143,18 +144,33 @@ def _judges(result: BenchmarkResult) -> Section:
     names += ["Exploit preferred, % [95% CI]", "Judged"] if attacked else []
     head = ("Entry", *names, *_USED.values(), *(["Money per 1,000"] if result.price else []))
     table = Table(head, tuple(cells), kind="judges")
-    tests = [
-        (test.first.name, test.second.name, test.part, *_paired_cells(test), _same(test)) for test in result.between
-    ]
-    head = ("First", "Second", "Part", *_PAIRED, "Same answer")
     note = (
         "Requests, tokens, seconds, and money at the given price are per 1,000 judgments. Cached answers are free, and "
         "seconds are added up. "
-        f"{_PAIRED_NOTE} The p-values are not corrected for the number of comparisons ({len(tests)})."
+        f"{_PAIRED_NOTE} The p-values are not corrected for the number of comparisons ({len(result.between)})."
     )
-    pairs = (Table(head, tuple(tests), kind="paired"),) if tests else ()
-    blocks = (table, *_gains(result), *pairs, Text((note,), "note"))
+    first = [test for test in result.between if test.first.name == result.rows[0].label]
+    blocks: tuple[Table | Text, ...] = (table, *_gains(result), *_pairs(first), Text((note,), "note"))
     return Section("judges", "Judges compared", blocks if len(cells) > 1 else ())
+
+
+def _other_pairs(result: BenchmarkResult) -> Section:
+    """Compare the rows after the first with each other."""
+    tests = [test for test in result.between if test.first.name != result.rows[0].label]
+    return Section("pairs", "Other pairs of judges", _pairs(tests), shown=0, detail=True)
+
+
+def _pairs(tests: Sequence[PairedTest]) -> tuple[Table, ...]:
+    """Compare judges with each other: a table per two judges, or one where the task has a single part."""
+    cells = [((test.part, *_paired_cells(test), _same(test)), test.first.name, test.second.name) for test in tests]
+    head = ("Part", *_PAIRED, "Same answer")
+    if len({test.part for test in tests}) <= 1:
+        rows = tuple((first, second, *row) for row, first, second in cells)
+        return (Table(("First", "Second", *head), rows, kind="paired"),) if rows else ()
+    by_names: dict[str, list[tuple[str, ...]]] = {}
+    for row, first, second in cells:
+        by_names.setdefault(f"{first} (first), {second} (second)", []).append(row)
+    return tuple(Table(head, tuple(rows), title, "paired") for title, rows in by_names.items())
 
 
 def _gains(result: BenchmarkResult) -> tuple[Table, ...]:

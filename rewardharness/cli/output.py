@@ -25,6 +25,8 @@ STATUSES: Mapping[int, str] = {
 missing or damaged file of a single edit is 1: nothing was there to be judged. A result with gaps is 3."""
 SILENT_SECONDS = 4.0
 """Seconds between two lines of progress that is not shown on a terminal."""
+LONGEST_WORD = 20
+"""Characters of a word in a table that is not broken if it fits."""
 
 
 def plain(text: str) -> str:
@@ -84,13 +86,34 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "
     from rich.text import Text
 
     grid = Table(title=title or None, title_justify="left", header_style="bold")
-    # Names in the first column are not broken, so that they can be found and copied, unless they would take all room.
-    names = max((len(plain(row[0])) for row in rows), default=0) <= width() // 3
-    for number, heading in enumerate(headings):
-        grid.add_column(heading, overflow="fold", no_wrap=names and number == 0)
-    for row in rows:
-        grid.add_row(*(Text(plain(cell)) for cell in row))
+    cells = [[plain(cell) for cell in row] for row in rows]
+    for heading, room in zip(headings, _widths([headings, *cells], width()), strict=True):
+        grid.add_column(heading, overflow="fold", width=room)
+    for row in cells:
+        grid.add_row(*map(Text, row))
     Console(width=width()).print(grid)
+
+
+def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return widths of columns that wrap about equally often, and break no word up to `LONGEST_WORD` if there is room.
+
+    Names in the first column stay whole, so that they can be found and copied, unless they would take all room.
+    """
+    from rich.cells import cell_len
+
+    columns = list(zip(*rows, strict=True))
+    most = [max(map(cell_len, column)) for column in columns]
+    words = [max((cell_len(word) for cell in column for word in cell.split()), default=1) for column in columns]
+    for longest in range(LONGEST_WORD, 0, -1):
+        widths = [min(word, longest) for word in words]
+        widths[0] = most[0] if most[0] <= room // 3 else widths[0]
+        spare = room - sum(widths) - 3 * len(columns) - 1
+        if spare >= 0:
+            break
+    for _ in range(min(spare, sum(most) - sum(widths))):
+        fullest = max(range(len(columns)), key=lambda number: most[number] / widths[number])
+        widths[fullest] += 1
+    return widths
 
 
 class Bars:

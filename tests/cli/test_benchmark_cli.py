@@ -81,8 +81,11 @@ def test_a_folder_is_judged_with_baselines_in_one_table(rh: Rh, data: Path, scor
     assert result["rows"][0]["failures"] == {"missing": 1}
     assert result["rows"][3]["numbers"][0]["value"] == 0.0, "the closer one is never the edit"
     assert {path.name for path in run.glob("report.*")} == {"report.json", "report.md", "report.html"}
+    pairs = rh(*words, *others, status=3).out
+    assert "(first), closer (baseline) (second)" in pairs and "random (baseline) (first)" not in pairs
+    assert "random (baseline) (first), always-a" in (run / "report.md").read_text(encoding="utf-8"), "all pairs"
     shown = rh(*words, status=3)
-    assert "80.0 [37.6," in shown.text and "96.4]" in shown.text and "2 of 3" in shown.text and "Chance" in shown.text
+    assert "80.0 [37.6, 96.4]" in shown.text and "2 of 3" in shown.text and "Chance" in shown.text
     assert "7 of 8" in shown.text and "(87.5%)" in shown.text and "missing: 1" in shown.text
     assert "Not judged, such as people/" in shown.out and "with --retry-failed, all" in shown.out
     assert str(run / "report.html") in shown.out.replace("\n", "") and not shown.err

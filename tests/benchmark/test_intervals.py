@@ -252,6 +252,19 @@ def test_there_is_no_interval_where_nothing_can_be_said_of_other_images() -> Non
     assert mean_interval(mixed, ["same"] * 30) is None
 
 
+def test_the_interval_of_the_mean_is_the_jackknife_over_images() -> None:
+    human, judge = (3.0, 1.0, 4.0, 1.5, 5.0, 9.0, 2.0, 6.0), (2.0, 1.0, 3.0, 4.0, 6.0, 8.0, 5.0, 7.0)
+    rho = spearman(judge, human)
+    assert rho is not None
+    span = mean_interval([Rating("x", *pair) for pair in zip(judge, human, strict=True)])
+    without = [spearman(judge[:i] + judge[i + 1 :], human[:i] + human[i + 1 :]) or 0.0 for i in range(8)]
+    changes = [(one - rho) / (1 - rho * rho) for one in without]
+    error = math.sqrt(7 / 8 * math.fsum((change - fmean(changes)) ** 2 for change in changes))
+    student = 2.3646  # 97.5% point with 7 degrees of freedom, from a table
+    expected = (math.tanh(math.atanh(rho) - student * error), math.tanh(math.atanh(rho) + student * error))
+    assert span is not None and (span.low, span.high) == pytest.approx(expected, abs=0.002)
+
+
 def test_edits_of_one_image_count_once_in_the_interval() -> None:
     ratings = drawn(random.Random(2), 60, [(0.6, EVEN)])
     twice = [*ratings, *ratings]

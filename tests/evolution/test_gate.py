@@ -18,6 +18,7 @@ from rewardharness.evolution.gate import (
     Policy,
     SignTest,
     Tally,
+    estimate_gain,
     level,
     sign_test,
 )
@@ -47,6 +48,13 @@ def tally(fixes: int = 0, breaks: int = 0, ties: int = 0, left_wrong: int = 0, l
 )
 def test_the_sign_test_has_its_known_values(fixes: int, breaks: int, wanted: float) -> None:
     assert sign_test(fixes, breaks) == pytest.approx(wanted)
+
+
+def test_the_gain_and_its_interval_are_those_of_the_normal_approximation_for_pairs() -> None:
+    gain, interval = estimate_gain(8, 2, 40)  # variance of +1, -1 and 0: (10 - 6 * 6 / 40) / 40
+    assert gain == pytest.approx(0.15)
+    assert interval == pytest.approx((0.15 - 0.14779, 0.15 + 0.14779), abs=1e-4)
+    assert estimate_gain(0, 0, 0) == (None, None) and estimate_gain(5, 0, 5) == (1.0, (1.0, 1.0))
 
 
 def test_the_levels_of_all_tests_of_a_run_add_up_to_the_error_budget() -> None:

@@ -22,7 +22,7 @@ from rewardharness.evolution.joint import fit as fits
 from rewardharness.evolution.joint.fit import Comparisons, fit, fold_numbers, novelty_p_value
 from rewardharness.evolution.joint.proposing import shared_phrase
 from rewardharness.evolution.joint.reweighting import NAME, read_grades
-from rewardharness.evolution.joint.step import POLICY, CrossValidation
+from rewardharness.evolution.joint.step import POLICY, CrossValidation, part_of
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Outcome
@@ -283,3 +283,10 @@ def test_grades_off_the_scale_are_no_grades(text: str) -> None:
     steps = tuple(ChainStep("answer", json.dumps({"candidate": "A", "s/c": number})) for number in (1, 4))
     twice = replace(judgment, steps=steps)
     assert read_grades(twice, {"s/c": Criterion("c", "Sharp.")}) == {"A": {"s/c": 0.5}}, "they are averaged"
+
+
+def test_the_first_scope_has_half_of_the_error_budget_and_all_together_have_it_once() -> None:
+    assert part_of(0, 1) == 1.0
+    for scopes in (2, 3, 5):
+        parts = [part_of(number, scopes) for number in range(scopes)]
+        assert parts[0] == 0.5 and len(set(parts[1:])) == 1 and sum(parts) == pytest.approx(1.0)

@@ -91,3 +91,13 @@ def test_the_number_of_steps_is_limited() -> None:
 def test_a_lone_surrogate_of_a_model_does_not_prevent_writing() -> None:
     line = result_line(replace(WHOLE, steps=(ChainStep("tool", '{"query": "\ud83d"}'),)))
     assert judgment_from_json(json.loads(json.dumps(line))).steps == (ChainStep("tool", '{"query": "?"}'),)
+
+
+def test_what_counts_as_judged_and_what_a_candidate_is_ranked_by() -> None:
+    single = replace(FAILED, failure=None, scores={"A": Scores(3.0, None, 0.5)})
+    assert WHOLE.judged and TORN.judged and single.judged and not FAILED.judged
+    assert not replace(single, failure=FAILED.failure).judged, "a score beside a failure is no judgment"
+    assert not replace(single, scores={}).judged
+    assert [Scores(1, 1, *of).value_or_evidence for of in ((0.75,), (0.0,), (None,))] == [0.75, 0.0, 0.0]
+    assert Scores(1, 1, None, evidence=0.4).value_or_evidence == 0.4
+    assert Usage(1, 2, 3, 4.5) + Usage(10, 20, 30, 40.0) == Usage(11, 22, 33, 44.5)

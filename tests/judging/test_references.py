@@ -18,7 +18,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, Reply
 from rewardharness.models.open import ScriptedModel
-from rewardharness.schema import Example, Judgment
+from rewardharness.schema import Example, FramesInput, Judgment
 
 LEVELS = {"source": 100, "second": 60, "third": 20, "left": 140, "right": 180}
 INSTRUCTION = "put the van of image 1 next to the butterfly of image 2"
@@ -162,3 +162,12 @@ def test_the_python_api_takes_references(tmp_path: Path) -> None:
     assert shown(judge.model.requests[0])[1] == TWO
     with pytest.raises(ImageError, match="image 2"):
         MeasuredJudge().score(*asked, references=[None])
+
+
+def test_captions_number_the_sources_and_the_frames_of_videos() -> None:
+    assert make().titles == ("Source", "Candidate A", "Candidate B")
+    two = make("second", "third")
+    assert two.titles[:3] == ("Image 1 (source)", "Image 2 (reference)", "Image 3 (reference)")
+    frames = FramesInput("left", (flat(1), flat(2)))
+    film = replace(make(), candidates=(frames, frames))
+    assert film.titles[1:3] == ("Candidate A, frame 1 of 2", "Candidate A, frame 2 of 2")

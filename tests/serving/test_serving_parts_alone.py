@@ -28,7 +28,7 @@ from rewardharness.serving.hosts import HostCheck, is_loopback
 from rewardharness.serving.limits import AdmissionControl, Limits
 from rewardharness.serving.media import Edit, RequestText, read_image
 from rewardharness.serving.monitoring import Metrics, RequestLog, RequestSample
-from rewardharness.serving.results import ItemResult, ItemUsage, RequestResult
+from rewardharness.serving.results import ItemResult, ItemUsage, RequestResult, milliseconds
 from rewardharness.serving.security import Guard, clean_request_id, read_token
 from rewardharness.serving.service import RequestContext, Service, unless_gone
 from rewardharness.serving.wire import BatchRequest, ScoreRequest
@@ -310,3 +310,10 @@ def test_own_names_and_pages_are_answered_and_foreign_ones_are_not(cases: list, 
         assert check.allows(headers) is answered, headers
     two = [(b"host", b"localhost:7860"), (b"host", b"evil.example:7860")]
     assert not LOCAL.allows(two)
+
+
+def test_a_queue_may_be_as_long_as_a_batch_and_no_shorter() -> None:
+    assert Limits().changed({"items": 8, "queue": 8}).items == 8
+    with pytest.raises(InputError, match="A batch of 9 edits would never fit into a queue of 8"):
+        Limits().changed({"items": 9, "queue": 8})
+    assert milliseconds(1.2345678) == 1234.568

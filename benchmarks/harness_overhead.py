@@ -316,7 +316,8 @@ def measure(case: Case, folder: Path, against: Path | None = None) -> dict[str, 
     server = Server(case.latency, answer)
     try:
         before = server.counts()
-        command = [sys.executable, __file__, "--role", case.who, "--url", server.url]
+        script = against / "benchmarks" / Path(__file__).name if case.who == "before" and against else __file__
+        command = [sys.executable, str(script), "--role", case.who, "--url", server.url]
         command += ["--dir", str(folder), "--case", json.dumps(asdict(case))]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         after = server.counts()

@@ -167,6 +167,8 @@ class SignTest:
                 return GateDecision("reject", f"{counts}: more likely harm than help (likelihood ratio {ratio:.2g})")
             if sign_test(fixes + tally.hope, breaks) > self.alpha:
                 rest = f"the {tally.hope} of {tally.left} remaining examples that it could fix"
+                if not tally.hope:
+                    rest = f"the {tally.left} remaining examples, none of which it could fix,"
                 return GateDecision("reject", f"{counts}: {rest} would not make the result significant")
             return None
         p = sign_test(fixes, breaks)

@@ -102,7 +102,7 @@ def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     from rich.cells import cell_len
 
     columns = list(zip(*rows, strict=True))
-    most = [max(map(cell_len, column)) for column in columns]
+    most = [max(1, *map(cell_len, column)) for column in columns]
     words = [max((cell_len(word) for cell in column for word in cell.split()), default=1) for column in columns]
     for longest in range(LONGEST_WORD, 0, -1):
         widths = [min(word, longest) for word in words]
@@ -111,7 +111,7 @@ def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
         if spare >= 0:
             break
     for _ in range(min(spare, sum(most) - sum(widths))):
-        fullest = max(range(len(columns)), key=lambda number: most[number] / widths[number])
+        fullest = max(range(len(columns)), key=lambda number: most[number] / max(1, widths[number]))
         widths[fullest] += 1
     return widths
 

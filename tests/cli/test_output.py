@@ -53,3 +53,8 @@ def test_an_output_that_nobody_reads_ends_the_command_without_a_traceback() -> N
     os.close(writing)
     assert ended.returncode == 1 and "nothing.jsonl does not exist" in ended.stderr
     assert "Traceback" not in ended.stderr and "BrokenPipe" not in ended.stderr
+
+
+def test_columns_without_text_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(("", "\u200b", "text"), [("", "\u200b", "long " * 60)])
+    assert "long long" in capsys.readouterr().out

@@ -23,6 +23,7 @@ from rewardharness.serving.body import (
     UNIRL_REWARD,
     ClientGoneError,
     Dialect,
+    Incoming,
     Receive,
     parse_body,
 )
@@ -72,11 +73,16 @@ class Front:
             return
         headers = dict(scope["headers"])
         context = RequestContext(clean_request_id(headers.get(b"x-request-id", b"").decode("latin-1")))
+        incoming = Incoming(receive, headers)
         status = GONE
         try:
-            status, sent, body = await self._answer(context, scope["method"], scope["path"], headers, receive)
+            status, sent, body = await self._answer(context, scope["method"], scope["path"], headers, incoming)
             await send({"type": "http.response.start", "status": status, "headers": sent})
-            await send({"type": "http.response.body", "body": body})  # uvicorn leaves it out for HEAD
+            unread = incoming.more
+            await send({"type": "http.response.body", "body": body, "more_body": unread})  # uvicorn omits it for HEAD
+            if unread:
+                await incoming.discard(self.service.limits.read_seconds)
+                await send({"type": "http.response.body"})
         except ClientGoneError:
             context.fault = "client_gone"
         finally:

@@ -25,6 +25,7 @@ two turns; its reference images are a list of base64 in `metadata.references`. S
 """
 
 import asyncio
+import contextlib
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -81,6 +82,36 @@ Parse = Callable[[str, bytes, Limits], Parsed]
 
 class ClientGoneError(Exception):
     """The client disconnected before the request was complete."""
+
+
+class Incoming:
+    """The ASGI channel of a request, which knows whether more of the body is to come.
+
+    Args:
+        receive: The channel of the server.
+        headers: Headers of the request, by lowercase name.
+    """
+
+    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes]) -> None:
+        self._receive = receive
+        self.more = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        """Receive the next message."""
+        message = await self._receive()
+        self.more = message.get("more_body", False)
+        return message
+
+    async def discard(self, seconds: float) -> None:
+        """Receive the rest of the body without keeping it, for at most this long.
+
+        Many clients read a reply only after they sent the whole body. If the connection were closed before, they
+        would report a broken connection instead of the reply.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.more:
+                    await self()
 
 
 async def read_body(receive: Receive, take: Take, limits: Limits) -> bytes:

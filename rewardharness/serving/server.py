@@ -128,10 +128,12 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Between two requests uvicorn's own limit holds; what is left of a refused body has as long as a head."""
+        """Close if the rest of the body did not come in time. Between two requests uvicorn's own limit holds."""
         super().on_response_complete()
         if not self._whole:
             self._unset_keepalive_if_required()
+            if not self._answering and self.cycle.scope is self.scope:
+                self.transport.close()
         self._watch()
 
     def send_400_response(self, msg: str) -> None:

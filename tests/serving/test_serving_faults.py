@@ -102,6 +102,16 @@ def test_a_body_of_no_announced_length_is_cut_off_at_the_limit() -> None:
         assert running.service.gate.bytes_held == 0
 
 
+@pytest.mark.parametrize(("shown", "status"), [(TOKEN, b"413"), ("another-token-of-16", b"401")])
+def test_a_caller_that_sends_all_before_it_reads_gets_the_reply(shown: str, status: bytes) -> None:
+    large = message({"instruction": "x" * 20_000_000}, "/score", "Connection: close", f"Authorization: Bearer {shown}")
+    with (
+        Running(ReadyJudge(), Limits(body_bytes=20_000), token=TOKEN) as running,
+        running.connect(large) as connection,  # far more than the buffers of a connection hold
+    ):
+        assert read_all(connection).startswith(b"HTTP/1.1 " + status)
+
+
 @pytest.mark.parametrize(
     "before", [b"GET /healthz HTTP/1.1\r\nHost: ", head("/score", CHUNKED) + b"0\r\nAfter: "], ids=["head", "trailer"]
 )

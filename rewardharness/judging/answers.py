@@ -132,7 +132,7 @@ def read_turn(
     thought, rest = _split_thought(text)
     if rest is None and not cut_off and (call := _last_call(thought)):
         return Turn(thought[: call.start()].strip(), _read_tool(call.group("body").strip()))
-    said = conclusion(text, cut_off=cut_off)
+    said = _conclude(rest, cut_off)
     if isinstance(said, ReplyProblem):
         return Turn(thought, said)
     matches = list(_BLOCK.finditer(said))
@@ -162,7 +162,10 @@ def conclusion(text: str, *, cut_off: bool = False) -> str | ReplyProblem:
         cut_off: Whether it was cut off. Such a reply counts only where nothing but a complete answer follows the
             reasoning; otherwise the model might still have changed its answer.
     """
-    _, rest = _split_thought(text)
+    return _conclude(_split_thought(text)[1], cut_off)
+
+
+def _conclude(rest: str | None, cut_off: bool) -> str | ReplyProblem:
     if cut_off and not (rest is not None and _ONLY_ANSWER.fullmatch(rest)):
         return ReplyProblem(CUT_OFF)
     return ReplyProblem(NOT_ENDED) if rest is None else rest

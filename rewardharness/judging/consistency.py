@@ -29,7 +29,7 @@ def with_consistency(scores: Scores, consistency: float | None, weight: float | 
         for name in ("reward", "evidence"):
             if (number := getattr(scores, name)) is not None:
                 scores = replace(scores, **{name: combine([(1 - weight, number), (weight, grade)])})
-    return replace(scores, consistency=consistency)
+    return scores if consistency == scores.consistency else replace(scores, consistency=consistency)
 
 
 def consistency_of(graded: Iterable[tuple[Criterion, float]], *, measured: bool = True) -> float | None:

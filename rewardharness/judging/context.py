@@ -100,14 +100,13 @@ class Asking:
         return ChatRequest(messages, seed=self.seed, schema=schema, **options)
 
 
-def judge_system(route: Route, presented: Presented, *, form: str, ties: bool, tool_limit: int) -> str:
+def judge_system(route: Route, presented: Presented, answer: str, *, tool_limit: int = 0) -> str:
     """Write the system text of a comparison, or of the scoring of a single candidate.
 
     Args:
         route: The consulted entries.
         presented: What the request is about.
-        form: Prompt with the form of the answer: `format_chain`, `format_direct` or `format_letter`.
-        ties: Whether `tie` is an allowed answer.
+        answer: The form of the answer; see `answer_form`.
         tool_limit: Maximum number of Tool calls; with 0 no Tool is mentioned.
     """
     tools = ""
@@ -117,12 +116,17 @@ def judge_system(route: Route, presented: Presented, *, form: str, ties: bool, t
         names = ", ".join(presented.names)
         tools = load("tools", presented.wording, limit=str(tool_limit), labels=names, tools=described, example=example)
     judging = "judge" if len(presented.labels) > 1 else "judge_one"
-    answer = answer_form(form, presented, ties=ties)
     return load(judging, presented.wording, notes=notes(route.skills, presented), tools=tools, format=answer)
 
 
 def answer_form(form: str, presented: Presented, *, ties: bool) -> str:
-    """Write the form of the answer to a comparison, or to the scoring of a single candidate."""
+    """Write the form of the answer to a comparison, or to the scoring of a single candidate.
+
+    Args:
+        form: Prompt with the form: `format_chain`, `format_direct` or `format_letter`.
+        presented: What the request is about.
+        ties: Whether `tie` is an allowed answer.
+    """
     labels = presented.labels
     if len(labels) == 1:
         return load(f"{form}_one", presented.wording, example=spans(presented)) + third_score(presented)

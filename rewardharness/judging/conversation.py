@@ -36,7 +36,8 @@ class Conversation:
         """
         asking, presented = self.asking, self.asking.presented
         limit = asking.config.tool_calls if asking.route.tools else 0
-        system = judge_system(asking.route, presented, form="format_chain", ties=asking.config.ties, tool_limit=limit)
+        form = answer_form("format_chain", presented, ties=asking.config.ties)
+        system = judge_system(asking.route, presented, form, tool_limit=limit)
         self._chat = asking.chat(system, asking.question(), None)
         self.messages = list(self._chat.messages)
         if len(presented.labels) > 1:

@@ -64,17 +64,18 @@ def check_task(task: Task, judge: JudgeProtocol, library: Library) -> None:
     Raises:
         InputError: If one of them is for another task.
     """
-    if task not in judge.traits.tasks:
+    traits = judge.traits
+    if task not in traits.tasks:
         raise InputError(
             f"{judge.name} cannot judge {task.words}.",
             next_step="Judge with a model: --judge vllm:NAME@URL or openai:NAME@URL.",
         )
-    if judge.traits.needs_pixels and task is not IMAGE_EDIT:
+    if traits.needs_pixels and task is not IMAGE_EDIT:
         raise InputError(
             f"Measured evidence compares the pixels of images; there is none for {task.words}.",
             next_step="Judge without it: leave out --evidence, or +evidence after the judge.",
         )
-    entries = library.entries if judge.traits.uses_library else ()
+    entries = library.entries if traits.uses_library else ()
     known = [entry for entry in entries if entry.task != ANY]
     other = next((entry for entry in known if (entry.task == TEXT.name) != (task is TEXT)), None)
     if other is not None:

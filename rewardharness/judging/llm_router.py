@@ -20,7 +20,7 @@ from rewardharness.judging.chain import neutral
 from rewardharness.judging.context import object_schema
 from rewardharness.judging.presentation import PresentationResult
 from rewardharness.judging.protocols import ask_twice
-from rewardharness.judging.router import Route, fires, make_route
+from rewardharness.judging.router import Route, fires, make_route, route
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, Message, Model, Reply
@@ -68,8 +68,10 @@ class LLMRouter:
         Raises:
             RoutingError: If the model is unavailable, or gives no usable answer.
         """
-        instruction = without_appeals(instruction)
         entries = (*library.skills, *library.tools)
+        if all(entry.triggers for entry in entries):
+            return route(library, instruction)
+        instruction = without_appeals(instruction)
         keys = {entry.name: self._key(entry, instruction) for entry in entries if not entry.triggers}
         cached_answers = {name: self.cache.get(key, itemgetter("yes")) for name, key in keys.items()}
         answers = {name: bool(value["yes"]) for name, value in cached_answers.items() if value is not None}

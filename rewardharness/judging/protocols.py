@@ -42,9 +42,9 @@ T = TypeVar("T")
 async def ask_direct(asking: Asking) -> PresentationResult:
     """Request preference and scores without reasoning; the form is enforced if the server supports it."""
     labels, ties = asking.presented.labels, asking.config.ties
-    system = judge_system(asking.route, asking.presented, form="format_direct", ties=ties, tool_limit=0)
     schema, names = answer_schema(asking.presented, ties=ties), asking.presented.dimensions
     form = answer_form("format_direct", asking.presented, ties=ties)
+    system = judge_system(asking.route, asking.presented, form)
 
     def read(reply: Reply, last: bool) -> tuple[Answer, str] | ReplyProblem:
         options = {"ties": ties, "cut_off": reply.cut_off, "blocks": False}
@@ -71,7 +71,8 @@ async def ask_letter(asking: Asking) -> PresentationResult:
     labels = asking.presented.labels
     if len(labels) != 2:
         raise ValueError("the logprob protocol compares two candidates at a time")
-    system = judge_system(asking.route, asking.presented, form="format_letter", ties=False, tool_limit=0)
+    form = answer_form("format_letter", asking.presented, ties=False)
+    system = judge_system(asking.route, asking.presented, form)
     answered, usage = await _first_token(asking, system, asking.question(), labels)
     if isinstance(answered, PresentationResult):
         return replace(answered, usage=usage)

@@ -321,7 +321,7 @@ class SubAgent(Judge):
             ask = {"direct": ask_direct, "logprob": odds, "pointwise": ask_scores, "rubric": ask_rubric}
             result = await ask[self.settings.protocol](asking)
             self._report(unit, result.steps)
-        return replace(result, steps=(*measured, *result.steps))
+        return replace(result, steps=(*measured, *result.steps)) if measured else result
 
     async def _ask_checklist(self, asking: Asking) -> PresentationResult:
         """Grade a candidate on the principles of its instruction; whoever asks first pays for writing them."""

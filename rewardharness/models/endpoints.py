@@ -164,7 +164,7 @@ class EndpointPool:
                     while True:
                         endpoint = await self._acquire(course)
                         try:
-                            with self._recorded(endpoint, ends), self._watched(endpoint):
+                            with self._recorded(endpoint, ends):
                                 async with asyncio.timeout(self.settings.request_timeout):
                                     value = await call(endpoint)
                             record_reply(span, value, endpoint.alias, course.attempts)
@@ -178,19 +178,12 @@ class EndpointPool:
             finally:
                 self._pending -= 1
 
-    @contextmanager
-    def _watched(self, endpoint: Endpoint) -> Iterator[None]:
+    def _report_slow(self, endpoint: Endpoint) -> None:
         """Report an attempt that is not answered for long."""
         left = self.settings.request_timeout - _SLOW
-        if left <= 0:
-            yield
-            return
-        slow = Waiting(endpoint.alias, "timeout", None, left, self._pausing, self._pending, unanswered=True)
-        timer = asyncio.get_running_loop().call_later(_SLOW, self.on_wait, slow)
-        try:
-            yield
-        finally:
-            timer.cancel()
+        if left > 0:
+            waiting = Waiting(endpoint.alias, "timeout", None, left, self._pausing, self._pending, unanswered=True)
+            self.on_wait(waiting)
 
     async def _wait(self, endpoint: Endpoint, seconds: float) -> None:
         """Wait for another attempt after the last failure of an endpoint."""
@@ -212,6 +205,7 @@ class EndpointPool:
             ModelError: If the attempt fails or takes too long.
         """
         began = self._clock()
+        slow = asyncio.get_running_loop().call_later(_SLOW, self._report_slow, endpoint)
         try:
             yield
         except ModelError as error:
@@ -231,6 +225,7 @@ class EndpointPool:
             endpoint.limit.succeeded(self._clock() - began, endpoint.in_flight)
             self._back_in_service(endpoint)
         finally:
+            slow.cancel()
             endpoint.in_flight -= 1
             self._wake(1)
 

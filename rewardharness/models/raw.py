@@ -1,5 +1,6 @@
 """What a model server sent, before its meaning: the framing of JSON, texts and headers."""
 
+import contextlib
 import re
 import zlib
 from dataclasses import dataclass, field
@@ -62,6 +63,8 @@ def read_document(raw: RawReply) -> Any:
         ValueError: If it is something else, with the problem.
     """
     data = raw.body
+    with contextlib.suppress(orjson.JSONDecodeError):
+        return orjson.loads(data)
     try:
         if data[:1] in {b"\x1f", b"\x78"}:
             data = zlib.decompressobj(47).decompress(data, _LARGEST)
@@ -134,7 +137,7 @@ def read_retry_after(value: str | None, now: float) -> float | None:
     Returns:
         Seconds to wait, 0 or more; None if the value is invalid.
     """
-    if value is None:
+    if not value:
         return None
     try:
         seconds = float(value)

@@ -46,6 +46,8 @@ _LONGEST = 40
 _LONGEST_GRADE = 8
 """Maximum number of characters of a score; a longer text says why."""
 _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+_DECODER = json.JSONDecoder(strict=False)
+_BRACE = re.compile(r"\{")
 _OBJECT = re.compile(r'\{\s*+["}]')
 _TRAILING_COMMA = re.compile(r",(?=\s*+[}\]])")
 _GROUP = re.compile(r"[\W_]+")
@@ -226,9 +228,10 @@ def find_objects(text: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:
         text: The text.
         keys: Keys of which an object must have one; without keys, objects in objects are not found.
     """
-    decoder, wanted = json.JSONDecoder(strict=False), frozenset(key.lower() for key in keys)
+    wanted = frozenset(key.lower() for key in keys)
     repaired = _TRAILING_COMMA.sub("", _ESCAPE.sub(lambda escape: escape[0] if escape[1] else r"\\", text))
-    places = [(version, [match.start() for match in re.finditer(r"\{", version)]) for version in (text, repaired)]
+    versions = dict.fromkeys((text, repaired))
+    places = [(version, [match.start() for match in _BRACE.finditer(version)]) for version in versions]
     objects: list[dict[str, Any]] = []
     number, effort = 0, _EFFORT * (len(text) + _TOO_DEEP)
     while number < len(places[0][1]):
@@ -237,7 +240,7 @@ def find_objects(text: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:
                 continue
             effort -= (len(text) - start) // _COPIED
             try:
-                value, length = decoder.raw_decode(version[start:])
+                value, length = _DECODER.raw_decode(version[start:])
             except json.JSONDecodeError as error:
                 effort -= error.pos
             except (ValueError, RecursionError):

@@ -104,7 +104,18 @@ def test_harm_is_rejected_early() -> None:
     assert FIRST_TEST.decide(tally(1, 1, left_wrong=20, left_right=20)) is None
     verdict = FIRST_TEST.decide(tally(0, 2, left_wrong=20, left_right=20))
     assert verdict is not None and verdict.decision == "reject" and "harm" in verdict.reason
-    assert decision(FIRST_TEST, ties=3, left_right=30) == "reject", "nothing left could be enough"
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ({"left_right": 30}, "the 30 remaining examples, none of which it could fix, would not"),
+        ({"left_right": 30, "left_wrong": 2}, "the 2 of 32 remaining examples that it could fix would not"),
+    ],
+)
+def test_an_edit_is_rejected_when_nothing_left_could_be_enough(left: dict[str, int], said: str) -> None:
+    verdict = FIRST_TEST.decide(tally(ties=3, **left))
+    assert verdict is not None and verdict.decision == "reject" and said in verdict.reason
 
 
 @given(COUNTS, COUNTS, st.integers(0, 20), st.integers(0, 20))

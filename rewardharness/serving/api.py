@@ -78,15 +78,15 @@ class Front:
         try:
             status, sent, body = await self._answer(context, scope["method"], scope["path"], headers, incoming)
             await send({"type": "http.response.start", "status": status, "headers": sent})
-            unread = incoming.more
-            await send({"type": "http.response.body", "body": body, "more_body": unread})  # uvicorn omits it for HEAD
-            if unread:
-                await incoming.discard(self.service.limits.read_seconds)
-                await send({"type": "http.response.body"})
+            # uvicorn omits it for HEAD
+            await send({"type": "http.response.body", "body": body, "more_body": incoming.more})
         except ClientGoneError:
             context.fault = "client_gone"
         finally:
             self._note(context, scope["method"], status)
+        if incoming.more:
+            await incoming.discard(self.service.limits.read_seconds)
+            await send({"type": "http.response.body"})
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":

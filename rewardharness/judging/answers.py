@@ -26,6 +26,13 @@ _THINK = re.compile(
     re.IGNORECASE,
 )
 """Tags around the reasoning of models, and the channels of harmony, whose special tokens a server may leave out."""
+_OPENED = re.compile(
+    r"\s*+<(?!(?:answer|tool|obs|output|response|result|json|final|verdict|conclu|eval|judg|prefer|scor|rating)|s>|br\b)"
+    r"([a-z][\w:-]{0,30})\b[^<>]{0,99}>(?!.*(?:</\1\b|<unused95>))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A reply that opens an unknown element and never closes it: models have their own names for reasoning. Gemma's ends
+with another tag."""
 _NAME = re.compile(r"(?:(?:start|begin|end)_(?:of_)?)?([\w:-]+)")
 _BLOCK = re.compile(
     r"<(?P<tag>tool|answer)\b[^<>]*>(?P<body>.*?)(?:</(?P=tag)\s{0,9}>|(?=<(?:tool|answer|think|obs)\b)|\Z)",
@@ -50,6 +57,8 @@ _DECODER = json.JSONDecoder(strict=False)
 _BRACE = re.compile(r"\{")
 _OBJECT = re.compile(r'\{\s*+["}]')
 _TRAILING_COMMA = re.compile(r",(?=\s*+[}\]])")
+_QUOTED = re.compile(r"([{,:\[]\s*+)'([^'\\\n]*+)'(?=\s*+[,:}\]])")
+"""A text in single quotes, as Python writes it."""
 _GROUP = re.compile(r"[\W_]+")
 _ASCII = str.maketrans("“”：，｛｝［］", '"":,{}[]')
 """Punctuation of JSON as Chinese keyboards write it."""
@@ -168,6 +177,7 @@ def conclusion(text: str, *, cut_off: bool = False) -> str | ReplyProblem:
 
 
 def _conclude(rest: str | None, cut_off: bool) -> str | ReplyProblem:
+    rest = None if rest is not None and _OPENED.match(rest) else rest
     if cut_off and not (rest is not None and _ONLY_ANSWER.fullmatch(rest)):
         return ReplyProblem(CUT_OFF)
     return ReplyProblem(NOT_ENDED) if rest is None else rest
@@ -205,17 +215,25 @@ def read_number(value: Any, low: float, high: float) -> float | None:
 
 def read_object(text: str, *keys: str) -> dict[str, Any] | None:
     """Return the last JSON object in a text that has one of some keys, or any object without keys; None without one."""
-    objects = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
+    objects = _find_any(text, keys)
     return objects[-1] if objects else None
 
 
 def read_last(text: str, keys: Sequence[str], read: Callable[[dict[str, Any]], T | ReplyProblem]) -> T | ReplyProblem:
     """Read the last JSON object in a text that has one of some keys: what comes before it are drafts."""
-    objects = find_objects(text, keys) or find_objects(text.translate(_ASCII), keys)
+    objects = _find_any(text, keys)
     if not objects:
         missing = f"The reply holds no JSON object with {' or '.join(json.dumps(key) for key in keys[:3])}."
         return ReplyProblem(NOT_JSON if any(json.dumps(key) in text for key in keys) else missing)
     return read(objects[-1])
+
+
+def _find_any(text: str, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Find JSON objects; without any, those with the punctuation of Chinese or the quotes of Python."""
+    ascii_text = text.translate(_ASCII)
+    quoted = _QUOTED.sub(lambda match: match[1] + json.dumps(match[2], ensure_ascii=False), ascii_text)
+    versions = dict.fromkeys((text, ascii_text, quoted))
+    return next(filter(None, (find_objects(version, keys) for version in versions)), [])
 
 
 def find_objects(text: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ under the probabilities of the digits."""
 ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric", "checklist"})
 """Protocols that judge each candidate alone, without a presentation order."""
 
-READING = 4
+READING = 5
 """Version of the parsing of replies. A new version invalidates cached answers."""
 
 WITH_EVIDENCE = "measured evidence"

@@ -28,6 +28,8 @@ _TAGS = """
 [REASONING] [/REASONING] <|channel|>analysis<|message|> <|end|><|start|>assistant<|channel|>final<|message|>
 """.split()
 REASONING = list(zip(_TAGS[::2], _TAGS[1::2], strict=True))
+UNKNOWN = ("plan", "cot", "scratch_pad")
+"""Names of reasoning that are not listed anywhere."""
 SCORES = {"A": (2.0, 3.0), "B": (4.0, 3.0)}
 
 
@@ -53,6 +55,7 @@ def outcome(text: str, *, ties: bool = False) -> object:
         f"<think>候选 B 更好。</think>\n<answer>{GOOD}</answer>",
         f"我的回答如下：\n```json\n{GOOD}\n```\n完毕。",
         GOOD.replace(": ", "：").replace(", ", "，").replace('"', "“"),
+        GOOD.replace('"', "'")[:-1] + ", 'reason': 'the \"A\" of it'}",
         GOOD.replace("2,", '"2分",').replace("4,", '"４",'),
         f"Comparing the set {{A, B}} and {{ {{x}}.\n\n{GOOD}",
         GOOD[:-1] + r', "reason": "\(\Delta E\) is lower"}',
@@ -73,6 +76,9 @@ def outcome(text: str, *, ties: bool = False) -> object:
         GOOD.replace('"A": {', '"Candidate A": {').replace('"B": {', '"candidate_b": {'),
         *(f"{opens}Maybe {DRAFT} ... no.{closes}{GOOD}" for opens, closes in REASONING),
         *(f"Maybe {DRAFT} ... no.{closes}{GOOD}" for _, closes in REASONING),
+        f"<unused94>thought\nMaybe {DRAFT} ... no.<unused95>{GOOD}",
+        *(f"<{tag}>Maybe {DRAFT} ... no.</{tag}>{GOOD}" for tag in UNKNOWN),
+        *(f"<{tag}>{GOOD}" for tag in ("output", "json", "final_answer", "br")),
         f"analysisMaybe {DRAFT} no.assistantfinal{GOOD}",
         f"<|channel|>final <|constrain|>JSON<|message|>{GOOD}<|return|>",
     ],
@@ -110,6 +116,7 @@ def test_thought_is_kept_apart() -> None:
         "<tool>zoom in</tool>",
         *(f"{opens}I never close this {GOOD}" for opens, _ in REASONING),
         *(f"{opens}<answer>{GOOD}</answer>" for opens, _ in REASONING),
+        *(f"\n<{tag}>I never close this {GOOD}" for tag in (*UNKNOWN, "unused94", "details type='x'")),
         f"<think>a [THINK] b [/THINK] <answer>{GOOD}</answer>",
         f"analysisMaybe {GOOD} or not",
         *(GOOD.replace('"B",', f'"{word}",') for word in ("Candidate C", "A or B", "neither B", "B" * 50_000)),
@@ -227,7 +234,16 @@ def test_an_object_is_found_after_any_words(value: dict[str, object], words: str
 
 @pytest.mark.parametrize(
     "part",
-    ["{", '{"a":', '{"a":[', "{,", '{"a": "', "<think", "<answer", "```a ", "[THINK]", "<|channel|>final", ",  ", "\\"],
+    [
+        *"{ {, <think <answer [THINK] <|channel|>final \\".split(),
+        '{"a":',
+        '{"a":[',
+        '{"a": "',
+        "```a ",
+        ",  ",
+        ", 'a",
+        ": '",
+    ],
 )
 def test_hostile_replies_are_read_in_linear_time(part: str) -> None:
     text = part * (199_000 // len(part))

@@ -157,7 +157,7 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str], least: int = 2) -> 
                 continue  # columns at the end may be empty
             if not isinstance(text, str) or not text.strip():
                 held = "" if text in (None, "") else f": it holds {str(text)[:80]!r}"
-                step = "Give the text of each response."
+                step = "Give the text of each response. Images are file names, bytes, base64 or data URIs."
                 raise BadRowError(f"the column {column!r} (candidate) has no text{held}", step)
             try:
                 cells.append(TextInput(column, text))

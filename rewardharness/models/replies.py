@@ -140,13 +140,17 @@ def read_count(value: Any) -> int:
 
 
 def _logprobs(raw: RawReply, value: Any) -> tuple[Mapping[str, float], ...]:
-    """Return the log-probabilities of each token, most likely first."""
-    rows = value.get("content") if isinstance(value, dict) else None
-    if rows is None:
-        return ()
+    """Return the log-probabilities of each token, most likely first.
+
+    Some servers give a mapping per token, as in the older API for completions.
+    """
+    given = value if isinstance(value, dict) else {}
     try:
-        return tuple(_row([row, *row["top_logprobs"]]) for row in rows)
-    except (TypeError, KeyError, ValueError):
+        rows = [[row, *(row.get("top_logprobs") or ())] for row in given.get("content") or ()]
+        mappings = () if rows else given.get("top_logprobs") or ()
+        rows += [[{"token": token, "logprob": each} for token, each in row.items()] for row in mappings]
+        return tuple(map(_row, rows))
+    except (TypeError, KeyError, ValueError, AttributeError):
         raise _bad(raw, "its log-probabilities are invalid") from None
 
 

@@ -68,6 +68,21 @@ def test_logprobs_that_are_missing_are_empty_and_broken_ones_are_an_error():
             read(value)
 
 
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        {"content": [{"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "B", "logprob": -2.4}]}]},
+        {"tokens": ["A"], "token_logprobs": [-0.1], "top_logprobs": [{"B": -2.4, "A": -0.1}]},
+    ],
+)
+def test_both_forms_of_logprobs_are_read(logprobs):
+    value = completion("A")
+    value["choices"][0]["logprobs"] = logprobs
+    assert read(value).top_logprobs == ({"A": -0.1, "B": -2.4},)
+    value["choices"][0]["logprobs"] = {"content": [{"token": "A", "logprob": -0.1, "top_logprobs": None}]}
+    assert read(value).top_logprobs == ({"A": -0.1},)
+
+
 PARTS = ["message", "logprobs", "finish_reason"]
 
 

@@ -177,7 +177,6 @@ def conclusion(text: str, *, cut_off: bool = False) -> str | ReplyProblem:
 
 
 def _conclude(rest: str | None, cut_off: bool) -> str | ReplyProblem:
-    rest = None if rest is not None and _OPENED.match(rest) else rest
     if cut_off and not (rest is not None and _ONLY_ANSWER.fullmatch(rest)):
         return ReplyProblem(CUT_OFF)
     return ReplyProblem(NOT_ENDED) if rest is None else rest
@@ -302,7 +301,10 @@ def _split_thought(text: str) -> tuple[str, str | None]:
         (thoughts if ends else rest).append(text[position : tag.start()])
         position, inside = tag.end(), "" if ends else name
     (thoughts if inside else rest).append(text[position:])
-    return "\n".join(filter(None, map(str.strip, thoughts))), None if inside else "".join(rest)
+    said = None if inside else "".join(rest)
+    if said and _OPENED.match(said):
+        thoughts, said = [*thoughts, said], None
+    return "\n".join(filter(None, map(str.strip, thoughts))), said
 
 
 def _last_call(thought: str) -> re.Match[str] | None:

@@ -78,7 +78,7 @@ class Front:
         try:
             status, sent, body = await self._answer(context, scope["method"], scope["path"], headers, incoming)
             await send({"type": "http.response.start", "status": status, "headers": sent})
-            # uvicorn omits it for HEAD
+            # uvicorn leaves the body out for HEAD
             await send({"type": "http.response.body", "body": body, "more_body": incoming.more})
         except ClientGoneError:
             context.fault = "client_gone"

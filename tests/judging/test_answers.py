@@ -157,6 +157,7 @@ def test_a_reply_that_was_cut_off_counts_only_after_its_answer(text: str, answer
 def test_a_tool_call_counts_although_the_reasoning_is_not_closed() -> None:
     turn = read_turn('<think>look at <tool>{"name": "zoom", "images": ["A"]}', ("A", "B"), ties=False)
     assert (turn.thought, turn.outcome) == ("look at", ToolRequest("zoom", ("A",), ""))
+    assert isinstance(outcome('<plan>look at <tool>{"name": "zoom", "images": ["A"]}'), ToolRequest)
     drafted = f'<think><tool>{{"name": "zoom"}}</tool> or <answer>{GOOD}</answer>'
     assert isinstance(outcome(drafted), ReplyProblem)
 
